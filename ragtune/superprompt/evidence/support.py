@@ -1,7 +1,8 @@
-"""How well candidates carry a prompt: what A3 goes by without a language model (rule E9)."""
+"""How well candidates support a prompt, and which repeat each other: A3's rule without a language model (rule E9)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -9,26 +10,28 @@ from math import fsum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _QUARTER = 4
+_WORDS = re.compile(r"\w+")
 
 
 class FloorOptions(BaseModel):
-    """What a candidate must have to be kept, all by the distribution over one prompt's candidates.
+    """Thresholds for candidates, relative to the distribution over one prompt's candidates.
 
     Attributes:
-        relative_score: how far above the background a score must be, as a share of the best score's height above it.
-        relative_coverage: the same without scores: the least share of the best candidate's coverage.
-        neutral_score: a background is never taken to be higher than that, in [0, 1].
-        min_contrast: support is weak where the best score is less than that above the background, in [0, 1], ...
-        min_support: ... or, where the rerank stage says how far candidates carry the prompt, none does so far, ...
-        sure_coverage: ... unless one candidate covers that much of the prompt, in [0, 1].
-        min_coverage: without scores, support is weak where no candidate covers that much, in [0, 1].
-        rarest_terms: coverage is counted over so many of the rarest terms, or a long prompt would have none.
-        weak_selection: the most candidates that are kept where support is weak.
+        relative_score: least score, as a share of the way from the background to the best score.
+        relative_coverage: least coverage without scores, as a share of the best candidate's coverage.
+        neutral_score: upper limit of the background, in [0, 1].
+        min_contrast: support is weak where the best score exceeds the background by less than this, in [0, 1].
+        min_support: where the rerank stage reports support, it is weak if no candidate has this much.
+        sure_coverage: support is never weak where a candidate covers this much of the prompt, in [0, 1].
+        min_coverage: without scores, support is weak where no candidate covers this much, in [0, 1].
+        rarest_terms: number of rarest terms that coverage counts, so a long prompt can be covered.
+        weak_selection: limit of kept candidates where support is weak.
     """
 
     relative_score: float = Field(ge=0.0, le=1.0)
@@ -46,13 +49,13 @@ class FloorOptions(BaseModel):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of the candidates.
+    """Scores, coverage and support of candidates.
 
     Attributes:
-        ids: the candidates in their order.
-        scores: score in [0, 1] by id: the reranker's, or, of vectors that know no terms, Retrieval's; may be empty.
-        coverage: share of the prompt's term weights that each holds, in [0, 1]; empty where terms have no weights.
-        support: how far each carries the prompt, at most 1; empty where the rerank stage does not say so.
+        ids: the candidates in order.
+        scores: score in [0, 1] by id, from the reranker, or from Retrieval where its vectors know no terms; may be empty.
+        coverage: share of the prompt's term weights by id, in [0, 1]; empty where terms have no weights.
+        support: support for the prompt by id, at most 1; empty where the rerank stage does not report it.
     """
 
     ids: Sequence[str]
@@ -62,7 +65,7 @@ class Evidence:
 
     @classmethod
     def of(cls, sp: SuperPrompt, ids: Sequence[str], rarest_terms: int) -> Evidence:
-        """The evidence that Retrieval and ReRanker left in the SuperPrompt."""
+        """Return the evidence that Retrieval and ReRanker left in the SuperPrompt."""
         found = sp.extras.get("retrieval", {})
         weights: Mapping[str, float] = found.get("term_weights") or {}
         reranked = sp.extras.get("reranked", {})
@@ -75,14 +78,12 @@ class Evidence:
         return cls(ids, known, covered, reranked.get("support", {}))
 
     def background(self, options: FloorOptions) -> float:
-        """What a score is that means nothing: the candidates' lower quartile, at most ``neutral_score``."""
+        """Return the score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
         ordered = sorted(self.scores.values())
         return min(options.neutral_score, ordered[len(ordered) // _QUARTER])
 
     def is_weak(self, options: FloorOptions, among: Collection[str]) -> bool:
-        """Whether the candidates among those ids say little about the prompt; they are some of all, which are what is
-        usual for it.
-        """
+        """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
         most = _highest(self.coverage, among)
         if not self.scores:
             return bool(self.coverage) and most < options.min_coverage
@@ -92,7 +93,8 @@ class Evidence:
         return contrast < options.min_contrast and most < options.sure_coverage
 
     def kept(self, options: FloorOptions) -> list[str]:
-        """Ids above the floor, in their order."""
+        """Return the ids above the floor, in order."""
+        above = list(self.ids)
         if self.scores:
             low = self.background(options)
             least = low + options.relative_score * (max(self.scores.values()) - low)
@@ -100,17 +102,46 @@ class Evidence:
         elif self.coverage:
             least = options.relative_coverage * max(self.coverage.values())
             above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
-        else:
-            above = list(self.ids)
         return above[: options.weak_selection] if self.is_weak(options, self.ids) else above
+
+
+def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
+    """Return the share of the weight of a prompt's rarest terms that a chunk holds, in [0, 1]; its other terms count too."""
+    whole = fsum(nlargest(rarest_terms, weights.values()))
+    held = frozenset(terms(chunk.snippet))
+    return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0
+
+
+def is_trivial(text: str, min_word_tokens: int) -> bool:
+    """Return whether a text has fewer tokens of words than that: empty, rules and dots, a bare heading."""
+    return count_tokens(" ".join(_WORDS.findall(text))) < min_word_tokens
+
+
+def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
+    """Return the ids of texts that repeat an earlier text, each with the id of the first one.
+
+    A text repeats another if they differ in case and spacing only, or if the Jaccard index of their sets of terms is at
+    least ``threshold``.
+
+    Args:
+        texts: texts by id, in order.
+        threshold: least Jaccard index of a repetition, in (0, 1].
+    """
+    kept: dict[str, tuple[str, frozenset[str]]] = {}
+    found: dict[str, str] = {}
+    for text_id, text in texts.items():
+        plain, own = " ".join(text.casefold().split()), frozenset(terms(text))
+        originals = (
+            other
+            for other, (seen, held) in kept.items()
+            if plain == seen or (own and len(own & held) >= threshold * len(own | held))
+        )
+        if (original := next(originals, None)) is None:
+            kept[text_id] = plain, own
+        else:
+            found[text_id] = original
+    return found
 
 
 def _highest(values: Mapping[str, float], among: Collection[str]) -> float:
     return max((value for chunk_id, value in values.items() if chunk_id in among), default=0.0)
-
-
-def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
-    """Share of the weight of a prompt's rarest terms that a chunk holds, in [0, 1]; other terms of it count as well."""
-    whole = fsum(nlargest(rarest_terms, weights.values()))
-    held = frozenset(terms(chunk.snippet))
-    return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0

@@ -1,4 +1,4 @@
-"""Which lines of a prompt are something to work on (a log, YAML, an e-mail) and not its headers (rule E5)."""
+"""Finds the lines of a prompt that are material to work on (a log, YAML, an e-mail), not headers (rule E5)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ragtune.superprompt.reading.mapping import Mapped
 
 MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "constraints")
-"""Keys that say how to answer: no usual names of the fields of a log or an e-mail."""
+"""Keys that describe the answer; logs and e-mails rarely have fields of these names."""
 
 _KEY_LINE = re.compile(r" {0,3}(?:- )?([\w\"'][^:\uff1a]*)(?::(?:[ \t]+|$)|\uff1a[ \t]*)(.*)")
 _STRONG = re.compile(r" {0,3}(?:#{1,6}[ \t]|\[[^\[\]]+\]|\*\*|__)")
@@ -47,7 +47,7 @@ _COMPLETE = re.compile(
     rf"(?:{_SHOWING}|my|our|the|meine?[nrsm]?)\b[^.:?!\uff1a]*[.:?!\uff1a]?\s*$",
     re.IGNORECASE,
 )
-"""A whole request to work on a text, and nothing else: "Proofread this job ad." """
+"""A complete request to work on a text, and nothing else: "Proofread this job ad." """
 
 _ROLE = re.compile(
     r"(?:you\s+are|act\s+as|du\s+bist|sie\s+sind|tu\s+es|vous\s+êtes)\s+(?:an?|the|ein(?:e|en)?|une?|le|la)\s"
@@ -59,18 +59,18 @@ _SETTING = re.compile(r"\s*(?:[#;]|[\w.\"' -]+=)")
 
 
 def leading_role(text: str) -> str:
-    """The sentences at the text's beginning that tell the model who it is ("You are a tax adviser."); may be empty."""
+    """Return the sentences at the beginning that describe the model ("You are a tax adviser."); may be empty."""
     match = _ROLE.match(text)
     return match[0] if match else ""
 
 
 def asks(text: str) -> bool:
-    """Whether a line of the text asks for something: a question, a request, an imperative."""
+    """Return whether a line of the text is a question, a request or an imperative."""
     return any(_ASKS.match(line) for line in text.split("\n") if line.strip())
 
 
 def request_in(text: str) -> str:
-    """The text without what it gives to work on: behind a line that announces that, only paragraphs that ask stay."""
+    """Return the text without its material: after a line that announces material, only paragraphs that ask stay."""
     kept: list[str] = []
     in_content = follows_gap = False
     for line in text.split("\n"):
@@ -86,21 +86,21 @@ def request_in(text: str) -> str:
 def content_lines(
     lines: Sequence[str], in_code: Sequence[bool], resolve: Callable[[str], Mapped], max_words: int
 ) -> frozenset[int]:
-    """Numbers of the lines that are content, whatever they look like.
+    """Return the numbers of the lines that are material, whatever they look like.
 
-    - What follows a line that asks for something and points at it ("Fix this YAML:"), up to a header that stands behind
-      a blank line in a form of its own: marked, or a key's own name with a capital. A document that begins with a
-      title goes on through the headings below that title's level. Behind a request to work on a text that is whole in
-      itself ("Proofread this job ad.") prose is the text, and ``Task:`` is part of it: the task is said already.
-    - A run of ``Key: value`` lines behind a beginning that asks, or one that ends in a colon and a question behind the
-      run, where most of the keys are not a prompt's, or where the question is of "this" and the first key is not.
-    - Sections of settings: ``[name]`` over ``key = value`` lines, but for a key's own name with a capital.
+    - Lines after one that asks for something and points at it ("Fix this YAML:"). They end at a header behind a blank
+      line that is marked, or is a key's own name with a capital. A document that begins with a title includes the
+      headings below that title's level. After a complete request ("Proofread this job ad.") prose is the material, and
+      ``Task:`` is part of it.
+    - A run of ``Key: value`` lines where most keys are not a prompt's. A beginning that asks must precede it, or one
+      that ends in a colon, with a question after the run.
+    - Sections of settings: ``[name]`` above ``key = value`` lines, except a key's own name with a capital.
 
     Args:
         lines: the prompt's lines.
-        in_code: for each line whether it is fenced code.
-        resolve: what a key means, see :meth:`ragtune.superprompt.reading.mapping.MappingLadder.resolve`.
-        max_words: the most words of a key.
+        in_code: whether each line is fenced code.
+        resolve: maps a key, see :meth:`ragtune.superprompt.reading.mapping.MappingLadder.resolve`.
+        max_words: limit of words of a key.
     """
 
     def meant(line: str) -> Mapped | None:
@@ -121,13 +121,13 @@ def content_lines(
 
 
 def _announces(line: str, key: Mapped | None) -> bool:
-    """Whether the line asks for something and points at what follows it."""
+    """Whether the line asks for something and points at the next lines."""
     said = _FIELD.sub("", line, count=1) if key is not None and key.key is not None else line
     return bool(_POINTING.search(said)) and asks(said)
 
 
 def _hands_over(lines: Sequence[str], keys: Sequence[Mapped | None], number: int) -> bool:
-    """Whether the line is a request to work on a text that is whole in itself, and prose follows a blank line."""
+    """Whether the line is a complete request to work on a text, and prose follows a blank line."""
     if not _COMPLETE.match(lines[number]) or number + 1 == len(lines) or lines[number + 1].strip():
         return False
     first = next((n for n in range(number + 1, len(lines)) if lines[n].strip()), None)
@@ -164,7 +164,7 @@ def _end_of_content(
 
 
 def _title(lines: Sequence[str], resolve: Callable[[str], Mapped]) -> int:
-    """Level of the heading that the lines begin with, 0 if they begin with none or with one of a prompt."""
+    """Level of the heading at the beginning; 0 without one, or for a heading of a prompt."""
     first = next((line.strip() for line in lines if line.strip()), "")
     return _level(first) if resolve(first.lstrip("#").strip()).key is None else 0
 
@@ -175,7 +175,7 @@ def _level(line: str) -> int:
 
 
 def _foreign_runs(lines: Sequence[str], keys: Sequence[Mapped | None], taken: set[int]) -> set[int]:
-    """Runs of key lines behind a beginning that asks or shows, whose keys are mostly not those of a prompt."""
+    """Runs of key lines after a beginning that asks or shows, whose keys are mostly not a prompt's."""
     first = next((n for n, key in enumerate(keys) if _is_field(lines[n], key) or _STRONG.match(lines[n])), len(lines))
     shows = "\n".join(lines[:first]).rstrip().endswith((":", "\uff1a"))
     rest = [line for line, key in zip(lines[first:], keys[first:], strict=True) if key is None]
@@ -198,12 +198,12 @@ def _foreign_runs(lines: Sequence[str], keys: Sequence[Mapped | None], taken: se
 
 
 def _is_field(line: str, key: Mapped | None) -> bool:
-    """Whether a key line says something: "My log:" is the end of a sentence."""
+    """Whether a key line has a value: "My log:" is the end of a sentence."""
     return key is not None and (key.key is not None or not line.rstrip().endswith((":", "\uff1a")))
 
 
 def _is_ours(key: Mapped, line: str) -> bool:
-    """Whether a key line may be a header: a key that says how to answer, or one by its own name, with a capital."""
+    """Whether a key line may be a header: a key that describes the answer, or a key's own name with a capital."""
     if key.key in MANNER:
         return True
     return key.step in ("exact", "bilingual", "typo") and line.lstrip()[:1].isupper()

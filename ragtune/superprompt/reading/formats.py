@@ -1,4 +1,4 @@
-"""Common output formats, normalised without a language model."""
+"""Finds the output format that a prompt asks for, without a language model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORM = (
     r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|python|sql|bash|latex)\b"
     r"(?:\s+(?:format|only|file|document|points))*"
 )
-"""A form of an answer, with the words that go before it."""
+"""A form of an answer, with the words before it."""
 
 _VERB = (
     r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
@@ -33,14 +33,14 @@ _WISH = re.compile(
     rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
     re.IGNORECASE,
 )
-"""Words that ask for a form; of a conversion the named groups hold what it is to become, not what it was."""
+"""Words that ask for a form. For a conversion the named groups hold the target, not the source."""
 
 _AT_HAND = re.compile(
     rf"\b(?:this|these|that|those|my|our|your|following|above|diese[nrsm]?|meine?[nrsm]?)\s+{_FORM}(?<!format)"
     r"(?!\s+(?:format|structure|schema|shape|layout|template)\b)",
     re.IGNORECASE,
 )
-"""A form that is there already, unless it is there to be followed."""
+"""A form that the prompt already has, except a template to follow."""
 _PREPOSITION = re.compile(r"\A(?:in|into|to|as|by|with|for|using|als|mit)\s+", re.IGNORECASE)
 _SAYS_MORE = re.compile(
     r"(?:\band|\bthen|\bund|[,;.!?\n])\s+(?:then\s+|also\s+|please\s+|dann\s+)*"
@@ -64,10 +64,10 @@ class FormatRecipe(BaseModel):
     Attributes:
         name: name of the format.
         words: words and phrases that ask for the format.
-        spec: description of the format in a sentence.
+        spec: the format in a sentence.
         example: example of the format; may be empty.
-        rules: rules that an answer in the format must obey.
-        alone: whether an answer in the format may hold nothing else.
+        rules: rules for an answer in the format.
+        alone: whether an answer may hold nothing else.
     """
 
     name: str
@@ -80,28 +80,27 @@ class FormatRecipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def is_asked_for(self, text: str) -> bool:
-        """Whether one of the words stands in the text, whole, whatever its case, spacing and hyphens."""
+        """Return whether the text has one of the words, in any case, spacing and hyphenation."""
         return any(re.search(rf"\b{_phrase(word)}\b", text, re.IGNORECASE) for word in self.words)
 
     def is_all_of(self, text: str) -> bool:
-        """Whether the text says nothing but one of the words, with or without an article before and a stop behind."""
+        """Return whether the text is only one of the words, with or without an article and a full stop."""
         bare = _bare(text)
         return any(re.fullmatch(_phrase(_bare(word)), bare, re.IGNORECASE) for word in (*self.words, self.spec))
 
 
 def recipe_for(text: str, recipes: Sequence[FormatRecipe]) -> FormatRecipe | None:
-    """The first of the recipes that the text asks for: the stricter formats come first in the configuration."""
+    """Return the first recipe that the text asks for. Stricter formats come first in the configuration."""
     line = one_line(text)
     return next((recipe for recipe in recipes if recipe.is_asked_for(line)), None)
 
 
 def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRecipe, str] | None:
-    """The format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
+    """Return the format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
 
-    The last wish counts; a format that is negated ("no tables") is none, nor is one that a question is about ("how do I
-    store dates in JSON?"), nor that of what is there ("turn this table into prose" asks for prose). Where more is to be
-    said behind it ("in JSON, and explain each field") a format that stands alone is none. What the task gives to work
-    on is not searched.
+    The last request counts. These are none: a negated format ("no tables"), the subject of a question ("how do I store
+    dates in JSON?"), the form of the material ("turn this table into prose" asks for prose). A format that allows
+    nothing else is none where the task wants more text ("in JSON, and explain each field").
     """
     wishes = list(_wishes(task))
     for wish in reversed(wishes):
@@ -112,14 +111,14 @@ def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRe
 
 
 def without_format(task: str) -> str:
-    """The task without the words that ask for a form of the answer."""
+    """Return the task without the words that ask for a form of the answer."""
     for wish in _wishes(task):
         task = task.replace(wish, " ", 1)
     return task
 
 
 def _wishes(task: str) -> Iterator[str]:
-    """Phrases that name a form behind words that ask for one, sentence by sentence."""
+    """Phrases that ask for a form, sentence by sentence, outside the task's material."""
     for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", request_in(task))):
         pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
         for match in pattern.finditer(sentence):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from ragtune.superprompt.reading.cleaning import normalize_name
 from ragtune.superprompt.reading.content import MANNER, content_lines
 from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
-from ragtune.superprompt.reading.names import normalize_name
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
@@ -31,9 +31,9 @@ class Header(NamedTuple):
     """A line that opens a part.
 
     Attributes:
-        name: name of the part as it is written.
-        rest: text that follows the name on the line.
-        form: way in which the header is written.
+        name: the part's name as written.
+        rest: text after the name on the line.
+        form: form of the header.
         level: level of a heading, 1 to 6; 0 for other forms.
     """
 
@@ -48,11 +48,11 @@ class Section:
     """A part of the prompt.
 
     Attributes:
-        header: the header; None for what stands before the first header, or behind a short key line and a blank line.
-        mapped: what the header means.
+        header: the header; None before the first header, and after a short key line with a blank line.
+        mapped: meaning of the header.
         lines: the text, beginning with the rest of the header's line.
-        opening: the header's line as it is written.
-        in_run: whether it is opened by a key line of a run that holds a known key.
+        opening: the header's line as written.
+        in_run: whether a key line opens it, in a run with a known key.
     """
 
     header: Header | None
@@ -63,7 +63,7 @@ class Section:
 
     @property
     def written(self) -> str:
-        """The part as it stands in the prompt."""
+        """The part as written in the prompt."""
         return "\n".join(self.lines if self.header is None else [self.opening, *self.lines[1:]])
 
     @property
@@ -73,7 +73,7 @@ class Section:
 
     @property
     def is_known(self) -> bool:
-        """Whether the part's header means a canonical key."""
+        """Whether the header means a canonical key."""
         return self.mapped is not None and self.mapped.key is not None
 
     @property
@@ -83,7 +83,7 @@ class Section:
 
     @property
     def is_short_key_line(self) -> bool:
-        """Whether the part is a ``Key: value`` line that says how to answer, and a blank line has ended it."""
+        """Whether the part is a ``Key: value`` line that describes the answer, ended by a blank line."""
         if self.header is None or self.header.form != "key_line" or self.mapped is None:
             return False
         said = [line for line in self.lines if line.strip()]
@@ -91,16 +91,15 @@ class Section:
 
 
 class PromptParser:
-    """Splits a cleaned prompt into sections in time linear in its length.
+    """Splits a cleaned prompt into sections.
 
-    A header of a known key always opens a section. With an unknown key, a heading does (unless it is a sub-heading of
-    a known section), ``[KEY]`` alone on its line does, and ``Key: value`` does in a run of key lines that holds a known
-    one, or in capitals after a blank line. A prompt that begins with ``- **KEY**`` is a list of such. A blank line ends
-    a ``Key: value`` line that says how to answer. Fenced code is never searched for headers, nor is what the prompt
-    asks to be worked on (:mod:`ragtune.superprompt.reading.content`).
+    A header of a known key always opens a section. With an unknown key these do: a heading that is no sub-heading of a
+    known section; ``[KEY]`` alone on its line; ``Key: value`` in a run of key lines with a known one, or in capitals
+    after a blank line. A prompt may be a list of ``- **KEY**`` lines. A blank line ends a ``Key: value`` line that
+    describes the answer. Fenced code and material (:mod:`ragtune.superprompt.reading.content`) hold no headers.
 
     Args:
-        schema: rules that say what may be a header.
+        schema: rules for headers.
         ladder: mapping from headers to canonical keys.
     """
 
@@ -113,7 +112,7 @@ class PromptParser:
         self._templates = sorted(prefixes.items(), key=lambda entry: (-len(entry[0]), entry[0]))
 
     def sections(self, text: str) -> list[Section]:
-        """The parts in order; the first one is what stands before any header, and may be empty."""
+        """Return the parts in order; the first is the text before any header, and may be empty."""
         sections = [Section(None, None)]
         memo: dict[tuple[str, bool], Mapped] = {}
         lines = list(_lines(text))
@@ -162,7 +161,7 @@ class PromptParser:
         return memo[request]
 
     def _readings(self, line: str) -> Iterator[Header]:
-        """The ways to read a line as a header, the likeliest first."""
+        """Ways to read a line as a header, the most likely first."""
         if match := _HEADING.match(line):
             title = match[2].rstrip(" \t#") if len(match[2]) <= self._scan else match[2]
             level = len(match[1])
@@ -195,7 +194,7 @@ class PromptParser:
                 written = line.split(maxsplit=count)
                 rest = written[count] if len(written) > count else ""
                 if key == "system":
-                    rest = line.strip()  # "Act as a chess coach." is said to the model as it stands
+                    rest = line.strip()  # "Act as a chess coach." stays a whole sentence
                 header = Header(" ".join(written[:count]).rstrip(":"), rest.lstrip(": "), "line_template")
                 return header, Mapped(key, "template", prefix, f"line template {prefix!r}")
         return None
@@ -212,7 +211,7 @@ class PromptParser:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """``(line, whether it is fenced code, whether a blank line or nothing comes before it)``."""
+    """Each line, whether it is fenced code, and whether a blank line or nothing precedes it."""
     fence = ""
     after_gap = True
     for line in text.split("\n"):

@@ -1,15 +1,18 @@
-"""The mapping ladder: which canonical key a header means (rule E5)."""
+"""The mapping ladder: from a header to its canonical key (rule E5)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from os.path import commonprefix
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.reading.names import TypoIndex, normalize_name
+from ragtune.superprompt.reading.cleaning import normalize_name
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Step = Literal["exact", "alias", "typo", "bilingual", "template", "keyword", "semantic", "unknown"]
+Found = tuple[str, str] | None
+"""Key and reason, or None where a rung has no answer."""
 
 _WORD = re.compile(r"\w+")
 
@@ -18,10 +21,10 @@ class Mapped(NamedTuple):
     """The outcome of the ladder for one header.
 
     Attributes:
-        key: canonical key, None if the header is unknown.
+        key: canonical key; None for an unknown header.
         step: the rung that decided.
-        normalized: the name that all rungs but the first read.
-        because: what matched, in words, e.g. the name that a typo was taken for.
+        normalized: the normalized name.
+        because: the match in words, e.g. the name that a typo was taken for.
     """
 
     key: str | None
@@ -33,8 +36,8 @@ class Mapped(NamedTuple):
 class MappingLadder:
     """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown.
 
-    The first rung that knows the name decides. A rung on which two keys match says nothing. Pure: the same header and
-    schema always give the same answer.
+    The first rung that knows the name decides. A rung on which two keys match has no answer. The same header and schema
+    always give the same answer.
 
     Args:
         schema: the keys and their names.
@@ -42,23 +45,21 @@ class MappingLadder:
 
     def __init__(self, schema: PromptSchema) -> None:
         self._schema = schema
-        english = {**schema.alias_names, **schema.canonical_names}
-        self._english = english
-        self._typos = TypoIndex(english, schema.typo.min_length, schema.typo.min_length_transposition)
+        self._english = {**schema.alias_names, **schema.canonical_names}
         self._never = {normalize_name(word) for word in schema.typo.never}
         self._templates = [_pattern(template) for template in schema.header_templates]
         self._keywords = {normalize_name(word): key for key, words in schema.keywords.items() for word in words}
 
     def resolve(self, header: str, *, keywords: bool = True) -> Mapped:
-        """The key that ``header`` means.
+        """Return the key that a header means.
 
         Args:
-            header: name of the header as it is written, without the marks that make it a header.
-            keywords: whether the keyword rung counts; it is for headings, not for ``Key: value`` lines, where a
-                sentence with a colon would be torn apart.
+            header: the header's name as written, without the marks around it.
+            keywords: whether to use the keyword rung; it is for headings, not for ``Key: value`` lines, because it
+                would split a sentence with a colon.
         """
         name = normalize_name(header)
-        rungs: list[tuple[Step, Callable[[str], tuple[str, str] | None]]] = [
+        rungs: list[tuple[Step, Callable[[str], Found]]] = [
             ("exact", self._exact),
             ("alias", self._alias),
             ("typo", self._typo),
@@ -73,44 +74,62 @@ class MappingLadder:
                 return Mapped(found[0], step, name, found[1])
         return Mapped(None, "unknown", name, "no rung knows it")
 
-    def _exact(self, name: str) -> tuple[str, str] | None:
+    def _exact(self, name: str) -> Found:
         key = self._schema.canonical_names.get(name)
         return None if key is None else (key, "the key's own name")
 
-    def _alias(self, name: str) -> tuple[str, str] | None:
+    def _alias(self, name: str) -> Found:
         key = self._schema.alias_names.get(name)
         return None if key is None else (key, f"alias of {key}")
 
-    def _typo(self, name: str) -> tuple[str, str] | None:
-        # A word of another language is a word, not a mistyped English one: "forma", "ton".
-        if name in self._never or name in self._schema.bilingual_names:
+    def _typo(self, name: str) -> Found:
+        # A word of another language is not a mistyped English word: "forma", "ton".
+        if not _is_plain(name) or name in self._never or name in self._schema.bilingual_names:
             return None
-        near = self._typos.near(name)
-        keys = list(dict.fromkeys(self._english[candidate] for candidate in near))
-        return (keys[0], f"one edit from {near[0]!r}") if len(keys) == 1 else None
+        near = [known for known in self._english if self._is_near(name, known)]
+        keys = {self._english[known] for known in near}
+        return (keys.pop(), f"one edit from {near[0]!r}") if len(keys) == 1 else None
 
-    def _bilingual(self, name: str) -> tuple[str, str] | None:
+    def _is_near(self, word: str, name: str) -> bool:
+        """Whether a word is one edit (Damerau-Levenshtein distance 1) from a name that is long enough."""
+        typo = self._schema.typo
+        if abs(len(word) - len(name)) > 1 or word == name or not _is_plain(name):
+            return False
+        start = len(commonprefix([word, name]))
+        if len(word) == len(name):
+            if word[start : start + 2] == name[start : start + 2][::-1] and word[start + 2 :] == name[start + 2 :]:
+                return len(name) >= typo.min_length_transposition
+            is_edit = word[start + 1 :] == name[start + 1 :]
+        else:
+            longer, shorter = (word, name) if len(word) > len(name) else (name, word)
+            is_edit = longer[start + 1 :] == shorter[start:]
+        return is_edit and start > 0 and len(name) >= typo.min_length
+
+    def _bilingual(self, name: str) -> Found:
         found = self._schema.bilingual_names.get(name)
         return None if found is None else (found[0], f"language {found[1]}")
 
-    def _template(self, name: str) -> tuple[str, str] | None:
+    def _template(self, name: str) -> Found:
         keys: dict[str, str] = {}
         for template, pattern in zip(self._schema.header_templates, self._templates, strict=True):
             match = pattern.fullmatch(name)
             key = self._known(match["key"]) if match else None
             if key is not None:
-                keys.setdefault(key, template)
-        return (
-            next(((key, f"template {template!r}") for key, template in keys.items()), None) if len(keys) == 1 else None
-        )
+                keys.setdefault(key, f"template {template!r}")
+        return next(iter(keys.items())) if len(keys) == 1 else None
 
     def _known(self, name: str) -> str | None:
         bilingual = self._schema.bilingual_names.get(name)
         return self._english.get(name) or (bilingual[0] if bilingual else None)
 
-    def _keyword(self, name: str) -> tuple[str, str] | None:
-        found = {self._keywords[word]: word for word in _WORD.findall(name) if word in self._keywords}
-        return next(((key, f"keyword {word!r}") for key, word in found.items()), None) if len(found) == 1 else None
+    def _keyword(self, name: str) -> Found:
+        found = {self._keywords[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in self._keywords}
+        return next(iter(found.items())) if len(found) == 1 else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name has ASCII letters and spaces only: a letter of another script is no typo."""
+    return name.isascii() and name.replace(" ", "").isalpha()
 
 
 def _pattern(template: str) -> re.Pattern[str]:

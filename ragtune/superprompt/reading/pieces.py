@@ -14,21 +14,20 @@ QUERY_KEYS = ("task", "context", "purpose")
 
 
 def normalized_query(body: Mapping[str, str]) -> str:
-    """Task, context and purpose on one line each, white space collapsed."""
+    """Return task, context and purpose, each on its own line with white space collapsed."""
     return "\n".join(line for key in QUERY_KEYS if (line := one_line(body.get(key, ""))))
 
 
 def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[str]:
-    """Cut a query into pieces of about equal length in tokens, in order, losing nothing but white space.
+    """Cut a query into ordered pieces of about equal length in tokens; only white space is lost.
 
-    There are ``count`` pieces, or as many as have ``min_tokens`` tokens each, and at least one. The k-th cut is at
-    k/pieces of the tokens; within ``slack`` of a piece's length it moves to the nearest end of a sentence or line, else
-    to the nearest gap between words (the earlier one if two are as near). Linear in the query's length.
+    The k-th cut is at k/pieces of the tokens. Within ``slack`` it moves to the nearest end of a sentence or line, else
+    to the nearest gap between words (the earlier of two equally near ones). Linear in the query's length.
 
     Args:
         query: the normalized query.
-        count: the most pieces, >= 1.
-        min_tokens: least average tokens of a piece, counted by :func:`ragtune.core.tokens.count_tokens`.
+        count: limit of pieces, >= 1.
+        min_tokens: least average tokens of a piece; shorter queries give fewer pieces, at least one.
         slack: how far a cut may move, as a share of a piece's length, in [0, 0.5).
     """
     starts = [start for start, _ in token_spans(query)]
@@ -46,7 +45,7 @@ def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[s
 
 
 def _borders(query: str, starts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Positions of the tokens that begin a sentence or line, and of those that follow white space."""
+    """Positions of the tokens that begin a sentence or line, and of those after white space."""
     lines = (match.end() for match in re.finditer("\n", query))
     sentences = sorted({bisect_left(starts, begin) for begin in (*sentence_starts(query), *lines)})
     gaps = [i for i, start in enumerate(starts) if start > 0 and query[start - 1].isspace()]

@@ -1,4 +1,4 @@
-"""The sentences of a Markdown text that can be quoted by themselves."""
+"""Sentences of a Markdown text that can be quoted alone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
 
 def sentences(text: str, begins_inside: bool = False) -> list[str]:
-    """Sentences, list items and rows of tables, each on one line, in order.
+    """Return sentences, list items and rows of tables in order, each on one line.
 
-    Headings, code, a table's head and rules, and words that only lead to what follows ("The steps:") are none.
+    Headings, code, heads and rules of tables, and introductions ("The steps:") are left out.
 
     Args:
-        text: Markdown or plain text, maybe a part of one.
-        begins_inside: whether more of the text comes before it: then what it begins within, a sentence, a row or code,
-            is left out.
+        text: Markdown or plain text, or a part of one.
+        begins_inside: whether the text is a later part; an incomplete sentence, row or code at its beginning is left
+            out.
     """
     found: list[str] = []
     for number, unit in enumerate(_units(text, begins_inside)):
@@ -39,7 +39,7 @@ def sentences(text: str, begins_inside: bool = False) -> list[str]:
 
 
 def _units(text: str, begins_inside: bool) -> Iterator[str]:
-    """Paragraphs, list items and rows, without what is no prose."""
+    """Paragraphs, list items and rows."""
     unit: list[str] = []
     for line in _outside_code(text.split("\n"), begins_inside):
         row = _ROW.match(line)
@@ -61,7 +61,7 @@ def _units(text: str, begins_inside: bool) -> Iterator[str]:
 
 def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
     fences = [(number, match) for number, line in enumerate(lines) if (match := _FENCE.match(line))]
-    # Of an odd number the first one closes what began before, unless it says what it opens.
+    # Of an odd number of fences the first closes earlier code, unless it names a language.
     closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
     begin = fences[0][0] + 1 if closes else 0
     code = ""

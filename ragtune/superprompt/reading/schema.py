@@ -1,33 +1,31 @@
-"""The prompt schema: which keys a prompt has, and by which names people call them (rule E5)."""
+"""The prompt schema: the keys of a prompt and the names that people use for them (rule E5)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
-from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.errors import ConfigError
-from ragtune.superprompt.reading.names import normalize_name
+from ragtune.superprompt.reading.cleaning import normalize_name
 
 DEFAULTS = "prompt_schema.json"
 
 NEVER_DEFAULTED = ("task", "context")
-"""The TASK/CONTEXT special rule: what the user wants and knows is never invented."""
+"""The TASK/CONTEXT special rule: these two are never invented."""
 
 Names = Mapping[str, tuple[str, ...]]
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 
 class TypoTolerance(BaseModel):
-    """When a name one edit away is taken for a typing mistake.
+    """Which names may be mistyped.
 
     Attributes:
-        min_length: shortest name that may be mistyped by any single edit.
-        min_length_transposition: shortest name of which two neighbouring letters may be swapped.
+        min_length: shortest name for any single edit.
+        min_length_transposition: shortest name for a swap of two neighbouring letters.
         never: words that are one edit from a name and mean something else.
     """
 
@@ -35,40 +33,40 @@ class TypoTolerance(BaseModel):
     min_length_transposition: int = Field(ge=2)
     never: tuple[str, ...]
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
 
 class HeaderRules(BaseModel):
-    """What may be a header at all.
+    """What may be a header.
 
     Attributes:
-        max_characters: the most characters of a header's name.
-        max_words: the most words of a header's name.
-        unknown_key_lines: whether ``Key: value`` lines with unknown keys are attributes where they stand among known
-            ones or in capitals; false leaves them in the text.
+        max_characters: limit of characters of a header's name.
+        max_words: limit of words of a header's name.
+        unknown_key_lines: whether ``Key: value`` lines with unknown keys are attributes among known ones or in
+            capitals; false leaves them in the text.
     """
 
     max_characters: int = Field(ge=1)
     max_words: int = Field(ge=1)
     unknown_key_lines: bool
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
 
 class Modes(BaseModel):
     """Options of A0.
 
     Attributes:
-        semantic_enabled: whether unknown headers are shown to the chooser.
-        semantic_threshold: the least confidence that is believed.
-        semantic_max_headers: unknown headers that the chooser is shown; further ones stay unknown.
+        semantic_enabled: whether a language model maps unknown headers.
+        semantic_threshold: least confidence that counts, in [0, 1].
+        semantic_max_headers: limit of unknown headers for the model; further ones stay unknown.
     """
 
     semantic_enabled: bool
     semantic_threshold: float = Field(ge=0.0, le=1.0)
     semantic_max_headers: int = Field(ge=1)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
 
 class PromptSchema(BaseModel):
@@ -78,12 +76,12 @@ class PromptSchema(BaseModel):
         version: version of the schema.
         keys: title by canonical key, in the order of display.
         must_keys: keys that ``body`` always has; those without a value get their default.
-        defaults: default values of the MUST keys, but never of task and context.
+        defaults: default values of the MUST keys, except task and context.
         aliases: other English names by key.
         bilingual: names by key, for each further language.
-        header_templates: phrases around a name, ``{key}`` standing for it.
+        header_templates: phrases around a name, with ``{key}`` in its place.
         line_templates: beginnings of a line by key; the rest of the line is the value.
-        keywords: words by key that give a heading away.
+        keywords: words by key that identify a heading.
         typo: tolerance for mistyped names.
         headers: what may be a header.
         modes: options of A0.
@@ -102,7 +100,7 @@ class PromptSchema(BaseModel):
     headers: HeaderRules
     modes: Modes
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _FROZEN
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -122,42 +120,29 @@ class PromptSchema(BaseModel):
 
     @cached_property
     def canonical_names(self) -> dict[str, str]:
-        """Keys by normalized name, of the keys themselves and their titles."""
+        """Keys by the normalized names of keys and titles."""
         return {normalize_name(name): key for key, title in self.keys.items() for name in (key, title)}
 
     @cached_property
     def alias_names(self) -> dict[str, str]:
-        """Keys by normalized name, of the aliases."""
+        """Keys by normalized alias."""
         return _inverted(self.aliases)
 
     @cached_property
     def bilingual_names(self) -> dict[str, tuple[str, str]]:
-        """Key and language by normalized name; a name that two languages share belongs to the first one."""
+        """Key and language by normalized name; a name of two languages belongs to the first."""
         found: dict[str, tuple[str, str]] = {}
         for language, table in self.bilingual.items():
             for name, key in _inverted(table).items():
                 found.setdefault(name, (key, language))
         return found
 
-    @classmethod
-    def load(cls, path: str | Path | None = None) -> PromptSchema:
-        """The schema of a JSON file; by default the one that comes with the package.
-
-        Raises:
-            ConfigError: if the file is missing or malformed, or contradicts itself.
-        """
-        if path is None:
-            return _packaged()
-        try:
-            return cls.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"prompt schema {str(path)!r}: {error}") from error
-
-
-@cache
-def _packaged() -> PromptSchema:
-    text = (files("ragtune.superprompt.config") / DEFAULTS).read_text(encoding="utf-8")
-    return PromptSchema.model_validate_json(text)
+    @staticmethod
+    @cache
+    def load() -> PromptSchema:
+        """Return the packaged schema."""
+        text = (files("ragtune.superprompt.config") / DEFAULTS).read_text(encoding="utf-8")
+        return PromptSchema.model_validate_json(text)
 
 
 def _inverted(table: Names) -> dict[str, str]:

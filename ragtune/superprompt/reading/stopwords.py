@@ -1,4 +1,4 @@
-"""Words that say nothing about a text's subject: the lists of bm25s, by language."""
+"""Stopwords by language: the lists of bm25s with additions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTS = {
     "russian": "STOPWORDS_RUSSIAN",
     "turkish": "STOPWORDS_TURKISH",
 }
-"""Languages whose words stand between spaces, with the name of their list in :mod:`bm25s.stopwords`."""
+"""Name of the list in :mod:`bm25s.stopwords` by language, for languages with spaces between words."""
 
 _WORD = re.compile(r"\w+")
 _MISSING = {
@@ -45,10 +45,10 @@ _MISSING = {
 
 @cache
 def stopwords(language: str) -> frozenset[str]:
-    """Function words of a language, question words among them, in lower case.
+    """Return function words of a language in lower case, including question words.
 
-    English has the contracted forms without their apostrophe too ("dont", "cant"), and the verbs that the list knows
-    only in the negative ("could" of "couldn't").
+    English includes contracted forms without apostrophe ("dont", "cant") and the positive form of negative verbs
+    ("could" of "couldn't").
 
     Raises:
         KeyError: if the language is not one of :data:`LISTS`.
@@ -63,22 +63,22 @@ def stopwords(language: str) -> frozenset[str]:
 
 
 def language_of(text: str) -> str:
-    """The language of :data:`LISTS` whose stopwords the text has most of; English where no other has more."""
+    """Return the language of :data:`LISTS` with most stopwords in the text; English on a tie."""
     words = _WORD.findall(text.lower())
     counts = {language: sum(word in stopwords(language) for word in words) for language in LISTS}
     return max(LISTS, key=counts.__getitem__)
 
 
 def content_terms(text: str) -> list[str]:
-    """The terms of :func:`ragtune.data.text.terms` that say what a text is about, in order, with repetitions.
+    """Return the terms of :func:`ragtune.data.text.terms` without stopwords, in order, with repetitions.
 
-    Those are the terms of words that are no stopwords in the text's language; of a text that has nothing else, all.
+    A text of stopwords only keeps all its terms.
     """
     return [term for _, term in content_words(text)]
 
 
 def content_words(text: str) -> list[tuple[str, str]]:
-    """As :func:`content_terms`, each behind the lower-case word that it comes from."""
+    """Return pairs of lower-case word and term, as :func:`content_terms`."""
     every = words_and_terms(text)
     ignored = stopwords(language_of(text))
     return [pair for pair in every if pair[0] not in ignored] or every
