@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.flaws import flaws_in
+from ragtune.superprompt.frozen import Frozen, flaws_in
 from ragtune.superprompt.reading.schema import PromptSchema
 
 DEFAULTS = "pipeline.json"
@@ -44,17 +44,15 @@ class Limits(BaseModel):
     )
 
 
-class Chunking(BaseModel):
+class Chunking(Frozen):
     """Chunk policy by kind of text."""
 
     markdown: ChunkPolicy
     text: ChunkPolicy
     conversation: ChunkPolicy
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-class PipelineConfig(BaseModel):
+class PipelineConfig(Frozen):
     """Configuration of every stage.
 
     Attributes:
@@ -74,8 +72,6 @@ class PipelineConfig(BaseModel):
     nothing_found: Literal["notice", "refuse"]
     request_words: frozenset[str] = frozenset()
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def load(cls, **limits: int | float) -> PipelineConfig:

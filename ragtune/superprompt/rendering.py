@@ -81,7 +81,7 @@ def conversation_md(turns: Sequence[Turn], max_pairs: int) -> str:
 
 
 def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
-    """Return the turns of the last pairs. A pair begins with a user's turn after another role, or with the first turn."""
+    """Return the turns of the last pairs. A pair begins with the first turn, or a user's turn after another role."""
     starts = [i for i, turn in enumerate(turns) if i == 0 or (turn.role == "user" and turns[i - 1].role != "user")]
     if not starts or max_pairs < 1:
         return []

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.frozen import Frozen
 
 Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]
 
@@ -24,13 +25,11 @@ Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinst
 """A string that a file or request can hold: without half surrogate pairs."""
 
 
-class Turn(BaseModel):
+class Turn(Frozen):
     """One utterance of the recent conversation."""
 
     role: Literal["user", "assistant"]
     content: Text
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SuperPrompt(BaseModel):

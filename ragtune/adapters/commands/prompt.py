@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
-    from ragtune.superprompt.options.example import example_text
     from ragtune.superprompt.options.parts import open_pipeline
+    from ragtune.superprompt.options.reading import write_options
 
     options = pipeline_options(arguments)
     if arguments.print_config:
-        _print(example_text(options).rstrip("\n"))
+        _print(write_options(options).rstrip("\n"))
         return 0
     last = _last_stage(arguments)
     if arguments.timings and not arguments.json:

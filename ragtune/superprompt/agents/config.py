@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.flaws import flaws_in
+from ragtune.superprompt.frozen import Frozen, flaws_in
 
 CERTAINTY = "certainty"
 """Name under which a chooser reports its confidence, in [0, 1]."""
@@ -21,7 +21,6 @@ PLACEHOLDERS = frozenset({"payload", "choices", "answer"})
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _GAPS = re.compile(r"[\s_\-]+")
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 Text = Annotated[str, BeforeValidator(lambda value: "\n".join(value) if isinstance(value, list) else value)]
 """A text. JSON may hold it as a list of its lines."""
@@ -30,7 +29,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
-class AgentPromptText(BaseModel):
+class AgentPromptText(Frozen):
     """The two messages of a call. Only the user's message holds ``{payload}``, so input never speaks as the system.
 
     Attributes:
@@ -40,8 +39,6 @@ class AgentPromptText(BaseModel):
 
     system: Text = Field(min_length=1)
     user: Text = Field(min_length=1)
-
-    model_config = _FROZEN
 
     @model_validator(mode="after")
     def _placeholders(self) -> Self:
@@ -53,7 +50,7 @@ class AgentPromptText(BaseModel):
         return self
 
 
-class ChoiceField(BaseModel):
+class ChoiceField(Frozen):
     """One closed choice.
 
     Attributes:
@@ -67,8 +64,6 @@ class ChoiceField(BaseModel):
     default: str | None = None
     description: str = ""
     texts: Mapping[str, str] = Field(default_factory=dict)
-
-    model_config = _FROZEN
 
     @model_validator(mode="after")
     def _closed(self) -> Self:
@@ -90,7 +85,7 @@ class ChoiceField(BaseModel):
         return self.texts.get(value, value)
 
 
-class AgentConfig(BaseModel):
+class AgentConfig(Frozen):
     """Settings that all three kinds share.
 
     Attributes:
@@ -116,8 +111,6 @@ class AgentConfig(BaseModel):
     max_output_tokens: int = Field(ge=1)
     prompt: AgentPromptText
     options: Mapping[str, Any] = Field(default_factory=dict)
-
-    model_config = _FROZEN
 
     @property
     def title(self) -> str:
@@ -163,7 +156,7 @@ class ChooserConfig(AgentConfig):
         return self
 
 
-class ExtractedKey(BaseModel):
+class ExtractedKey(Frozen):
     """One key to extract.
 
     Attributes:
@@ -179,8 +172,6 @@ class ExtractedKey(BaseModel):
     description: str = ""
     max_tokens: int = Field(ge=1)
     max_items: int = Field(default=1, ge=1)
-
-    model_config = _FROZEN
 
 
 class ExtractorConfig(AgentConfig):

@@ -12,7 +12,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.agents.base import BaseAgent
 from ragtune.superprompt.agents.config import CONFIG, AgentConfig
-from ragtune.superprompt.flaws import flaws_in
+from ragtune.superprompt.frozen import flaws_in
 
 AgentT = TypeVar("AgentT", bound=BaseAgent[Any])
 ConfigT = TypeVar("ConfigT", bound=AgentConfig)
@@ -48,7 +48,7 @@ class AgentFactory:
             kind: class of the configuration.
 
         Raises:
-            ConfigError: if the file is missing, malformed, or of another kind or name; the message names file and value.
+            ConfigError: if the file is missing, malformed, or of another kind or name.
         """
         file = f"{name.lower()}.{VERSION}.json"
         own = None if self.folder is None else self.folder / file

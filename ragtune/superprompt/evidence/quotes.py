@@ -32,7 +32,7 @@ def extract(
     budget: CompressPolicy,
     least: float = 0.0,
 ) -> dict[str, list[str]]:
-    """Return bullets by section: the sentences that :func:`ragtune.canonical.compress` takes, each once, with its source.
+    """Return bullets by section: the sentences of :func:`ragtune.canonical.compress`, each once, with its source.
 
     A source without a term of the query is not quoted. A sentence with a section's cue goes to the last such section, a
     question to the last section, every other sentence to the first.

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from heapq import nlargest
 from math import fsum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _QUARTER = 4
 _WORDS = re.compile(r"\w+")
 
 
-class FloorOptions(BaseModel):
+class FloorOptions(Frozen):
     """Thresholds for candidates, relative to the distribution over one prompt's candidates.
 
     Attributes:
@@ -44,8 +45,6 @@ class FloorOptions(BaseModel):
     rarest_terms: int = Field(ge=1)
     weak_selection: int = Field(ge=0)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -53,7 +52,7 @@ class Evidence:
 
     Attributes:
         ids: the candidates in order.
-        scores: score in [0, 1] by id, from the reranker, or from Retrieval where its vectors know no terms; may be empty.
+        scores: score in [0, 1] by id, from the reranker, or from Retrieval where it compares no terms; may be empty.
         coverage: share of the prompt's term weights by id, in [0, 1]; empty where terms have no weights.
         support: support for the prompt by id, at most 1; empty where the rerank stage does not report it.
     """
@@ -106,7 +105,7 @@ class Evidence:
 
 
 def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
-    """Return the share of the weight of a prompt's rarest terms that a chunk holds, in [0, 1]; its other terms count too."""
+    """Return the weight of a chunk's terms as a share of the weight of the prompt's rarest terms, in [0, 1]."""
     whole = fsum(nlargest(rarest_terms, weights.values()))
     held = frozenset(terms(chunk.snippet))
     return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0

@@ -12,7 +12,7 @@ from ragtune.canonical import chunk, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.flaws import flaws_in
+from ragtune.superprompt.frozen import flaws_in
 from ragtune.superprompt.reading.cleaning import clean
 from ragtune.superprompt.super_prompt import Turn
 
@@ -40,7 +40,7 @@ def parse_conversation(text: str) -> list[Turn]:
 
 
 def conversation_chunks(turns: Sequence[Turn], policy: ChunkPolicy) -> list[ContextChunk]:
-    """Return chunks of every turn. The n-th turn, from 0, is document ``conversation/<n>``, with its role as metadata."""
+    """Return chunks of every turn. Turn n, from 0, is document ``conversation/<n>``; metadata has its role."""
     return [
         ContextChunk.of(piece.model_copy(update={"metadata": {"role": turn.role}}), "conversation")
         for n, turn in enumerate(turns)

@@ -53,8 +53,8 @@ def tfidf_cosines(pieces: Sequence[str], indexes: Sequence[TermIndex]) -> NDArra
 
     Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1) with N and df of the union, as scikit-learn's TfidfVectorizer
     with sublinear_tf and smooth_idf. Stopwords of a piece do not count
-    (:func:`ragtune.superprompt.reading.stopwords.content_terms`). Terms that no text holds count in a piece's norm, so a
-    text is not similar only because little of the piece is known.
+    (:func:`ragtune.superprompt.reading.stopwords.content_terms`). Unknown terms count in a piece's norm, so a text is
+    not similar only because little of the piece is known.
 
     Returns:
         Shape (texts, pieces), in [0, 1]; zeros for a text or piece without terms.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from ragtune.data.diskcache import AUTO
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reranking.top import CROSS_ENCODER
 
@@ -15,10 +16,8 @@ AgentStageName = Literal["A0_PreProcessing", "A2_PromptShaper", "A3_NLI_Gate", "
 AGENT_STAGES: tuple[AgentStageName, ...] = get_args(AgentStageName)
 """Stages that may ask a language model."""
 
-_OPTIONS = ConfigDict(frozen=True, extra="forbid")
 
-
-class EmbedderOptions(BaseModel):
+class EmbedderOptions(Frozen):
     """How Retrieval compares texts.
 
     Attributes:
@@ -37,10 +36,8 @@ class EmbedderOptions(BaseModel):
     api_key_env: str = "OPENAI_API_KEY"
     mode: Literal["live", "record", "replay"] = "record"
 
-    model_config = _OPTIONS
 
-
-class MemoryOptions(BaseModel):
+class MemoryOptions(Frozen):
     """The long-term memory: documents, a collection of ragd, or both, which are searched as one.
 
     Attributes:
@@ -62,10 +59,8 @@ class MemoryOptions(BaseModel):
     tags_all: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    model_config = _OPTIONS
 
-
-class RerankerOptions(BaseModel):
+class RerankerOptions(Frozen):
     """How the ReRanker orders.
 
     Attributes:
@@ -79,10 +74,8 @@ class RerankerOptions(BaseModel):
     model: str = CROSS_ENCODER
     budget: int = Field(default=20, ge=1)
 
-    model_config = _OPTIONS
 
-
-class LLMOptions(BaseModel):
+class LLMOptions(Frozen):
     """The language model of A0, A2, A3, A4, A5 and of the answer.
 
     Attributes:
@@ -124,8 +117,6 @@ class LLMOptions(BaseModel):
     repair: bool = True
     prices: dict[str, dict[str, float]] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
-
-    model_config = _OPTIONS
 
     @field_validator("model")
     @classmethod

@@ -14,13 +14,16 @@ from pydantic.fields import FieldInfo
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
-from ragtune.superprompt.flaws import flaws_in
+from ragtune.superprompt.frozen import flaws_in
 from ragtune.superprompt.limits import packaged
 from ragtune.superprompt.options.model import PromptOptions
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Values = Mapping[str, Any]
 
+_TABLES = {"version", "keys", "must_keys", "defaults", "aliases", "bilingual"} | {
+    *("header_templates", "line_templates", "keywords")
+}
 _REPLACED = ("memory.metadata", "llm.prices", "llm.extra")  # mappings that are one value
 
 
@@ -109,6 +112,16 @@ def make_options(layers: Sequence[Values], name: str = "options") -> PromptOptio
         raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
 
 
+def write_options(options: PromptOptions) -> str:
+    """Return options as YAML that :func:`load_options` reads, without the DSN and its password.
+
+    ``docs/prompt-options.yaml`` has the meaning of each option.
+    """
+    values = options.model_dump(mode="json", by_alias=True, exclude={"memory": {"dsn"}, "prompt_schema": _TABLES})
+    values["request_words"].sort()
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
+
+
 def _over(below: Values, above: Values, place: str = "") -> dict[str, Any]:
     """Merge ``above`` into ``below``, mapping by mapping."""
     merged = dict(below)
@@ -128,14 +141,13 @@ def _unknown(error: ValidationError) -> str | None:
         return None
     model: type[BaseModel] = PromptOptions
     for part in above:
-        below = model_of(model.model_fields[str(part)]) if str(part) in model.model_fields else None
+        below = _model_of(model.model_fields[str(part)]) if str(part) in model.model_fields else None
         model = below or model
     known = [field.alias or name for name, field in model.model_fields.items()]
     near = did_you_mean(str(last), known) or f": allowed are {', '.join(known)}"
     return f"{'.'.join(map(str, [*above, last]))}: there is no such option{near}"
 
 
-def model_of(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of an option that holds options; None for an option that holds a value."""
+def _model_of(field: FieldInfo) -> type[BaseModel] | None:
     kinds = (field.annotation, *get_args(field.annotation))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

@@ -1,1 +1,1 @@
-"""The SuperPrompt page: a Streamlit front over :class:`ragtune.superprompt.page.session.PageSession`."""
+"""The SuperPrompt page: a Streamlit front for :class:`ragtune.superprompt.page.session.PageSession`."""

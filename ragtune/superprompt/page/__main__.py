@@ -1,4 +1,4 @@
-"""``python -m ragtune.superprompt.page [--corpus DIR] [--config FILE] [--port N]``: the page on and for this machine."""
+"""``python -m ragtune.superprompt.page [--corpus DIR] [--config FILE] [--port N]``: serve the page on this machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.superprompt.memory.folders import read_folder
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.parts import check_options
-from ragtune.superprompt.page.documents import MIB, UploadLimits
+from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE
+from ragtune.superprompt.page.uploads import MIB, UploadLimits
 
 OPTIONS = {
-    # Settings can send a variable's value to a server: nobody but the person at this machine may reach them.
+    # Settings can send a variable's value to a server, so only the person at this machine may reach them.
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
@@ -40,20 +41,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise MissingExtraError("the page", "ui")
         if arguments.corpus is not None:
             read_folder(arguments.corpus)
-            os.environ["RAGTUNE_PAGE_CORPUS"] = str(arguments.corpus.resolve())
+            os.environ[CORPUS_VARIABLE] = str(arguments.corpus.resolve())
         if arguments.config is not None:
-            chosen = load_options(arguments.config)
-            check_options(chosen)
-            if chosen.memory.folder is not None:
-                read_folder(chosen.memory.folder)
-            os.environ["RAGTUNE_PAGE_CONFIG"] = str(arguments.config.expanduser().resolve())
+            options = load_options(arguments.config)
+            check_options(options)
+            if options.memory.folder is not None:
+                read_folder(options.memory.folder)
+            os.environ[CONFIG_VARIABLE] = str(arguments.config.expanduser().resolve())
     except InputError as error:
         sys.stderr.write(f"ragtune: {' '.join(str(error).split())}\n")
         return 2
     from streamlit.web import bootstrap
 
-    options = {**OPTIONS, "server.port": arguments.port}
-    bootstrap.load_config_options({name.replace(".", "_"): value for name, value in options.items()})
+    options_of_server = {**OPTIONS, "server.port": arguments.port}
+    bootstrap.load_config_options({name.replace(".", "_"): value for name, value in options_of_server.items()})
     bootstrap.run(str(Path(__file__).with_name("app.py")), False, [], {})
     return 0
 

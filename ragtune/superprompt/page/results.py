@@ -1,66 +1,75 @@
-"""What came out: chunks by stage, the final selection, costs, trace."""
+"""Tabs with the results: chunks by stage, final selection, costs, trace."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from ragtune.superprompt.page.plain import title_of
-from ragtune.superprompt.page.records import ChunkRow, selection_rows, trace, view_rows
+from ragtune.superprompt.page.inputs import plain
 from ragtune.superprompt.page.session import PageSession
-from ragtune.superprompt.page.tables import chunk_table, cost_table
-from ragtune.superprompt.stages.base import ORDER
 from ragtune.superprompt.super_prompt import VIEWS
 
 _SHOWN = 25
-_VIEW_LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
+_SCORED = ("reranked", "retrieval")
+_LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
 
 
 def draw_results(session: PageSession) -> None:
     """Draw the tabs below the stages."""
-    chunks, selection, costs, traces = st.tabs(["Chunks by stage", "Final selection", "Costs", "Trace"])
+    chunks, selection, costs, trace = st.tabs(["Chunks by stage", "Final selection", "Costs", "Trace"])
+    sp = session.sp
     with chunks:
-        _draw_views(session)
+        if views := [view for view in VIEWS if view in sp.views_by_stage]:
+            # A new key with every stage shows the newest view first; a choice stays until the next stage.
+            view = st.radio(
+                "View",
+                views,
+                index=len(views) - 1,
+                format_func=_LABELS.__getitem__,
+                horizontal=True,
+                key=f"view_{sp.stage}",
+                label_visibility="collapsed",
+            )
+            before = views[views.index(view) - 1] if views.index(view) else view
+            _draw_chunks(session, sp.views_by_stage[view], sp.views_by_stage[before], f"all_{view}")
+        else:
+            st.caption("Nothing yet: chunks appear with Retrieval.")
     with selection:
-        _draw_selection(session)
+        if sp.final_selection_ids:
+            _draw_chunks(session, sp.final_selection_ids, sp.final_selection_ids, "all_selection")
+        else:
+            st.caption("Nothing yet: A3 selects, A4 cuts to the budget.")
     with costs:
         _draw_costs(session)
-    with traces:
-        _draw_trace(session)
+    with trace:
+        st.json(sp.extras, expanded=1)
+        st.download_button(
+            "Download the SuperPrompt as JSON",
+            sp.to_json(),
+            "superprompt.json",
+            mime="application/json",
+            key="download",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
-def _draw_views(session: PageSession) -> None:
-    views = [view for view in VIEWS if view in session.sp.views_by_stage]
-    if not views:
-        st.caption("Nothing yet: chunks appear with Retrieval.")
-        return
-    # A new key with every stage: the newest view is shown first, and a choice stays until the next stage.
-    view = st.radio(
-        "View",
-        views,
-        index=len(views) - 1,
-        format_func=_VIEW_LABELS.__getitem__,
-        horizontal=True,
-        key=f"view_{session.sp.stage}",
-        label_visibility="collapsed",
-    )
-    _draw_chunks(view_rows(session.sp, view), f"all_{view}")
-
-
-def _draw_selection(session: PageSession) -> None:
-    rows = selection_rows(session.sp)
-    if not rows:
-        st.caption("Nothing yet: A3 selects, A4 cuts to the budget.")
-        return
-    _draw_chunks(rows, "all_selection")
-
-
-def _draw_chunks(rows: list[ChunkRow], key: str) -> None:
-    shown = rows
+def _draw_chunks(session: PageSession, ids: Sequence[str], before: Sequence[str], key: str) -> None:
+    """Draw chunks with rank, move since the view before, score, source and text. Code blocks never render the text."""
+    shown = ids
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
-        if len(rows) > _SHOWN and not st.toggle(f"Show all {len(rows)}", key=key):
-            shown = rows[:_SHOWN]
-        st.caption(f"{len(shown)} of {len(rows)} chunks, best first")
-    st.html(chunk_table(shown))
+        if len(ids) > _SHOWN and not st.toggle(f"Show all {len(ids)}", key=key):
+            shown = ids[:_SHOWN]
+        st.caption(f"{len(shown)} of {len(ids)} chunks, best first")
+    scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in _SCORED}
+    for rank, chunk in enumerate(session.sp.chunks(shown), start=1):
+        places = before.index(chunk.id) + 1 - rank
+        move = f"▲ {places}" if places > 0 else f"▼ {-places}" if places < 0 else "="
+        known = next((f"{scores[view][chunk.id]:.3f} {view}" for view in _SCORED if chunk.id in scores[view]), "-")
+        where = plain(f"{chunk.source} {chunk.id}, {chunk.start}-{chunk.end}")
+        st.caption(f"**{rank}** {move} · {plain(known)} · {where}")
+        st.code(chunk.snippet, language=None, wrap_lines=True)
 
 
 def _draw_costs(session: PageSession) -> None:
@@ -68,25 +77,18 @@ def _draw_costs(session: PageSession) -> None:
     if not rows:
         st.caption("Nothing was spent yet.")
         return
-    st.html(cost_table(rows))
-
-
-def _draw_trace(session: PageSession) -> None:
-    done = [name for name in ORDER if session.has_run(name)]
-    if not done:
-        st.caption("Nothing has run yet.")
-        return
-    for name in done:
-        record = trace(session.sp, name)
-        if record:
-            with st.expander(title_of(name)):
-                st.json(record, expanded=2)
-    st.download_button(
-        "Download the SuperPrompt as JSON",
-        session.sp.to_json(),
-        "superprompt.json",
-        mime="application/json",
-        key="download",
-        icon=":material/download:",
-        on_click="ignore",
+    total = {key: sum(row[key] or 0 for row in rows) for key in rows[0] if key not in ("stage", "outcome")}
+    st.table(
+        [
+            {
+                "stage": row["stage"].replace("_", " ") + (" (failed)" if row["outcome"] == "failed" else ""),
+                "ms": "" if row["ms"] is None else f"{row['ms']:,.1f}",
+                "calls": row["charged_calls"],
+                "documents read": row["charged_docs"],
+                "tokens": row["charged_tokens"],
+                "charged, usd": f"{row['charged_usd']:.4f}",
+                "paid, usd": f"{row['paid_usd']:.4f}",
+            }
+            for row in [*rows, {"stage": "all", "outcome": "done", **total}]
+        ]
     )

@@ -1,4 +1,4 @@
-"""What the page knows and does; the page itself only draws it."""
+"""State and actions of the page; the page only draws them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,41 @@ from typing import Any
 
 from ragtune.core.errors import RagtuneError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
 from ragtune.superprompt.answering import Answerer
 from ragtune.superprompt.limits import Chunking
+from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.conversation import parse_conversation
 from ragtune.superprompt.memory.folders import DocumentSet
-from ragtune.superprompt.options import PromptOptions, load_options
+from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
-from ragtune.superprompt.options.parts import check_options, make_client, make_pipeline, make_reranker
-from ragtune.superprompt.page.conversation import parse_conversation
-from ragtune.superprompt.page.memories import Memories
-from ragtune.superprompt.page.records import cost_entry, cost_rows, notices_of
+from ragtune.superprompt.options.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
+from ragtune.superprompt.options.reading import parse_options
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
+CORPUS_VARIABLE = "RAGTUNE_PAGE_CORPUS"
+"""Variable with the folder of the documents; the launcher sets it."""
+
+CONFIG_VARIABLE = "RAGTUNE_PAGE_CONFIG"
+"""Variable with the configuration file; the launcher sets it."""
+
 FIRST = ORDER[0]
 ANSWER = "answer"
+_UNITS = ("calls", "docs", "tokens", "usd")
 _Inputs = tuple[str, tuple[Turn, ...]]
 _Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that went wrong; the SuperPrompt is as it was before.
+    """A failure; the SuperPrompt is unchanged.
 
     Attributes:
-        where: name of the stage or of the input (``conversation``, ``settings``) that it concerns.
-        message: what went wrong, and what to do.
+        where: name of the stage or of the input (``conversation``, ``settings``).
+        message: what failed, and what to do.
     """
 
     where: str
@@ -42,62 +50,55 @@ class Problem:
 
 
 class PageSession:
-    """One person's work on one prompt: the inputs, the SuperPrompt, what failed, and what may be done next.
+    """One person's work on one prompt: inputs, SuperPrompt, failures and allowed actions.
 
-    Inputs may change at any time. A changed prompt or conversation, or documents that changed after Retrieval, leave
-    what the stages did standing, but only A0 may run then: it begins again. Settings count for the stages run from then
-    on, so that a stage which failed for want of a language model can be run without one; those of the search itself
-    (memory, embedder, chunking) are as documents are.
+    Inputs may change at any time. After a change of prompt or conversation, or of documents after Retrieval, the
+    results stay and only A0 may run. Settings count for the next stages, so a stage that failed with a language model
+    can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
 
     Attributes:
-        options: the settings, which a person may change by :meth:`set_settings`.
-        sp: the SuperPrompt as the last stage left it.
-        problem: what went wrong in the last stage that was run; None if it went well.
-        answer: the language model's answer to the final prompt; None before it was asked.
+        options: the settings; :meth:`set_settings` changes them.
+        sp: the SuperPrompt after the last stage.
+        problem: failure of the last stage; None if it succeeded.
+        answer: the language model's answer to the final prompt; None before it.
     """
 
     def __init__(self, prompt: str = "") -> None:
         self.prompt = prompt
         self.conversation = ""
         self.options = load_options()
-        self._settings: Sequence[Mapping[str, Any]] = ()
         self.documents: tuple[DocumentSet, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
         self.problem: Problem | None = None
         self.answer: str | None = None
         self.input_problems: dict[str, Problem] = {}
+        self._settings: tuple[Any, ...] = ()
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
-        self._memories = Memories()
-        self._searched: _Search | None = None
         self._started: _Inputs | None = None
+        self._searched: _Search | None = None
+        self._memory: tuple[_Search, BaseMemory] | None = None
         self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
 
-    # -- inputs ----------------------------------------------------------------------------------------------------
-
     def set_prompt(self, text: str) -> None:
-        """Take the prompt that the person wrote."""
+        """Set the prompt."""
         self.prompt = text
 
     def set_conversation(self, text: str) -> None:
-        """Take the recent turns, which :func:`parse_conversation` reads."""
+        """Set the recent turns, in a form that :func:`parse_conversation` reads."""
         if text != self.conversation:
             self.conversation = text
             self._check("conversation", lambda: self._set_turns(parse_conversation(text)))
 
     def set_documents(self, *documents: DocumentSet) -> None:
-        """Take the documents that are searched beside the conversation."""
+        """Set the documents to search."""
         self.documents = documents
 
-    def set_settings(self, *layers: Mapping[str, Any]) -> None:
-        """Take options, each mapping over the one before, and check them at once: a bad value is seen before a stage
-        runs into it, and the options stay as they were.
-        """
-        if layers != self._settings:
-            self._settings = layers
-            self._check("settings", lambda: self._set_options(load_options(None, *layers)))
-
-    # -- what may be done ------------------------------------------------------------------------------------------
+    def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
+        """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
+        if (text, changes) != self._settings:
+            self._settings = (text, changes)
+            self._check("settings", lambda: self._set_options(parse_options(text), changes or {}))
 
     @property
     def stale(self) -> str | None:
@@ -106,24 +107,29 @@ class PageSession:
             return None
         prompt, turns = self._started
         searched = self._searched or self._search
-        are_changed = {
+        is_changed = {
             "the prompt": prompt != self.prompt,
             "the conversation": turns != self._turns,
             "the documents": searched[:2] != self._search[:2],
             "embedder or chunking": searched[2:] != self._search[2:],
         }
-        changed = [name for name, is_changed in are_changed.items() if is_changed]
+        changed = [name for name, is_other in is_changed.items() if is_other]
         return f"{' and '.join(changed)} changed: run {FIRST} to begin again" if changed else None
 
     @property
     def costs(self) -> list[dict[str, Any]]:
-        """What was spent since the last reset, failed attempts and the answer included, as rows."""
-        return cost_rows(self.sp, self._other_costs)
+        """Costs since the last reset, with failed attempts and the answer: stage, outcome, ms, charged and paid."""
+        entries = [*({"outcome": "done", **entry} for entry in self.sp.extras.get("costs", [])), *self._other_costs]
+        return [
+            {key: entry[key] for key in ("stage", "outcome", "ms")}
+            | {f"{kind}_{unit}": entry[kind].get(unit, 0) for kind in ("charged", "paid") for unit in _UNITS}
+            for entry in entries
+        ]
 
     @property
     def notices(self) -> list[str]:
-        """What the person should know about the outcome so far."""
-        return notices_of(self.sp)
+        """Notices of the stages."""
+        return [notice["message"] for notice in self.sp.extras.get("notices", [])]
 
     @property
     def can_ask(self) -> bool:
@@ -132,60 +138,53 @@ class PageSession:
         return is_ready and self.options.llm.model is not None
 
     def can_run(self, name: str) -> bool:
-        """Whether a stage's button is enabled."""
+        """Return whether a stage's button is enabled."""
         if self.input_problems:
             return False
-        if name == FIRST:
-            return True
-        return self.stale is None and name == next_stage(self.sp)
+        return name == FIRST or (self.stale is None and name == next_stage(self.sp))
 
     def has_run(self, name: str) -> bool:
-        """Whether the SuperPrompt has passed a stage."""
+        """Return whether the SuperPrompt has passed a stage."""
         if name == ORDER[-1]:
             return bool(self.sp.system_md)
         return LIFECYCLE.index(self.sp.stage) > ORDER.index(name)
 
-    # -- doing it --------------------------------------------------------------------------------------------------
-
     def run(self, name: str) -> None:
-        """Run one stage; on failure ``problem`` says what to do and the SuperPrompt is as it was."""
-        self._attempt(name, lambda pipeline, sp: self._keep(name, pipeline.run_stage(name, sp)))
+        """Run one stage; after a failure ``problem`` tells what to do."""
+        self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
     def run_all(self, after: Callable[[str], None] | None = None) -> None:
-        """Run all stages from A0; what was reached before a failure stays.
+        """Run all stages from A0; results before a failure stay.
 
         Args:
-            after: function that is called with the name of every stage that is done.
+            after: function that is called with the name of every finished stage.
         """
 
         def reached(name: str, sp: SuperPrompt) -> None:
-            self._keep(name, sp)
+            self._accept(name, sp)
             if after is not None:
                 after(name)
 
         self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, reached))
 
     def ask(self) -> None:
-        """Send the final prompt to the language model; on failure ``problem`` says what to do."""
+        """Send the final prompt to the language model; after a failure ``problem`` tells what to do."""
         self.problem = None
         try:
             result = Answerer(make_client(self.options.llm)).answer(self.sp)
         except RagtuneError as error:
             self.problem = Problem(ANSWER, str(error))
             if isinstance(error, ServiceError | AnswerError):
-                self._other_costs.append(cost_entry(ANSWER, "failed", error.cost, error.paid))
+                self._spend(ANSWER, "failed", error.cost, error.paid)
             return
         self.answer = result.text
-        self._other_costs.append(cost_entry(ANSWER, "done", result.cost, result.paid))
+        self._spend(ANSWER, "done", result.cost, result.paid)
 
     def reset(self) -> None:
-        """Forget what the stages did; inputs and settings stay."""
+        """Forget the results; inputs and settings stay."""
         self.sp = SuperPrompt.raw(self.prompt)
-        self.problem = None
-        self.answer = None
+        self.problem = self.answer = self._started = self._searched = None
         self._other_costs = []
-        self._started = None
-        self._searched = None
 
     def _attempt(self, name: str, act: Callable[[Pipeline, SuperPrompt], object]) -> None:
         self.problem = None
@@ -195,10 +194,14 @@ class PageSession:
                 sp = sp.with_user_text(self.prompt).model_copy(update={"recent_conversation": list(self._turns)})
             act(self._pipeline(), sp)
         except FailedStageError as error:
-            self._other_costs.append(cost_entry(error.stage, "failed", error.cost, error.paid))
+            self._spend(error.stage, "failed", error.cost, error.paid)
             self.problem = Problem(error.stage, str(error))
         except RagtuneError as error:
             self.problem = Problem(name, str(error))
+
+    def _spend(self, name: str, outcome: str, charged: CostObject, paid: CostObject) -> None:
+        costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
+        self._other_costs.append({"stage": name, "outcome": outcome, "ms": None, **costs})
 
     def _check(self, name: str, act: Callable[[], object]) -> None:
         self.input_problems.pop(name, None)
@@ -210,17 +213,18 @@ class PageSession:
     def _set_turns(self, turns: Sequence[Turn]) -> None:
         self._turns = tuple(turns)
 
-    def _set_options(self, options: PromptOptions) -> None:
+    def _set_options(self, *layers: Mapping[str, Any]) -> None:
+        options = load_options(None, *layers)
         check_options(options)
         self.options = options
 
     @property
     def _search(self) -> _Search:
-        """All that decides what Retrieval finds."""
+        """Everything that determines the results of Retrieval."""
         options = self.options
         return self.documents, options.memory, options.embedder, options.chunking
 
-    def _keep(self, name: str, sp: SuperPrompt) -> None:
+    def _accept(self, name: str, sp: SuperPrompt) -> None:
         self.sp = sp
         self.answer = None
         if name == FIRST:
@@ -230,8 +234,13 @@ class PageSession:
             self._searched = self._search
 
     def _pipeline(self) -> Pipeline:
-        memory = self._memories.get(self.options, *self._search[0])
+        """The pipeline of the options; memory and reranker stay loaded while their options are the same."""
+        if self._memory is None or self._memory[0] != self._search:
+            if self._memory is not None:
+                self._memory[1].close()
+                self._memory = None
+            self._memory = (self._search, make_memory(self.options, *self.documents))
         wanted = self.options.reranker
         if self._reranker is None or self._reranker[0] != wanted:
             self._reranker = (wanted, make_reranker(wanted))
-        return make_pipeline(self.options, memory, self._turns, self._reranker[1], sets=self._search[0])
+        return make_pipeline(self.options, self._memory[1], self._reranker[1])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.cleaning import one_line
 from ragtune.superprompt.reading.content import request_in
 
@@ -58,7 +59,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
 
 
-class FormatRecipe(BaseModel):
+class FormatRecipe(Frozen):
     """One format.
 
     Attributes:
@@ -76,8 +77,6 @@ class FormatRecipe(BaseModel):
     example: str
     rules: tuple[str, ...]
     alone: bool = False
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def is_asked_for(self, text: str) -> bool:
         """Return whether the text has one of the words, in any case, spacing and hyphenation."""

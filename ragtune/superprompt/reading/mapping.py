@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 from ragtune.superprompt.reading.cleaning import normalize_name
@@ -95,7 +94,7 @@ class MappingLadder:
         typo = self._schema.typo
         if abs(len(word) - len(name)) > 1 or word == name or not _is_plain(name):
             return False
-        start = len(commonprefix([word, name]))
+        start = next((i for i, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
         if len(word) == len(name):
             if word[start : start + 2] == name[start : start + 2][::-1] and word[start + 2 :] == name[start + 2 :]:
                 return len(name) >= typo.min_length_transposition

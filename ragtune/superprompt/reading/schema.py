@@ -7,8 +7,9 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.reading.cleaning import normalize_name
 
 DEFAULTS = "prompt_schema.json"
@@ -17,10 +18,9 @@ NEVER_DEFAULTED = ("task", "context")
 """The TASK/CONTEXT special rule: these two are never invented."""
 
 Names = Mapping[str, tuple[str, ...]]
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
 
 
-class TypoTolerance(BaseModel):
+class TypoTolerance(Frozen):
     """Which names may be mistyped.
 
     Attributes:
@@ -33,10 +33,8 @@ class TypoTolerance(BaseModel):
     min_length_transposition: int = Field(ge=2)
     never: tuple[str, ...]
 
-    model_config = _FROZEN
 
-
-class HeaderRules(BaseModel):
+class HeaderRules(Frozen):
     """What may be a header.
 
     Attributes:
@@ -50,10 +48,8 @@ class HeaderRules(BaseModel):
     max_words: int = Field(ge=1)
     unknown_key_lines: bool
 
-    model_config = _FROZEN
 
-
-class Modes(BaseModel):
+class Modes(Frozen):
     """Options of A0.
 
     Attributes:
@@ -66,10 +62,8 @@ class Modes(BaseModel):
     semantic_threshold: float = Field(ge=0.0, le=1.0)
     semantic_max_headers: int = Field(ge=1)
 
-    model_config = _FROZEN
 
-
-class PromptSchema(BaseModel):
+class PromptSchema(Frozen):
     """Keys and names of a prompt's parts; see ``config/prompt_schema.json``.
 
     Attributes:
@@ -99,8 +93,6 @@ class PromptSchema(BaseModel):
     typo: TypoTolerance
     headers: HeaderRules
     modes: Modes
-
-    model_config = _FROZEN
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -36,8 +36,8 @@ class LatentRerankStage(BaseRerankStage):
     finds answers in other words than the prompt's. The terms keep it from confusing related texts with answers. It has
     ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
 
-    ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the collection
-    does not know or that are unrelated to its subjects. It is low where the collection is about something else.
+    ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
+    collection does not know or that are unrelated to its subjects. It is low where the collection is about something else.
 
     Args:
         index: terms of the collection.

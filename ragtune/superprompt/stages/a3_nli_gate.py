@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
@@ -15,6 +15,7 @@ from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.texts import item_text
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.agent import AgentStage
@@ -28,7 +29,7 @@ NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context
 WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
 
-class GateOptions(BaseModel):
+class GateOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
@@ -44,8 +45,6 @@ class GateOptions(BaseModel):
     near_duplicate: float = Field(gt=0.0, le=1.0)
     floor: FloorOptions | None = None
     tag_of: Mapping[str, str]
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)

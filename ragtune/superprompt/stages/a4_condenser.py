@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.canonical import CompressPolicy
 from ragtune.core.errors import ConfigError
@@ -16,6 +16,7 @@ from ragtune.superprompt.agents.config import WriterConfig
 from ragtune.superprompt.agents.texts import into_sections, item_text, sectioned
 from ragtune.superprompt.agents.writer import Writer
 from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.pieces import normalized_query
@@ -30,7 +31,7 @@ NO_CONTEXT = "No context was selected: nothing in conversation or memory may be 
 LITTLE = "The documents say little about this."
 
 
-class CondenserOptions(BaseModel):
+class CondenserOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
@@ -50,8 +51,6 @@ class CondenserOptions(BaseModel):
     max_unmentioned: int = Field(ge=0)
     task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)

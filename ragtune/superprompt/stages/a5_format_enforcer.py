@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.config import ExtractorConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.texts import cut
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.cleaning import clean, one_line
 from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
@@ -26,7 +27,7 @@ KEYS = ("normalized_format_spec", "example_shape", "hard_rules")
 _FORMAT = "{format}"
 
 
-class EnforcerOptions(BaseModel):
+class EnforcerOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
@@ -40,8 +41,6 @@ class EnforcerOptions(BaseModel):
     unknown: Mapping[Literal["rules"], tuple[str, ...]]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,16 @@
-"""One line for what Pydantic found wrong."""
+"""The base of all configurations, and one line for what Pydantic found wrong."""
 
 from __future__ import annotations
 
 import json
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class Frozen(BaseModel):
+    """An immutable model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def flaws_in(error: ValidationError) -> str:
