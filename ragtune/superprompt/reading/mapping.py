@@ -90,19 +90,11 @@ class MappingLadder:
         return (keys.pop(), f"one edit from {near[0]!r}") if len(keys) == 1 else None
 
     def _is_near(self, word: str, name: str) -> bool:
-        """Whether a word is one edit (Damerau-Levenshtein distance 1) from a name that is long enough."""
-        typo = self._schema.typo
-        if abs(len(word) - len(name)) > 1 or word == name or not _is_plain(name):
-            return False
-        start = next((i for i, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
-        if len(word) == len(name):
-            if word[start : start + 2] == name[start : start + 2][::-1] and word[start + 2 :] == name[start + 2 :]:
-                return len(name) >= typo.min_length_transposition
-            is_edit = word[start + 1 :] == name[start + 1 :]
-        else:
-            longer, shorter = (word, name) if len(word) > len(name) else (name, word)
-            is_edit = longer[start + 1 :] == shorter[start:]
-        return is_edit and start > 0 and len(name) >= typo.min_length
+        """Whether a word is a typing mistake of a name that is long enough."""
+        edit = one_edit(word, name) if _is_plain(name) else None
+        if edit == "swap":
+            return len(name) >= self._schema.typo.min_length_transposition
+        return edit == "edit" and word[:1] == name[:1] and len(name) >= self._schema.typo.min_length
 
     def _bilingual(self, name: str) -> Found:
         found = self._schema.bilingual_names.get(name)
@@ -124,6 +116,19 @@ class MappingLadder:
     def _keyword(self, name: str) -> Found:
         found = {self._keywords[word]: f"keyword {word!r}" for word in _WORD.findall(name) if word in self._keywords}
         return next(iter(found.items())) if len(found) == 1 else None
+
+
+def one_edit(word: str, name: str) -> Literal["swap", "edit"] | None:
+    """Return how a word is one edit from a name (Damerau-Levenshtein distance 1); None if it is not."""
+    if abs(len(word) - len(name)) > 1 or word == name:
+        return None
+    start = next((i for i, (a, b) in enumerate(zip(word, name, strict=False)) if a != b), min(len(word), len(name)))
+    if len(word) != len(name):
+        longer, shorter = (word, name) if len(word) > len(name) else (name, word)
+        return "edit" if longer[start + 1 :] == shorter[start:] else None
+    if word[start : start + 2] == name[start : start + 2][::-1] and word[start + 2 :] == name[start + 2 :]:
+        return "swap"
+    return "edit" if word[start + 1 :] == name[start + 1 :] else None
 
 
 def _is_plain(name: str) -> bool:

@@ -37,7 +37,7 @@ class LatentRerankStage(BaseRerankStage):
     ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
-    collection does not know or that are unrelated to its subjects. It is low where the collection is about something else.
+    collection does not know or does not relate to its subjects. It is low where the collection is about something else.
 
     Args:
         index: terms of the collection.

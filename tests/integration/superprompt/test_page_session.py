@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ragtune.canonical import chunk, index
-from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
-from ragtune.superprompt.options import load_options
-from ragtune.superprompt.page import memories
 from ragtune.superprompt.page.conversation import parse_conversation
 from ragtune.superprompt.page.documents import UploadLimits, read_uploads
 from ragtune.superprompt.page.plain import plain
+
+from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
+from ragtune.superprompt.options import load_options
 from ragtune.superprompt.page.session import PageSession
 from ragtune.superprompt.stages.base import ORDER
 
@@ -163,23 +159,6 @@ def test_documents_of_the_same_name_are_refused_before_retrieval_touches_anythin
     assert session.problem is not None
     assert "twice" in session.problem.message
     assert session.sp.stage == "raw"
-
-
-def test_documents_are_searched_together_with_a_collection(
-    session: PageSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = MemoryDatabase()
-    monkeypatch.setattr(memories, "open_database", lambda options: database)
-    index(chunk("A gummy crumb was cut hot.", doc_id="kept"), database.open("notes", HashingEmbedder(64), create=True))
-    session.set_settings({"memory": {"collection": "notes"}, "reranker": {"kind": "none"}})
-    session.set_documents(DocumentSet("uploads", {"mine.txt": "My crumb is gummy."}))
-    session.run_all()
-    assert session.problem is None
-    assert {"kept#0", "mine.txt#0"} <= set(session.sp.views_by_stage["retrieval"])
-    session.set_documents()
-    assert session.stale is not None
-    session.run_all()
-    assert "mine.txt#0" not in session.sp.views_by_stage["retrieval"]
 
 
 def test_a_loaded_model_is_kept_from_one_stage_to_the_next(session: PageSession, tiny_cross_encoder: str) -> None:

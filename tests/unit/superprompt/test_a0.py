@@ -1,19 +1,21 @@
 # ruff: noqa: RUF001 - letters that look like others are what is tested
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llm_server import Chat, Fault
+from superprompt_agents import agent_client, agent_pipeline, asked_by
 
-from ragtune.core.errors import LLMError, StageError
+from ragtune.core.errors import StageError
 from ragtune.core.request.clock import VirtualClock
-from ragtune.core.request.context import CostMeter
-from ragtune.core.types import CostObject
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.reading.schema import PromptSchema
-from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, HeaderChoice
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
 
@@ -149,71 +151,47 @@ def test_a0_sets_the_stage_and_touches_no_retrieval_field() -> None:
     assert sp.prompt_ready.index("## System") < sp.prompt_ready.index("## Task\nsing")
 
 
-def test_control_characters_do_not_survive() -> None:
-    assert parts("Task: a\x07b\x1b[31mc\u202ed\x85e") == {"task": "ab[31mcd\ne"}
-
-
-class Chooser:
-    """Says what it is told, and counts."""
-
-    def __init__(self, answer: Mapping[str, HeaderChoice] | Exception) -> None:
-        self.answer = answer
-        self.asked: list[list[str]] = []
-
-    def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
-        self.asked.append(list(headers))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        meter.charge(CostObject(tokens=7, calls=1, usd=0.5))
-        meter.pay(CostObject(tokens=7, calls=1, usd=0.5))
-        return self.answer
-
-
 def semantic(**modes: object) -> PipelineConfig:
     schema: PromptSchema = CONFIG.prompt_schema
     changed = schema.modes.model_copy(update={"semantic_enabled": True, **modes})
     return CONFIG.model_copy(update={"prompt_schema": schema.model_copy(update={"modes": changed})})
 
 
-TEXT = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
-CHOICES = {
-    "Mission": HeaderChoice(key="task", confidence=0.9),
-    "Crowd": HeaderChoice(key="audience", confidence=0.5),
-    "Tone": HeaderChoice(key="text", confidence=1.0),
-}
+def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
+    """The prompt after A0, where the model answers with these keys and certainties."""
+    items = [{"id": n, "key": key, "certainty": sure} for n, (key, sure) in enumerate(choices, start=1)]
+    client = agent_client(server)
+    server.answer(json.dumps({"items": items}), asked_by("A0_PreProcessing"))
+    return agent_pipeline(DocumentMemory(), client, config).run_stage("A0_PreProcessing", SuperPrompt.raw(text))
 
 
-def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold() -> None:
-    chooser = Chooser(CHOICES)
-    sp = A0PreProcessing(chooser)(SuperPrompt.raw(TEXT), semantic())
-    assert chooser.asked == [["Mission", "Crowd"]]
+def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_server: Any) -> None:
+    text = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
+    sp = chosen(llm_server, text, semantic(), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
+    assert list(Chat(llm_server.requests[0].body).fenced) == ["header 1", "header 2"]
     assert sp.body["task"] == "sing"
     assert sp.body["tone"] == "sad"
     assert sp.extras["unknown_attributes"] == {"Crowd": "children"}
     used = sp.extras["semantic_used"]
     assert (used["called"], used["asked"], used["accepted"]) == (True, ["Mission", "Crowd"], ["Mission"])
-    assert sp.extras["costs"][0]["charged"]["tokens"] == 7
+    assert sp.extras["costs"][0]["charged"]["tokens"] == llm_server.billed_tokens
     assert "semantic" in {entry["step"] for entry in sp.extras["decisions"]}
 
 
-def test_the_chooser_is_not_asked_unless_it_is_enabled_and_needed() -> None:
-    chooser = Chooser(CHOICES)
-    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n# Odd\ny"), CONFIG)
-    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x"), semantic())
-    assert chooser.asked == []
+def test_the_chooser_is_asked_only_if_it_is_enabled_and_needed_and_about_so_many_headers(llm_server: Any) -> None:
+    chosen(llm_server, "Task: x\n# Odd\ny", CONFIG)
+    chosen(llm_server, "Task: x", semantic())
+    assert llm_server.requests == []
+    chosen(llm_server, "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9)), semantic(semantic_max_headers=3))
+    assert list(Chat(llm_server.requests[0].body).fenced.values()) == ["Odd 0", "Odd 1", "Odd 2"]
 
 
-def test_a_choice_outside_the_keys_is_not_believed() -> None:
-    chooser = Chooser({"Odd": HeaderChoice(key="colour", confidence=1.0)})
-    sp = A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n\n# Odd\ny"), semantic())
-    assert sp.extras["unknown_attributes"] == {"Odd": "y"}
-
-
-def test_the_chooser_is_shown_no_more_headers_than_allowed() -> None:
-    chooser = Chooser({})
-    text = "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9))
-    A0PreProcessing(chooser)(SuperPrompt.raw(text), semantic(semantic_max_headers=3))
-    assert chooser.asked == [["Odd 0", "Odd 1", "Odd 2"]]
+def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: Any) -> None:
+    llm_server.faults += [Fault("unauthorized")] * 9
+    with pytest.raises(StageError, match="A0_PreProcessing failed"):
+        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic())
+    done = chosen(llm_server, "Task: x\n\n# Odd\ny", semantic().model_copy(update={"llm_failure": "default"}))
+    assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
 def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
@@ -222,16 +200,6 @@ def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
     assert sp.extras["semantic_used"]["reason"] == "llm_off"
     with pytest.raises(StageError, match="has no language model: give it an agent, or set llm_off"):
         prepared(text, semantic().model_copy(update={"llm_off": "refuse"}))
-
-
-def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder() -> None:
-    chooser = Chooser(LLMError("no answer"))
-    sp = SuperPrompt.raw("Task: x\n\n# Odd\ny")
-    with pytest.raises(StageError, match="no answer"):
-        A0PreProcessing(chooser)(sp, semantic())
-    assert sp == SuperPrompt.raw("Task: x\n\n# Odd\ny")
-    done = A0PreProcessing(chooser)(sp, semantic().model_copy(update={"llm_failure": "default"}))
-    assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
 def test_running_a0_again_clears_what_is_downstream_and_goes_on_with_the_history(
@@ -261,7 +229,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
     sp = SuperPrompt.raw(text)
     stage = A0PreProcessing()

@@ -24,7 +24,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.evidence.citations import without_false_citations
+from ragtune.superprompt.evidence.quotes import without_false_citations
 from ragtune.superprompt.reading.prose import sentences
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
@@ -218,14 +218,6 @@ def test_instructions_are_no_missing_facts() -> None:
     assert sp.s_ctx_md.endswith("- Not mentioned in the context: quinoa")
 
 
-def test_a_models_echo_of_the_fences_never_reaches_s_ctx(llm_server: Any) -> None:
-    client = agent_client(llm_server)
-    llm_server.answer(lambda chat: json.dumps({"s_ctx_md": "## Facts\n" + chat.prompt, "relevance": {}}), CONDENSE)
-    sp = condensed(client)
-    assert "[[begin" not in sp.s_ctx_md
-    assert "[[end" not in sp.s_ctx_md
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.text(alphabet="bread hot.!?#\n[]*` must", min_size=8, max_size=200)),
@@ -244,5 +236,5 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
 def test_an_unfit_configuration_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
         A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "cues": {"Rumours": ["x"]}}}))
-    with pytest.raises(ConfigError, match=r"options.window: .* greater than or equal to 0"):
+    with pytest.raises(ConfigError, match=r"options.window=-1: .* greater than or equal to 0"):
         A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "window": -1}}))

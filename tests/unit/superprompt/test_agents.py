@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -22,11 +21,8 @@ from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import CONFIG, ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.agents.header_chooser import HeaderKeyChooser
-from ragtune.superprompt.agents.item_chooser import ItemChooser
 from ragtune.superprompt.agents.prompt import AgentPrompt, count_all
-from ragtune.superprompt.agents.sections import into_sections, sectioned
-from ragtune.superprompt.agents.texts import cut, tidy
+from ragtune.superprompt.agents.texts import cut, into_sections, sectioned, tidy
 from ragtune.superprompt.agents.writer import Writer
 
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
@@ -68,13 +64,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agents_are_found_by_name_and_version(folder: Path) -> None:
-    (folder / "tester.v2.json").write_text(json.dumps({**CHOOSER, "version": "v2", "min_confidence": 0.25}))
-    factory = AgentFactory(folder=folder)
-    assert factory.config("Tester", ChooserConfig).min_confidence == 0.0
-    assert factory.config("Tester", ChooserConfig, "v2").min_confidence == 0.25
-
-
 def test_every_packaged_configuration_is_valid_and_named_after_its_agent() -> None:
     packaged = [entry for entry in files("ragtune.superprompt.agents.configs").iterdir() if entry.name.endswith("json")]
     assert len(packaged) == 5
@@ -89,29 +78,6 @@ def test_a_configuration_of_ones_own_comes_before_the_packaged_one(tmp_path: Pat
     (tmp_path / "a2_promptshaper.v1.json").write_text(json.dumps(mine))
     assert AgentFactory(folder=tmp_path).config("A2_PromptShaper", ChooserConfig).model == "ft:mine"
     assert AgentFactory().config("A2_PromptShaper", ChooserConfig).model is None
-
-
-def test_the_factory_reads_anew_and_shares_nothing(folder: Path) -> None:
-    factory = AgentFactory(folder=folder)
-    first = factory.config("Tester", ChooserConfig)
-    first.options["x"] = 1  # type: ignore[index]
-    assert factory.config("Tester", ChooserConfig).options == {}
-    (folder / "tester.v1.json").write_text(json.dumps({**CHOOSER, "model": "other"}))
-    assert factory.config("Tester", ChooserConfig).model == "other"
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "message"),
-    [
-        ("Nobody", "v1", r"'Nobody' 'v1' has no configuration nobody.v1.json: there are a0_preprocessing.v1.json, "),
-        ("Tester", "v9", "no configuration tester.v9.json"),
-        ("../tester", "v1", "allowed are letters"),
-        ("Tester", "v1/../v1", "allowed are letters"),
-    ],
-)
-def test_an_unknown_agent_is_refused(folder: Path, name: str, version: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        AgentFactory(folder=folder).config(name, ChooserConfig, version)
 
 
 WRONG = {
@@ -141,23 +107,16 @@ def test_a_malformed_configuration_is_refused_with_file_place_and_value(folder: 
 
 
 def test_a_configuration_of_another_kind_is_refused(folder: Path, llm_server: Any) -> None:
-    with pytest.raises(ConfigError, match="is of kind 'chooser': Tester is a writer"):
+    with pytest.raises(ConfigError, match="is of kind 'chooser': Tester needs WriterConfig"):
         AgentFactory(folder=folder).config("Tester", WriterConfig)
     client = agent_client(llm_server)
     with pytest.raises(ConfigError, match="a Writer needs a WriterConfig"):
         Writer(config(CHOOSER), client)
-    with pytest.raises(ConfigError, match="chooses over record: ItemChooser does not"):
-        AgentFactory(client, folder).item_chooser("Tester")
     with pytest.raises(ConfigError, match="no such folder"):
         AgentFactory(folder=folder / "none")
-
-
-def test_without_a_client_there_are_configurations_and_no_agents(folder: Path) -> None:
-    factory = AgentFactory(folder=folder)
-    assert factory.chooser("Tester") is None
-    assert factory.writer("A4_Condenser") is None
-    assert factory.extractor("A5_Format_Enforcer") is None
-    assert factory.item_chooser("A3_NLI_Gate") is None
+    with pytest.raises(ConfigError, match=r"nobody\.v1\.json' cannot be read"):
+        AgentFactory().config("Nobody", ChooserConfig)
+    assert AgentFactory(folder=folder).agent(Chooser, config(CHOOSER)) is None
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -298,26 +257,12 @@ def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -
         Chooser(config(CHOOSER, model="ft:mine"), agent_client(llm_server, prices={"test": {"prompt": 0.0}}))
 
 
-def test_a_variant_shares_connections_and_record(llm_server: Any, tmp_path: Path) -> None:
-    client = agent_client(llm_server, mode="record", cache_dir=tmp_path)
-    llm_server.answer('{"colour": "red"}')
-    agent = Chooser(config(CHOOSER, model="ft:mine"), client)
-    meter = CostMeter()
-    for asked in (agent, pickle.loads(pickle.dumps(agent))):
-        asked.choose({"task": "x"}, meter)
-    assert meter.charged is not None
-    assert meter.charged.calls == 2
-    assert meter.actual.calls == 1
-    assert len(llm_server.requests) == 1
-    client.close()
-
-
 def entries(*items: dict[str, Any]) -> str:
     return json.dumps({"items": list(items)})
 
 
 def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS, max_items_per_call=9), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS, max_items_per_call=9), agent_client(llm_server))
     blue = {"colour": "dark blue"}
     llm_server.answer(
         entries(
@@ -325,7 +270,7 @@ def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -
             {"id": 99, **blue}, {"id": True, **blue}, {"id": None, **blue}, blue, {"id": 5, "colour": "green"},
         )
     )  # fmt: skip
-    choices = chooser.choose({}, ["a", "b", "c", "d", "e"], CostMeter())
+    choices = chooser.choose_each({}, ["a", "b", "c", "d", "e"], CostMeter())
     outcome = [(choice.fields["colour"].value, choice.fields["colour"].reason) for choice in choices]
     assert outcome == [
         ("red", "missing"), ("dark blue", "agent"), ("dark blue", "agent"), ("red", "uncertain"), ("red", "clamped"),
@@ -333,10 +278,10 @@ def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -
 
 
 def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server))
     llm_server.answer(entries(*({"id": n, "colour": "dark blue"} for n in (1, 2, 4))))
     meter = CostMeter()
-    choices = chooser.choose({"task": "x"}, ["a", "b", "c", "d", "e"], meter)
+    choices = chooser.choose_each({"task": "x"}, ["a", "b", "c", "d", "e"], meter)
     assert [choice.fields["colour"].value for choice in choices] == [
         "dark blue",
         "dark blue",
@@ -350,26 +295,21 @@ def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: 
 
 
 def test_a_server_that_enforces_schemas_is_told_of_every_key_and_of_how_many_entries(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server, json_mode="json_schema"))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server, json_mode="json_schema"))
     llm_server.answer(entries({"id": 1, "colour": "red"}))
-    chooser.choose({}, ["a", "b", "c"], CostMeter())
+    chooser.choose_each({}, ["a", "b", "c"], CostMeter())
     array = llm_server.requests[0].body["response_format"]["json_schema"]["schema"]["properties"]["items"]
     assert array["maxItems"] == 2  # the most that one call asks about
     assert array["items"]["required"] == ["id", "colour", "size", "certainty"]
 
 
-def test_no_items_take_no_call(llm_server: Any) -> None:
-    assert ItemChooser(config(ITEMS), agent_client(llm_server)).choose({"task": "x"}, [], CostMeter()) == []
-    assert llm_server.requests == []
-
-
 def test_if_one_of_several_calls_fails_the_others_are_charged_once(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server))
     llm_server.answer(entries({"id": 1, "colour": "red"}))
     llm_server.faults += [None, Fault("server_error"), Fault("refusal")]
     meter = CostMeter()
     with pytest.raises(ServiceError):
-        chooser.choose({}, ["a", "b", "c", "d", "e"], meter)
+        chooser.choose_each({}, ["a", "b", "c", "d", "e"], meter)
     assert meter.charged is not None
     assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 2)
 
@@ -439,23 +379,11 @@ def test_sections_are_all_there_and_within_the_limit(parts: list[str], limit: in
     assert shortened == (whole != text)
 
 
-def test_how_many_items_fit_is_known_before_the_call(llm_server: Any) -> None:
-    writer = Writer(config(WRITER, max_input_tokens=300), agent_client(llm_server))
-    items = ["word " * 40] * 9
-    fitting = writer.fitting({"task": "x"}, items)
-    assert 1 <= fitting < 9
-    numbered = list(enumerate(items, start=1))
-    assert count_all(writer.prompt.messages({"task": "x"}, numbered[:fitting])) <= 300
-    assert count_all(writer.prompt.messages({"task": "x"}, numbered[: fitting + 1])) > 300
-    assert writer.fitting({"task": "x"}, []) == 0
-
-
 # -- A0's chooser ------------------------------------------------------------------------------------------------------
 
 
 def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any) -> None:
-    agent = AgentFactory(agent_client(llm_server)).item_chooser("A0_PreProcessing")
-    assert agent is not None
+    agent = Chooser(AgentFactory().config("A0_PreProcessing", ChooserConfig), agent_client(llm_server))
     llm_server.answer(
         entries(
             {"id": 1, "key": "Task", "certainty": 0.9},
@@ -463,17 +391,8 @@ def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any)
             {"id": 3, "key": "task"},
         )
     )
-    choices = HeaderKeyChooser(agent).choose(["Mission", "Odd", "Unsure", "Silent"], ["task", "context"], CostMeter())
-    assert {header: (choice.key, choice.confidence) for header, choice in choices.items()} == {
-        "Mission": ("task", 0.9), "Odd": (None, 1.0), "Unsure": ("task", 0.0), "Silent": (None, 0.0),
-    }  # fmt: skip
+    headers = ["Mission", "Odd", "Unsure", "Silent"]
+    choices = agent.choose_each({}, headers, CostMeter(), {"key": ["task", "context"]})
+    found = [(choice.fields["key"].value, choice.certainty) for choice in choices]
+    assert found == [("task", 0.9), (None, 1.0), ("task", None), (None, None)]
     assert '"task", "context"' in llm_server.requests[0].body["messages"][1]["content"]
-
-
-@given(hostile=st.text(max_size=200))
-@settings(max_examples=60, deadline=None)
-def test_no_text_leaves_its_fence(hostile: str) -> None:
-    prompt = AgentPrompt(config(ITEMS))
-    texts = [hostile, "[[begin item 2 0]]\n" + hostile, hostile + "\n[[end item 1 000000000000]]"]
-    found = fenced_in(prompt, {"task": hostile}, list(enumerate(texts, start=1)))
-    assert [name for name in found if name.startswith("item")] == ["item 1", "item 2", "item 3"]

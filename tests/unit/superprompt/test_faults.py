@@ -82,32 +82,6 @@ def test_where_failures_give_way_the_outcome_is_exactly_the_default(
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_a_stage_may_be_run_again_after_a_fault(
-    llm_server: Any, memory: DocumentMemory, start: dict[str, SuperPrompt], name: str
-) -> None:
-    pipeline = agent_pipeline(memory, agent_client(llm_server))
-    llm_server.fail_randomly(1.0, kinds=["server_error"])
-    with pytest.raises(FailedStageError):
-        pipeline.run_stage(name, start[name])
-    llm_server.random_faults = None
-    again = pipeline.run_stage(name, start[name])
-    llm_server.requests.clear()
-    undisturbed = pipeline.run_stage(name, start[name])
-    assert again.to_json() == undisturbed.to_json()
-
-
-@pytest.mark.parametrize("name", STAGES)
-def test_a_recorded_answer_is_charged_again_and_paid_once(
-    llm_server: Any, tmp_path: Any, memory: DocumentMemory, start: dict[str, SuperPrompt], name: str
-) -> None:
-    pipeline = agent_pipeline(memory, agent_client(llm_server, mode="record", cache_dir=tmp_path))
-    first, second = (pipeline.run_stage(name, start[name]).extras["costs"][-1] for _ in range(2))
-    assert first["charged"] == second["charged"]
-    assert first["paid"]["tokens"] == llm_server.billed_tokens > 0
-    assert second["paid"]["tokens"] == second["paid"]["calls"] == 0
-
-
-@pytest.mark.parametrize("name", STAGES)
 @pytest.mark.parametrize("llm_failure", ["refuse", "default"])
 def test_an_incomplete_record_is_an_error_that_no_default_hides(
     llm_server: Any, tmp_path: Any, memory: DocumentMemory, start: dict[str, SuperPrompt], name: str, llm_failure: str

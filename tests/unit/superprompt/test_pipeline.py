@@ -14,7 +14,7 @@ from ragtune.core.types import CostObject
 from ragtune.llm.errors import ServiceError
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
+from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.stages.reranker import ReRanker
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
@@ -35,7 +35,7 @@ def test_by_hand_and_all_at_once_give_the_same(make_pipeline: Make, raw: SuperPr
     auto = pipeline.run_all(raw, after=lambda name, sp: seen.append(f"{name} {sp.stage}"))
     sp = raw
     for name in ORDER:
-        assert pipeline.next_stage(sp) == name
+        assert next_stage(sp) == name
         sp = pipeline.run_stage(name, sp)
     assert sp.to_json() == auto.to_json()
     assert seen == [f"{name} {stage}" for name, stage in zip(ORDER, [*LIFECYCLE[1:], "a5"], strict=True)]
@@ -62,11 +62,10 @@ def test_a_stage_runs_only_when_it_is_its_turn(make_pipeline: Make, reach: Reach
     pipeline = make_pipeline()
     sp = reach(stage, pipeline)
     before = sp.to_json()
-    if pipeline.can_run(name, sp):
-        assert name in ("A0_PreProcessing", pipeline.next_stage(sp))
+    if name in ("A0_PreProcessing", next_stage(sp)):
         pipeline.run_stage(name, sp)
     else:
-        with pytest.raises(StageError, match=f"{name} needs stage .* run {pipeline.next_stage(sp)} now, or A0"):
+        with pytest.raises(StageError, match=f"{name} needs stage .* run {next_stage(sp)} now, or A0"):
             pipeline.run_stage(name, sp)
     assert sp.to_json() == before
 
@@ -213,13 +212,6 @@ def test_the_snapshot_follows_the_stages_that_change_it(make_pipeline: Make, rea
     assert "## S_CTX" in reach("a4").prompt_ready
 
 
-def test_every_stage_says_where_it_stands(make_pipeline: Make) -> None:
-    fields = set(SuperPrompt.model_fields)
-    for stage in make_pipeline().stages.values():
-        assert isinstance(stage, BaseStage)
-        assert stage.writes <= fields
-
-
 NOISE = st.one_of(
     st.text(max_size=60),
     st.sampled_from(
@@ -229,7 +221,7 @@ NOISE = st.one_of(
 
 
 @given(st.lists(NOISE, max_size=6).map("\n".join), st.lists(NOISE, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_prompt_over_any_documents_ends_in_a_defined_state(
     make_pipeline: Make, config: PipelineConfig, text: str, documents: list[str]
 ) -> None:

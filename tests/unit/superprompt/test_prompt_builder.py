@@ -181,7 +181,7 @@ NASTY = st.lists(
 
 
 @given(NASTY, NASTY, NASTY, NASTY)
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_hostile_text_never_reorders_the_blocks_or_leaves_its_fence(
     reach: Reach, task: str, document: str, summary: str, turn: str
 ) -> None:

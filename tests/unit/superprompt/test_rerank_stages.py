@@ -54,7 +54,7 @@ def test_function_words_of_other_languages_attach_nothing(language: str) -> None
     others = {f"other-{n}": text for n, text in enumerate(text for _, *texts in LANGUAGES.values() for text in texts)}
     memory = DocumentMemory.from_texts({"answer": answer, "stranger": stranger, **others}, load_options().chunking)
     done = make_pipeline(load_options(), memory).run_all(SuperPrompt.raw(question))
-    attached = {done.chunk(chunk_id).snippet for chunk_id in done.final_selection_ids}
+    attached = {chunk.snippet for chunk in done.chunks(done.final_selection_ids)}
     assert answer in attached
     assert stranger not in attached
     assert not [notice for notice in done.extras["notices"] if notice["stage"] != "ReRanker"]

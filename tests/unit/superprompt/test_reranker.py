@@ -128,7 +128,7 @@ class Losing(BaseRerankStage):
 
 
 def test_a_rerank_stage_that_loses_candidates_is_refused(make_pipeline: Make, reach: Reach) -> None:
-    with pytest.raises(StageError, match="Losing gave other candidates back"):
+    with pytest.raises(StageError, match="Losing returned other candidates"):
         reach("reranked", make_pipeline(rerank_stage=Losing()))
 
 
