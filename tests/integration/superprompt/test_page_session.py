@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ragtune.superprompt.page.conversation import parse_conversation
-from ragtune.superprompt.page.documents import UploadLimits, read_uploads
-from ragtune.superprompt.page.plain import plain
 
+from ragtune.canonical import chunk, index
+from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.superprompt.memory.conversation import parse_conversation
 from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
-from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options import load_options, parts
+from ragtune.superprompt.page.inputs import plain
 from ragtune.superprompt.page.session import PageSession
+from ragtune.superprompt.page.uploads import UploadLimits, read_uploads
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = DocumentSet(
@@ -106,7 +109,7 @@ def test_a_malformed_conversation_is_refused(text: str) -> None:
         ({"limits": {"N9": 1}}, "N9.*allowed are N0_QUERY_PIECES"),
         ({"limits": {"N0_QUERY_PIECES": 0}}, "N0_QUERY_PIECES"),
         ({"limits": {"LOG_AVG_EXP_TAU": float("nan")}}, "finite"),
-        ({"reranker": {"kind": "magic"}}, "magic.*allowed are auto, none"),
+        ({"reranker": {"kind": "magic"}}, "magic.*Input should be 'auto', 'none'"),
         ({"reranker": {"kind": "cross_encoder", "model": " "}}, "needs reranker.model"),
         ({"reranker": {"budgt": 3}}, "did you mean budget"),
         ({"reranker": {"budget": 0}}, "budget"),
@@ -119,10 +122,10 @@ def test_a_malformed_conversation_is_refused(text: str) -> None:
     ],
 )
 def test_a_setting_that_is_not_allowed_is_named(session: PageSession, settings: dict[str, Any], message: str) -> None:
-    session.set_settings(settings)
+    session.set_settings("", settings)
     assert re.search(message, session.input_problems["settings"].message)
     assert session.options == load_options()
-    session.set_settings({})
+    session.set_settings()
     assert not session.input_problems
 
 
@@ -143,7 +146,7 @@ def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:
 
 
 def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_path: Path) -> None:
-    session.set_settings({"reranker": {"kind": "cross_encoder", "model": str(tmp_path / "nowhere")}})
+    session.set_settings("reranker: {kind: cross_encoder}", {"reranker": {"model": str(tmp_path / "nowhere")}})
     done: list[str] = []
     session.run_all(done.append)
     assert done == list(ORDER[:3])
@@ -161,8 +164,25 @@ def test_documents_of_the_same_name_are_refused_before_retrieval_touches_anythin
     assert session.sp.stage == "raw"
 
 
+def test_documents_are_searched_together_with_a_collection(
+    session: PageSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = MemoryDatabase()
+    monkeypatch.setattr(parts, "open_database", lambda options: database)
+    index(chunk("A gummy crumb was cut hot.", doc_id="kept"), database.open("notes", HashingEmbedder(64), create=True))
+    session.set_settings("memory: {collection: notes}\nreranker: {kind: none}")
+    session.set_documents(DocumentSet("uploads", {"mine.txt": "My crumb is gummy."}))
+    session.run_all()
+    assert session.problem is None
+    assert {"kept#0", "mine.txt#0"} <= set(session.sp.views_by_stage["retrieval"])
+    session.set_documents()
+    assert session.stale is not None
+    session.run_all()
+    assert "mine.txt#0" not in session.sp.views_by_stage["retrieval"]
+
+
 def test_a_loaded_model_is_kept_from_one_stage_to_the_next(session: PageSession, tiny_cross_encoder: str) -> None:
-    session.set_settings({"reranker": {"kind": "cross_encoder", "model": tiny_cross_encoder}})
+    session.set_settings("", {"reranker": {"kind": "cross_encoder", "model": tiny_cross_encoder}})
     session.run_all()
     first = session._reranker
     session.run_all()
@@ -175,7 +195,7 @@ def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(
 ) -> None:
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
     session.run_all()
-    session.set_settings(_asking(llm_server.url))
+    session.set_settings("", _asking(llm_server.url))
     assert session.can_ask
     session.ask()
     assert session.problem is None
@@ -193,7 +213,7 @@ def test_a_service_that_refuses_the_key_is_a_problem_that_does_not_repeat_it(
 
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
     llm_server.faults += [Fault("unauthorized")] * 9
-    session.set_settings(_asking(llm_server.url))
+    session.set_settings("", _asking(llm_server.url))
     session.run_all()
     assert session.problem is not None
     assert session.problem.where == "A2_PromptShaper"
