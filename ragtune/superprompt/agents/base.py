@@ -20,15 +20,7 @@ ConfigT = TypeVar("ConfigT", bound=AgentConfig)
 class BaseAgent(Generic[ConfigT]):
     """Asks a language model one kind of question, and remembers nothing.
 
-    An agent charges the cost of its answers to the meter. When it raises an ``LLMError``, the caller charges the cost
-    of that error, so no call is charged twice.
-
-    Args:
-        config: configuration of the agent.
-        client: client of the service; it is asked with the configuration's model and temperature.
-
-    Raises:
-        ConfigError: on a configuration of another kind.
+    It charges the cost of answers to the meter. The caller charges the cost of a raised ``LLMError``.
 
     Attributes:
         accepts: class of the configuration.

@@ -17,14 +17,7 @@ Reason = Literal["agent", "clamped", "missing", "uncertain", "llm_off"]
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of one field.
-
-    Attributes:
-        value: an allowed value, or the default.
-        reason: ``agent``: the model's value; ``clamped``: its value is not allowed; ``missing``: it gave none;
-            ``uncertain``: its certainty is too low; ``llm_off``: no model was asked.
-        said: the model's words for the field, shortened; None without any.
-    """
+    """The outcome of one field: an allowed value or the default, its reason, and the model's words for it."""
 
     value: str | None
     reason: Reason
@@ -33,12 +26,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Choices:
-    """The outcomes of all fields.
-
-    Attributes:
-        fields: outcome by field name, for every field of the configuration.
-        certainty: the certainty that the model stated, in [0, 1]; None without one.
-    """
+    """The outcomes of all fields, and the certainty in [0, 1] that the model stated."""
 
     fields: Mapping[str, Choice]
     certainty: float | None = None

@@ -18,15 +18,7 @@ class Chooser(BaseAgent[ChooserConfig]):
     accepts: ClassVar = ChooserConfig
 
     def choose(self, parts: Mapping[str, str], meter: CostMeter) -> Choices:
-        """Choose for the whole input in one call.
-
-        Args:
-            parts: parts of the input by name; each is fenced.
-            meter: meter that is charged.
-
-        Raises:
-            LLMError: if there is no answer, or no object with at least one of the fields.
-        """
+        """Choose for the whole input in one call; ``parts`` are fenced."""
         [answer] = self._ask([self.prompt.messages(parts)], record_contract(self.config), meter)
         return decide(self.config, answer.values())
 
@@ -40,16 +32,8 @@ class Chooser(BaseAgent[ChooserConfig]):
         """Choose for every item, in order, in as few calls as the input limit allows.
 
         Items are numbered from 1 through all calls. An answer counts for the items of its own call only, and the first
-        entry for an item counts. An item without an entry gets the defaults.
-
-        Args:
-            parts: input that all items share, by name; fenced.
-            items: texts of the items; each is fenced.
-            meter: meter that is charged.
-            enums: allowed values of fields whose enum the configuration leaves open.
-
-        Raises:
-            LLMError: if a call has no answer, or no list of objects.
+        entry for an item counts. An item without an entry gets the defaults. ``enums`` has the allowed values of fields
+        whose enum the configuration leaves open.
         """
         numbered = list(enumerate(items, start=1))
         groups = self.prompt.split(parts, numbered, self.config.max_items_per_call, enums or {})

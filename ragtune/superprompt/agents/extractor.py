@@ -18,15 +18,7 @@ class Extractor(BaseAgent[ExtractorConfig]):
     accepts: ClassVar = ExtractorConfig
 
     def extract(self, parts: Mapping[str, str], meter: CostMeter) -> dict[str, str | list[str]]:
-        """Return a value within its limits for every key of the configuration; optional ones may be empty.
-
-        Args:
-            parts: parts of the input by name; each is fenced.
-            meter: meter that is charged.
-
-        Raises:
-            LLMError: if there is no answer, or none with all required keys.
-        """
+        """Return a value within its limits for every key of the configuration; optional ones may be empty."""
         [answer] = self._ask([self.prompt.messages(parts)], extractor_contract(self.config), meter)
         said = answer.values()
         found: dict[str, str | list[str]] = {}

@@ -41,11 +41,7 @@ class AgentFactory:
             raise ConfigError(f"agents folder {str(folder)!r}: there is no such folder")
 
     def config(self, name: str, kind: type[ConfigT]) -> ConfigT:
-        """Return an agent's configuration.
-
-        Args:
-            name: name of the stage, e.g. ``A2_PromptShaper``.
-            kind: class of the configuration.
+        """Return an agent's configuration by the name of its stage.
 
         Raises:
             ConfigError: if the file is missing, malformed, or of another kind or name.

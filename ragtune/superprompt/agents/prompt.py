@@ -31,9 +31,6 @@ class AgentPrompt:
 
     Placeholders of the texts: ``{payload}``, the fenced input; ``{choices}``, the allowed answers; ``{answer}``, the
     wanted JSON. The last two come from the configuration, so a prompt cannot ask for what is not allowed.
-
-    Args:
-        config: configuration of the agent.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -46,13 +43,7 @@ class AgentPrompt:
         items: Sequence[Numbered] = (),
         enums: Mapping[str, Sequence[str]] | None = None,
     ) -> list[Message]:
-        """Return the system message and the user message of a call.
-
-        Args:
-            parts: texts by name; empty ones are left out, long ones cut.
-            items: numbered texts; long ones are cut.
-            enums: allowed values of fields whose enum the configuration leaves open.
-        """
+        """Return the system message and the user message of a call; empty parts are left out."""
         named = [fenced(cut(text, self._config.max_part_tokens), name) for name, text in parts.items() if text.strip()]
         values = {
             "payload": "\n\n".join([*named, *(self._item(number, text) for number, text in items)]),
@@ -65,14 +56,7 @@ class AgentPrompt:
     def split(
         self, parts: Mapping[str, str], items: Sequence[Numbered], most: int, enums: Mapping[str, Sequence[str]]
     ) -> list[list[Numbered]]:
-        """Return the items in ordered groups that fit into ``max_input_tokens`` with the parts; one item always fits.
-
-        Args:
-            parts: named texts of every call.
-            items: numbered texts.
-            most: limit of items in a group.
-            enums: allowed values of fields whose enum the configuration leaves open.
-        """
+        """Return ordered groups of at most ``most`` items that fit into ``max_input_tokens``; one item always fits."""
         room = self._config.max_input_tokens - count_all(self.messages(parts, (), enums))
         groups: list[list[Numbered]] = []
         left = 0

@@ -15,13 +15,7 @@ from ragtune.superprompt.agents.texts import into_sections, sectioned, tidy
 
 @dataclass(frozen=True)
 class Written:
-    """The result of a writer.
-
-    Attributes:
-        text: Markdown with all sections in order, within the limit.
-        is_shortened: whether lines were removed.
-        scores: relevance in [0, 1] by position in the given items, from 0; only of scored items.
-    """
+    """The result of a writer: Markdown with all sections, whether lines were removed, scores by position from 0."""
 
     text: str
     is_shortened: bool
@@ -39,16 +33,7 @@ class Writer(BaseAgent[WriterConfig]):
         return len(groups[0]) if groups else 0
 
     def write(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> Written:
-        """Return the text and the items' scores.
-
-        Args:
-            parts: parts of the input by name; each is fenced.
-            items: texts that are numbered from 1 and fenced.
-            meter: meter that is charged.
-
-        Raises:
-            LLMError: if there is no answer, or none with a text.
-        """
+        """Return the text and the items' scores; items are numbered from 1 and fenced."""
         messages = self.prompt.messages(parts, list(enumerate(items, start=1)))
         [answer] = self._ask([messages], writer_contract(self.config), meter)
         said = answer.values()

@@ -30,30 +30,18 @@ def extract(
     sections: Sequence[str],
     cues: Mapping[str, Sequence[str]],
     budget: CompressPolicy,
-    least: float = 0.0,
 ) -> dict[str, list[str]]:
-    """Return bullets by section: the sentences of :func:`ragtune.canonical.compress`, each once, with its source.
+    """Return bullets by section: sentences of :func:`ragtune.canonical.compress`, each once, with its source ``[n]``.
 
     A source without a term of the query is not quoted. A sentence with a section's cue goes to the last such section, a
     question to the last section, every other sentence to the first.
-
-    Args:
-        query: the subject words of the prompt.
-        chunks: the sources, best first; the n-th is ``[n]``.
-        sections: names of the sections, in order.
-        cues: words and phrases by section.
-        budget: limit of tokens of all sentences together, and how to choose them.
-        least: least coverage of the query, as a share of the best sentence's, in [0, 1].
     """
     patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
     numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
     bullets: dict[str, list[str]] = {name: [] for name in sections}
     seen: set[str] = set()
     excerpts = [e for e in compress(query, [_candidate(chunk) for chunk in chunks], budget) if e["score"] > 0.0]
-    floor = least * max((excerpt["score"] for excerpt in excerpts), default=0.0)
     for excerpt in excerpts:
-        if excerpt["score"] < floor:
-            continue
         number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
         for sentence in excerpt["text"].strip().split(_BREAK):
             if sentence.casefold() in seen:

@@ -48,13 +48,10 @@ class FloorOptions(Frozen):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Scores, coverage and support of candidates.
+    """Scores, coverage and support of candidates by id.
 
-    Attributes:
-        ids: the candidates in order.
-        scores: score in [0, 1] by id, from the reranker, or from Retrieval where it compares no terms; may be empty.
-        coverage: share of the prompt's term weights by id, in [0, 1]; empty where terms have no weights.
-        support: support for the prompt by id, at most 1; empty where the rerank stage does not report it.
+    Scores in [0, 1] are the reranker's, or Retrieval's where it compares no terms. Coverage is a share of the prompt's
+    term weights. Any of them may be empty.
     """
 
     ids: Sequence[str]
@@ -120,11 +117,7 @@ def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
     """Return the ids of texts that repeat an earlier text, each with the id of the first one.
 
     A text repeats another if they differ in case and spacing only, or if the Jaccard index of their sets of terms is at
-    least ``threshold``.
-
-    Args:
-        texts: texts by id, in order.
-        threshold: least Jaccard index of a repetition, in (0, 1].
+    least ``threshold``, in (0, 1].
     """
     kept: dict[str, tuple[str, frozenset[str]]] = {}
     found: dict[str, str] = {}

@@ -14,11 +14,7 @@ from ragtune.superprompt.reading.stopwords import content_terms
 
 
 class TermIndex:
-    """Term counts of texts. They are weighted in a search, so several indexes can share document frequencies.
-
-    Args:
-        texts: the texts, one for each row of the counts.
-    """
+    """Term counts of texts. They are weighted in a search, so several indexes can share document frequencies."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         from scipy.sparse import csr_matrix

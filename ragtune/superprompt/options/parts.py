@@ -51,11 +51,7 @@ def check_options(options: PromptOptions) -> None:
 
 
 def make_client(options: LLMOptions) -> LLMClient | None:
-    """Return a client of the language model; None without one.
-
-    Raises:
-        ConfigError: on a setting that is not allowed.
-    """
+    """Return a client of the language model; None without one."""
     if options.model is None:
         return None
     fields = options.model_dump(exclude={"stages"})
@@ -65,11 +61,7 @@ def make_client(options: LLMOptions) -> LLMClient | None:
 
 
 def make_reranker(options: RerankerOptions) -> BaseReranker | None:
-    """Return the chosen reranker; None for none, or for ``auto`` without a model on this machine.
-
-    Raises:
-        ConfigError: on a setting that is not allowed.
-    """
+    """Return the chosen reranker; None for none, or for ``auto`` without a model on this machine."""
     model = options.model.strip()
     is_auto = options.kind == "auto"
     if is_auto and (not model or find_spec("sentence_transformers") is None or model_identity(model) is None):
@@ -118,12 +110,7 @@ def make_memory(options: PromptOptions, *sets: DocumentSet) -> BaseMemory:
 
 
 def open_database(options: MemoryOptions) -> BaseDatabase:
-    """Open the database of ragd's collections.
-
-    Raises:
-        MissingExtraError: without the extra ``postgres``.
-        StoreError: if there is no server to connect to.
-    """
+    """Open the database of ragd's collections."""
     from ragtune.canonical.store.embedded import connect
 
     return connect(options.dsn, options.data_dir, pool_size=2)
@@ -134,15 +121,7 @@ def make_pipeline(
 ) -> Pipeline:
     """Return a pipeline of its parts. Only the language model's client is loaded here, outside the stages' times.
 
-    Args:
-        options: the options.
-        memory: the memory that Retrieval searches.
-        reranker: the reranker of :func:`make_reranker`, given so that a loaded model can be kept.
-        clock: clock for the stages' milliseconds; None for the monotonic clock.
-
-    Raises:
-        ConfigError: on a setting that is not allowed.
-        MissingExtraError: if the language model's client is not installed.
+    The reranker is an argument so that a loaded model can be kept.
     """
     stage: BaseRerankStage | None = None
     if reranker is not None and options.reranker.kind == "budgeted":

@@ -38,12 +38,7 @@ _Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunkin
 
 @dataclass(frozen=True)
 class Problem:
-    """A failure; the SuperPrompt is unchanged.
-
-    Attributes:
-        where: name of the stage or of the input (``conversation``, ``settings``).
-        message: what failed, and what to do.
-    """
+    """A failure of a stage or an input, and what to do; the SuperPrompt is unchanged."""
 
     where: str
     message: str
@@ -154,11 +149,7 @@ class PageSession:
         self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
     def run_all(self, after: Callable[[str], None] | None = None) -> None:
-        """Run all stages from A0; results before a failure stay.
-
-        Args:
-            after: function that is called with the name of every finished stage.
-        """
+        """Run all stages from A0; results before a failure stay. ``after`` is called with each finished stage's name."""
 
         def reached(name: str, sp: SuperPrompt) -> None:
             self._accept(name, sp)

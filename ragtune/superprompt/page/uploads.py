@@ -14,13 +14,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """Limits of uploads.
-
-    Attributes:
-        file_bytes: size of one file.
-        total_bytes: size of all files together.
-        files: number of files.
-    """
+    """Limits of uploads: bytes of a file and of all files, number of files."""
 
     file_bytes: int = 2 * MIB
     total_bytes: int = 16 * MIB
@@ -30,12 +24,7 @@ class UploadLimits:
 def read_uploads(
     files: Sequence[tuple[str, bytes]], limits: UploadLimits | None = None
 ) -> tuple[DocumentSet, list[str]]:
-    """Return the usable documents among uploaded files, and one line for each refused file.
-
-    Args:
-        files: name and content of each file.
-        limits: limits of number and size; None takes the page's own.
-    """
+    """Return the usable documents among uploaded files (name and content), and one line for each refused file."""
     limits = limits or UploadLimits()
     texts: dict[str, str] = {}
     refused: list[str] = []

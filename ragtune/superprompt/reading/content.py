@@ -95,12 +95,6 @@ def content_lines(
     - A run of ``Key: value`` lines where most keys are not a prompt's. A beginning that asks must precede it, or one
       that ends in a colon, with a question after the run.
     - Sections of settings: ``[name]`` above ``key = value`` lines, except a key's own name with a capital.
-
-    Args:
-        lines: the prompt's lines.
-        in_code: whether each line is fenced code.
-        resolve: maps a key, see :meth:`ragtune.superprompt.reading.mapping.MappingLadder.resolve`.
-        max_words: limit of words of a key.
     """
 
     def meant(line: str) -> Mapped | None:

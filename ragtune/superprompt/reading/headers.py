@@ -28,14 +28,7 @@ _BLANK_START = re.compile(r"\A(?:[ \t]*\n)+")
 
 
 class Header(NamedTuple):
-    """A line that opens a part.
-
-    Attributes:
-        name: the part's name as written.
-        rest: text after the name on the line.
-        form: form of the header.
-        level: level of a heading, 1 to 6; 0 for other forms.
-    """
+    """A line that opens a part: its name, the rest of the line, its form, and the level of a heading or 0."""
 
     name: str
     rest: str
@@ -47,12 +40,8 @@ class Header(NamedTuple):
 class Section:
     """A part of the prompt.
 
-    Attributes:
-        header: the header; None before the first header, and after a short key line with a blank line.
-        mapped: meaning of the header.
-        lines: the text, beginning with the rest of the header's line.
-        opening: the header's line as written.
-        in_run: whether a key line opens it, in a run with a known key.
+    ``header`` is None before the first header, and after a short key line with a blank line. ``in_run`` tells whether a
+    key line opens the part in a run with a known key.
     """
 
     header: Header | None
@@ -97,10 +86,6 @@ class PromptParser:
     known section; ``[KEY]`` alone on its line; ``Key: value`` in a run of key lines with a known one, or in capitals
     after a blank line. A prompt may be a list of ``- **KEY**`` lines. A blank line ends a ``Key: value`` line that
     describes the answer. Fenced code and material (:mod:`ragtune.superprompt.reading.content`) hold no headers.
-
-    Args:
-        schema: rules for headers.
-        ladder: mapping from headers to canonical keys.
     """
 
     def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:

@@ -17,14 +17,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Mapped(NamedTuple):
-    """The outcome of the ladder for one header.
-
-    Attributes:
-        key: canonical key; None for an unknown header.
-        step: the rung that decided.
-        normalized: the normalized name.
-        because: the match in words, e.g. the name that a typo was taken for.
-    """
+    """The outcome of the ladder: canonical key or None, the rung, the normalized name, and the match in words."""
 
     key: str | None
     step: Step
@@ -35,11 +28,7 @@ class Mapped(NamedTuple):
 class MappingLadder:
     """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown.
 
-    The first rung that knows the name decides. A rung on which two keys match has no answer. The same header and schema
-    always give the same answer.
-
-    Args:
-        schema: the keys and their names.
+    The first rung that knows the name decides. A rung on which two keys match has no answer.
     """
 
     def __init__(self, schema: PromptSchema) -> None:
@@ -52,10 +41,7 @@ class MappingLadder:
     def resolve(self, header: str, *, keywords: bool = True) -> Mapped:
         """Return the key that a header means.
 
-        Args:
-            header: the header's name as written, without the marks around it.
-            keywords: whether to use the keyword rung; it is for headings, not for ``Key: value`` lines, because it
-                would split a sentence with a colon.
+        The keyword rung is for headings. It would split a ``Key: value`` line that is a sentence with a colon.
         """
         name = normalize_name(header)
         rungs: list[tuple[Step, Callable[[str], Found]]] = [

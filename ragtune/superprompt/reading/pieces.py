@@ -19,16 +19,10 @@ def normalized_query(body: Mapping[str, str]) -> str:
 
 
 def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[str]:
-    """Cut a query into ordered pieces of about equal length in tokens; only white space is lost.
+    """Cut a query into at most ``count`` pieces of about equal length, with ``min_tokens`` on average or more.
 
-    The k-th cut is at k/pieces of the tokens. Within ``slack`` it moves to the nearest end of a sentence or line, else
-    to the nearest gap between words (the earlier of two equally near ones). Linear in the query's length.
-
-    Args:
-        query: the normalized query.
-        count: limit of pieces, >= 1.
-        min_tokens: least average tokens of a piece; shorter queries give fewer pieces, at least one.
-        slack: how far a cut may move, as a share of a piece's length, in [0, 0.5).
+    The k-th cut is at k/pieces of the tokens. Within ``slack`` of a piece's length it moves to the nearest end of a
+    sentence or line, else to the nearest gap between words. Only white space is lost.
     """
     starts = [start for start, _ in token_spans(query)]
     pieces = min(count, len(starts) // min_tokens)

@@ -20,12 +20,8 @@ _RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 def sentences(text: str, begins_inside: bool = False) -> list[str]:
     """Return sentences, list items and rows of tables in order, each on one line.
 
-    Headings, code, heads and rules of tables, and introductions ("The steps:") are left out.
-
-    Args:
-        text: Markdown or plain text, or a part of one.
-        begins_inside: whether the text is a later part; an incomplete sentence, row or code at its beginning is left
-            out.
+    Headings, code, heads and rules of tables, and introductions ("The steps:") are left out. For a later part of a text
+    (``begins_inside``) so is an incomplete sentence, row or code at its beginning.
     """
     found: list[str] = []
     for number, unit in enumerate(_units(text, begins_inside)):

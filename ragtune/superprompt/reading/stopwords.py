@@ -49,9 +49,6 @@ def stopwords(language: str) -> frozenset[str]:
 
     English includes contracted forms without apostrophe ("dont", "cant") and the positive form of negative verbs
     ("could" of "couldn't").
-
-    Raises:
-        KeyError: if the language is not one of :data:`LISTS`.
     """
     import bm25s.stopwords
 

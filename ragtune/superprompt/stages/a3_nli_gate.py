@@ -49,14 +49,7 @@ class GateOptions(Frozen):
 
 @dataclass(frozen=True)
 class Gating:
-    """The decisions on all candidates.
-
-    Attributes:
-        kept: kept ids in the reranked order.
-        decisions: records by id, with ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``)
-            and more.
-        is_weak: whether the kept candidates support the prompt only weakly.
-    """
+    """Kept ids in the reranked order, a record by id of every decision, and whether their support is weak."""
 
     kept: list[str] = field(default_factory=list)
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)

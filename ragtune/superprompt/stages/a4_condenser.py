@@ -36,17 +36,13 @@ class CondenserOptions(Frozen):
 
     Attributes:
         max_attachment_tokens: limit of tokens of all selected chunks together.
-        window: neighbours of each sentence that the rule without a language model quotes.
-        relative_coverage: least coverage of the prompt's terms for that rule, as a share of the best sentence's.
-        max_quoted: limit of sources that it quotes, from the first; all are attached in full.
+        max_quoted: limit of sources that the rule without a language model quotes; all are attached in full.
         max_unmentioned: limit of words of the task that it reports as missing from the context.
         task_words: further words that it does not report, because they describe the answer.
         cues: words by section that assign a sentence to it.
     """
 
     max_attachment_tokens: int = Field(ge=1)
-    window: int = Field(ge=0)
-    relative_coverage: float = Field(default=0.0, ge=0.0, le=1.0)
     max_quoted: int | None = Field(default=None, ge=1)
     max_unmentioned: int = Field(ge=0)
     task_words: frozenset[str] = frozenset()
@@ -55,16 +51,7 @@ class CondenserOptions(Frozen):
 
 @dataclass(frozen=True)
 class Condensed:
-    """The outcome of condensing.
-
-    Attributes:
-        text: S_CTX_MD; never empty.
-        ids: the final selection in A3's order; the n-th is source ``[n]`` of the text.
-        is_shortened: whether the text lost lines to its limit.
-        scores: relevance in [0, 1] by id, where the agent scored it.
-        calls: number of questions to the agent.
-        rejected: lines of the agent that cite no existing source.
-    """
+    """S_CTX_MD, the final selection (the n-th is source ``[n]``), the agent's scores by id, and lines without a source."""
 
     text: str
     ids: list[str]
@@ -127,12 +114,11 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if not kept:
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
-        policy = CompressPolicy(method="windows", window=self.options.window, max_tokens=self.config.max_text_tokens)
+        policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         words = content_words(without_format(normalized_query(sp.body)))
         subject = " ".join(word for word, _ in words if word not in config.request_words)
-        least = self.options.relative_coverage
         quoted = chunks[: self.options.max_quoted]
-        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy, least)
+        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
         ignored = self.options.task_words | config.request_words

@@ -45,14 +45,7 @@ class EnforcerOptions(Frozen):
 
 @dataclass(frozen=True)
 class Format:
-    """The format of the answer.
-
-    Attributes:
-        spec: description of the format.
-        example: example of the format; may be empty.
-        rules: rules for the answer, besides the prompt's own.
-        recipe: name of the recipe; None without one.
-    """
+    """The format of the answer: description, example, rules besides the prompt's own, and the recipe's name."""
 
     spec: str
     example: str

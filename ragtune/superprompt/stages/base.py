@@ -44,9 +44,6 @@ class FailedStageError(StageError):
         self.cost = cost
         self.paid = paid
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.stage, self.cost, self.paid)
-
 
 class BaseStage(ABC):
     """One step of the pipeline. A call works on a copy and never changes the given SuperPrompt.

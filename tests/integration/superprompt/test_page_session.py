@@ -59,7 +59,7 @@ def test_a_folder_gives_its_text_files_by_path_and_leaves_hidden_ones_out(tmp_pa
         ("{", "corpus.jsonl:1: expected a JSON object"),
         ("[1]", "corpus.jsonl:1: expected a JSON object"),
         ('{"title": "no id"}', "corpus.jsonl:1: expected a JSON object"),
-        ('{"_id": 7, "text": "x"}', "must be strings"),
+        ('{"_id": 7, "text": "x"}', "with strings _id"),
         ('{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', "corpus.jsonl:2: document id 'a' comes twice"),
     ],
 )

@@ -236,5 +236,5 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
 def test_an_unfit_configuration_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
         A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "cues": {"Rumours": ["x"]}}}))
-    with pytest.raises(ConfigError, match=r"options.window=-1: .* greater than or equal to 0"):
-        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "window": -1}}))
+    with pytest.raises(ConfigError, match=r"options.max_unmentioned=-1: .* greater than or equal to 0"):
+        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "max_unmentioned": -1}}))

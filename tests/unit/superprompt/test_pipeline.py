@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -135,7 +134,6 @@ def test_a_stage_that_fails_or_breaks_a_rule_leaves_the_prompt_as_it_was(
         pipeline.run_stage("ReRanker", sp)
     assert sp.to_json() == before
     assert (caught.value.stage, caught.value.cost) == ("ReRanker", CostObject(tokens=5))
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.parametrize("n3", [1, 2])
