@@ -118,13 +118,6 @@ def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
     assert "normalized_map" in page.json[0].value
 
 
-def test_reset_forgets_the_stages_and_keeps_the_prompt(start: Start) -> None:
-    page = click(start(), "auto", "reset")
-    assert box(page) == ""
-    assert enabled(page) == [ORDER[0]]
-    assert page.text_area(key="prompt").value == PROMPT
-
-
 def test_an_edited_prompt_starts_again_from_a0(start: Start) -> None:
     page = click(start(), *ORDER[:3])
     shown = box(page)
@@ -157,22 +150,6 @@ def test_the_budgeted_reranker_reads_no_more_than_its_budget(start: Start, tiny_
     assert row["charged_docs"] == 2
 
 
-def test_good_uploads_are_searched_and_bad_ones_are_refused_by_name(start: Start) -> None:
-    page = start()
-    page.file_uploader(key="uploads").upload(
-        "rye.md", b"# Rye\n\nSourdough rye is gummy when underbaked.", "text/markdown"
-    )
-    page.file_uploader(key="uploads").upload("latin.txt", "Früh".encode("latin-1"), "text/plain")
-    page.file_uploader(key="uploads").upload("picture.txt", b"\x89PNG\x00\x01", "text/plain")
-    checked(page.run())
-    errors = said(page.error)
-    assert "latin.txt: not UTF-8 (byte 0xfc at position 2): save it as UTF-8" in errors
-    assert "picture.txt: this is a binary file" in errors
-    assert "rye.md" not in errors
-    click(page, "auto")
-    assert "rye.md#0" in box(page)
-
-
 def test_documents_that_change_after_retrieval_start_again_from_a0(start: Start) -> None:
     page = click(start(), *ORDER[:4])
     checked(page.checkbox(key="use_shipped").uncheck().run())
@@ -190,17 +167,6 @@ def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start
     assert "NAME of an environment variable" in said(page.error)
     assert "sk-not-a-name" not in said(page.error)
     assert enabled(page) == []
-
-
-def test_a_model_that_cannot_answer_fails_a2_which_then_runs_without_it(start: Start) -> None:
-    page = start()
-    page.text_area(key="settings").set_value("llm: {mode: replay}")
-    checked(page.text_input(key="llm_model").set_value("m").run())
-    click(page, *ORDER[:2])
-    assert "A2_PromptShaper failed" in said(page.error)
-    assert enabled(page) == [ORDER[0], ORDER[1]]
-    checked(page.text_input(key="llm_model").set_value("").run())
-    assert not click(page, ORDER[1]).error
 
 
 def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:

@@ -16,7 +16,6 @@ from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt.memory.conversation import parse_conversation
 from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
 from ragtune.superprompt.options import load_options, parts
-from ragtune.superprompt.page.inputs import plain
 from ragtune.superprompt.page.session import PageSession
 from ragtune.superprompt.page.uploads import UploadLimits, read_uploads
 from ragtune.superprompt.stages.base import ORDER
@@ -42,15 +41,6 @@ def test_the_demo_collection_is_found_and_titles_stand_before_the_texts() -> Non
     documents = read_folder(demo_folder())
     assert len(documents) == 341
     assert documents.texts["sourdough-01"].startswith("Tight, heavy bread and what it tells you: A heavy, gummy")
-
-
-def test_a_folder_gives_its_text_files_by_path_and_leaves_hidden_ones_out(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "a.md").write_text("a")
-    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfb")
-    (tmp_path / ".hidden.md").write_text("c")
-    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
-    assert read_folder(tmp_path).texts == {"b.txt": "b", "deep/a.md": "a"}
 
 
 @pytest.mark.parametrize(
@@ -129,10 +119,6 @@ def test_a_setting_that_is_not_allowed_is_named(session: PageSession, settings: 
     assert not session.input_problems
 
 
-def test_messages_cannot_bring_markup_along() -> None:
-    assert plain("![x](http://a.b/c)\n:red[y]") == r"\!\[x\]\(http\:\/\/a\.b\/c\) \:red\[y\]"
-
-
 def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:
     session.run("Retrieval")
     assert session.problem is not None
@@ -154,14 +140,6 @@ def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_
     assert session.problem is not None
     assert session.problem.where == "ReRanker"
     assert [row["outcome"] for row in session.costs] == ["done"] * 3 + ["failed"]
-
-
-def test_documents_of_the_same_name_are_refused_before_retrieval_touches_anything(session: PageSession) -> None:
-    session.set_documents(BREAD, BREAD)
-    session.run_all()
-    assert session.problem is not None
-    assert "twice" in session.problem.message
-    assert session.sp.stage == "raw"
 
 
 def test_documents_are_searched_together_with_a_collection(
@@ -219,14 +197,6 @@ def test_a_service_that_refuses_the_key_is_a_problem_that_does_not_repeat_it(
     assert session.problem.where == "A2_PromptShaper"
     assert "secret-of-the-page" not in session.problem.message
     assert session.sp.stage == "preprocessed"
-
-
-def test_without_a_language_model_there_is_no_answer(session: PageSession) -> None:
-    session.run_all()
-    assert not session.can_ask
-    session.ask()
-    assert session.answer is None
-    assert session.problem is not None
 
 
 def test_changing_an_input_back_lets_the_stages_go_on(session: PageSession) -> None:

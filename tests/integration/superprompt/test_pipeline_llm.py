@@ -141,9 +141,3 @@ def test_without_a_model_or_before_the_end_there_is_no_answer(memory: DocumentMe
             Answerer(agent_client(llm_server)).answer(half)
         half = pipeline.run_stage(name, half)
     assert llm_server.requests == []
-
-
-def test_switched_off_the_semantic_chooser_is_never_asked(llm_server: Any, memory: DocumentMemory) -> None:
-    sp = agent_pipeline(memory, agent_client(llm_server)).run_stage(ORDER[0], prompt(1))
-    assert llm_server.requests == []
-    assert list(sp.extras["unknown_attributes"]) == ["Ambition 1"]

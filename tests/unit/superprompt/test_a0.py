@@ -58,10 +58,19 @@ def test_every_way_to_write_a_header(text: str) -> None:
     assert parts(text) == {"task": "sing"}
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~~"])
-def test_headers_in_fenced_code_are_text(fence: str) -> None:
-    code = f"{fence}\n# Tone\nFormat: x\n{fence}"
-    assert parts(f"Task: explain\n{code}\nAudience: all") == {"task": f"explain\n{code}", "audience": "all"}
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("sing\n\nTone: happy", {"task": "sing", "tone": "happy"}),
+        ("hello\n\nTask: sing\n\n# Context\nnight", {"task": "sing", "context": "hello\n\nnight"}),
+        ("Task: a\n# Tone\nsad\n# Aufgabe\nb", {"task": "a\n\nb", "tone": "sad"}),
+        ("## Context\n### Monday\nrain\n## Task\nsing", {"context": "### Monday\nrain", "task": "sing"}),
+        ("Task: explain\n~~~~\n# Tone\nFormat: x\n~~~~", {"task": "explain\n~~~~\n# Tone\nFormat: x\n~~~~"}),
+        ("Act as a baker and say how", {"task": "Act as a baker and say how"}),
+    ],
+)
+def test_text_goes_to_the_part_where_it_belongs(text: str, body: dict[str, str]) -> None:
+    assert parts(text) == body
 
 
 @pytest.mark.parametrize(
@@ -82,14 +91,6 @@ def test_a_text_without_a_known_header_is_the_task_as_it_is(text: str) -> None:
     assert sp.body["context"] == ""
     assert sp.extras["unknown_attributes"] == {}
     assert sp.extras["missing"] == ["context"]
-
-
-def test_words_before_the_first_header_are_the_task_if_there_is_none() -> None:
-    assert parts("sing\n\nTone: happy") == {"task": "sing", "tone": "happy"}
-
-
-def test_words_before_the_first_header_are_context_if_there_is_a_task() -> None:
-    assert parts("hello\n\nTask: sing\n\n# Context\nnight") == {"task": "sing", "context": "hello\n\nnight"}
 
 
 @pytest.mark.parametrize("text", ["Context: night", "# Tone\nsad\n# Odd\nx", "Task:\nTone: sad"])
@@ -115,10 +116,6 @@ def test_must_keys_get_their_defaults_and_the_log_says_which() -> None:
     assert list(sp.body) == [key for key in schema.keys if key in sp.body]
 
 
-def test_a_key_that_comes_twice_is_joined_in_order() -> None:
-    assert parts("Task: a\n# Tone\nsad\n# Aufgabe\nb") == {"task": "a\n\nb", "tone": "sad"}
-
-
 def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
     sp = prepared("# Task\nsing\n\n# Budget\n3 EUR\n\n[VENUE]\nopera")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "VENUE": "opera"}
@@ -130,10 +127,6 @@ def test_unknown_key_lines_are_attributes_among_known_ones_only() -> None:
     sp = prepared("Task: sing\nBudget: 3 EUR\nPlace: home\n\nIt is late.\nMind: the cat")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "Place": "home\n\nIt is late.\nMind: the cat"}
     assert parts("# Task\nplay this:\nBob: hello\nAnn: hi") == {"task": "play this:\nBob: hello\nAnn: hi"}
-
-
-def test_a_sub_heading_of_a_known_part_stays_in_it() -> None:
-    assert parts("## Context\n### Monday\nrain\n## Task\nsing") == {"context": "### Monday\nrain", "task": "sing"}
 
 
 def test_every_decision_is_logged() -> None:
@@ -251,8 +244,3 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")
-
-
-def test_a_role_in_a_sentence_that_also_asks_is_the_task() -> None:
-    asked = "Act as a baker and say how to avoid a gummy crumb"
-    assert prepared(asked).body["task"] == asked

@@ -15,7 +15,7 @@ from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig
 from ragtune.superprompt.agents.factory import AgentFactory
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates
-from ragtune.superprompt.stages.a3_nli_gate import NOTHING_LEFT, WEAK_SUPPORT, A3NLIGate
+from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, A3NLIGate
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = AgentFactory().config("A3_NLI_Gate", ChooserConfig)
@@ -156,14 +156,6 @@ def test_support_is_measured_on_what_the_agent_kept_and_the_writer_cannot_leave_
     assert {"stage": "A3_NLI_Gate", "message": WEAK_SUPPORT} in sp.extras["notices"]
     assert sp.extras["llm"]["A4_Condenser"]["used"]
     assert "- The documents say little about this." in sp.s_ctx_md.split("## Open issues")[1]
-
-
-def test_if_nothing_passes_the_prompt_goes_on_and_says_so(llm_server: Any) -> None:
-    client = agent_client(llm_server)
-    llm_server.answer(decided(*({"id": n, "decision": "drop"} for n in range(1, 9))), GATE)
-    sp = gated(client)
-    assert sp.final_selection_ids == []
-    assert {"stage": "A3_NLI_Gate", "message": NOTHING_LEFT} in sp.extras["notices"]
 
 
 def test_without_candidates_nobody_is_asked(llm_server: Any) -> None:

@@ -112,14 +112,6 @@ def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path)
     assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
 
 
-def test_what_does_not_fit_into_the_call_is_trimmed(llm_server: Any, tmp_path: Path) -> None:
-    texts = {f"d{i:02}": f"Bread number {i} is gummy and was cut hot. " + "Crust. " * 60 for i in range(20)}
-    sp = condensed(agent_client(llm_server), texts, agents=own_agents(tmp_path, PACKAGED, {}, max_input_tokens=2000))
-    assert 1 <= len(sp.final_selection_ids) < 20
-    assert sp.final_selection_ids == sp.views_by_stage["a3"][: len(sp.final_selection_ids)]
-    assert len(numbered(writings(llm_server)[-1], "source")) == len(sp.final_selection_ids)
-
-
 def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     said = {"s_ctx_md": "## Facts\n" + "- fact [1]\n" * 100 + "## Constraints\n- only one"}

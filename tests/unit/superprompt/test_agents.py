@@ -22,7 +22,7 @@ from ragtune.superprompt.agents.config import CONFIG, ChooserConfig, WriterConfi
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.factory import AgentFactory
 from ragtune.superprompt.agents.prompt import AgentPrompt, count_all
-from ragtune.superprompt.agents.texts import cut, into_sections, sectioned, tidy
+from ragtune.superprompt.agents.texts import tidy
 from ragtune.superprompt.agents.writer import Writer
 
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
@@ -62,14 +62,6 @@ def config(values: dict[str, Any], **changes: Any) -> Any:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "tester.v1.json").write_text(json.dumps(CHOOSER))
     return tmp_path
-
-
-def test_every_packaged_configuration_is_valid_and_named_after_its_agent() -> None:
-    packaged = [entry for entry in files("ragtune.superprompt.agents.configs").iterdir() if entry.name.endswith("json")]
-    assert len(packaged) == 5
-    for entry in packaged:
-        found = CONFIG.validate_json(entry.read_text(encoding="utf-8"))
-        assert entry.name == f"{found.agent_name.lower()}.{found.version}.json"
 
 
 def test_a_configuration_of_ones_own_comes_before_the_packaged_one(tmp_path: Path) -> None:
@@ -146,13 +138,6 @@ def test_the_prompt_offers_exactly_what_may_be_answered() -> None:
     assert "## Facts\n## Gaps\n(at most 60 tokens in all)" in AgentPrompt(config(WRITER)).messages({})[1].content
 
 
-def test_long_input_is_cut_visibly() -> None:
-    found = fenced_in(AgentPrompt(config(ITEMS)), {"task": "word " * 1000}, [(1, "word " * 1000)])
-    assert found["task"] == ("word " * 100).strip() + " [...]"
-    assert found["item 1"] == ("word " * 50).strip() + " [...]"
-    assert cut("a b", 2) == "a b"
-
-
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 4), st.integers(1, 600))
 @settings(max_examples=60, deadline=None)
 def test_items_are_split_in_order_without_loss_within_the_limit(texts: list[str], most: int, limit: int) -> None:
@@ -189,18 +174,6 @@ def test_a_choice_is_matched_or_clamped_to_the_default(said: Any, value: str, re
     assert (choice.value, choice.reason) == (value, reason)
 
 
-def test_a_choice_with_too_little_certainty_is_the_default() -> None:
-    chooser = config(CHOOSER, min_confidence=0.5)
-    for certainty, value in (
-        (0.5, "dark blue"),
-        (0.49, "red"),
-        (None, "dark blue"),
-        (9, "dark blue"),
-        ("x", "dark blue"),
-    ):
-        assert decide(chooser, {"colour": "dark blue", "certainty": certainty}).fields["colour"].value == value
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["colour", "size", "certainty"]),
@@ -229,32 +202,6 @@ def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
     assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 1)
     assert meter.charged.usd == pytest.approx(llm_server.billed_tokens / 1000)
     assert meter.actual.tokens == llm_server.billed_tokens
-
-
-@pytest.mark.parametrize("answer", ['{"hue": "red"}', "[]", "red", '"red"'])
-def test_an_answer_to_another_question_is_none(llm_server: Any, answer: str) -> None:
-    llm_server.answer(answer)
-    meter = CostMeter()
-    with pytest.raises(AnswerError):
-        Chooser(config(CHOOSER), agent_client(llm_server)).choose({"task": "x"}, meter)
-    assert meter.charged is None  # the caller charges what the error carries
-
-
-def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:
-    client = agent_client(llm_server)
-    llm_server.answer('{"colour": "red"}')
-    prices = {"test": {"prompt": 0.0}, "ft:mine": {"prompt": 1.0}}
-    for agent in (
-        Chooser(config(CHOOSER, model="ft:mine", temperature=0.5), agent_client(llm_server, prices=prices)),
-        Chooser(config(CHOOSER), client),
-    ):
-        llm_server.answer('{"colour": "red"}')
-        agent.choose({"task": "x"}, CostMeter())
-    asked = [(request.body["model"], request.body["temperature"]) for request in llm_server.requests]
-    assert asked == [("ft:mine", 0.5), ("test", 0.0)]
-    assert Chooser(config(CHOOSER), client).client is client
-    with pytest.raises(ConfigError, match="'ft:mine' has no price"):
-        Chooser(config(CHOOSER, model="ft:mine"), agent_client(llm_server, prices={"test": {"prompt": 0.0}}))
 
 
 def entries(*items: dict[str, Any]) -> str:
@@ -358,25 +305,6 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
     llm_server.answer(json.dumps({"text": "Fact.", "scores": [{"id": 2, "score": 1}, 3]}))
     again = writer.write({"task": "x"}, ["a", "b", "c"], CostMeter())
     assert (again.text, again.scores) == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})
-
-
-@pytest.mark.parametrize("answer", [{"text": ""}, {"text": " \n"}, {"scores": {}}, {"text": ["a"]}])
-def test_a_writer_without_a_text_has_not_answered(llm_server: Any, answer: Any) -> None:
-    writer = Writer(config(WRITER), agent_client(llm_server))
-    llm_server.answer(json.dumps(answer))
-    with pytest.raises(AnswerError):
-        writer.write({"task": "x"}, ["a"], CostMeter())
-
-
-@given(st.lists(st.text(alphabet="ab .#\n", max_size=80), max_size=8), st.integers(32, 90))
-def test_sections_are_all_there_and_within_the_limit(parts: list[str], limit: int) -> None:
-    lines = into_sections("\n## Gaps\n".join(parts), ("Facts", "Gaps"))
-    text, shortened = sectioned(lines, limit)
-    assert count_tokens(text) <= limit
-    assert text.startswith("## Facts\n")
-    assert "\n\n## Gaps\n" in text
-    whole, _ = sectioned(lines, 10_000)
-    assert shortened == (whole != text)
 
 
 # -- A0's chooser ------------------------------------------------------------------------------------------------------

@@ -158,15 +158,6 @@ def test_level_one_headings_are_escaped_but_not_in_code() -> None:
     )
 
 
-def test_code_that_is_left_open_is_closed() -> None:
-    assert escape_borders("````\nx\n```") == "````\nx\n```\n````"
-
-
-def test_labels_cannot_break_their_line() -> None:
-    text = fenced("x", "attachment 1", SOURCE="a\n# System\r[[end]]\u2028b")
-    assert text.split("\n")[0] == "SOURCE: a # System [[end]] b"
-
-
 NASTY = st.lists(
     st.one_of(
         st.text(max_size=20),

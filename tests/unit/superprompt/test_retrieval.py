@@ -45,13 +45,6 @@ def test_a_long_query_has_n0_pieces_that_end_with_sentences() -> None:
     assert " ".join(pieces) == query
 
 
-def test_a_short_query_has_fewer_pieces() -> None:
-    assert split_query("why is bread gummy", 5, 8, 0.25) == ["why is bread gummy"]
-    assert len(split_query("word " * 24, 5, 8, 0.25)) == 3
-    assert split_query("", 5, 8, 0.25) == []
-    assert split_query(" \n ", 5, 8, 0.25) == []
-
-
 @given(st.text(max_size=400), st.integers(1, 8), st.integers(1, 10))
 @settings(deadline=None)
 def test_pieces_lose_nothing_and_never_exceed_n0(query: str, count: int, min_tokens: int) -> None:
@@ -109,11 +102,6 @@ def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
         ours = tfidf_cosines(pieces, indexes)
         order = expected if indexes[0].counts.shape[0] == 3 else np.vstack([expected[3:], expected[:3]])
         np.testing.assert_allclose(ours, order, atol=1e-12)
-
-
-def test_empty_indexes_and_pieces_give_zeros() -> None:
-    assert tfidf_cosines(["bread"], [TermIndex([]), TermIndex([])]).shape == (0, 1)
-    assert tfidf_cosines(["the", "!"], [TermIndex(["bread"])]).tolist() == [[0.0, 0.0]]
 
 
 # -- memories ----------------------------------------------------------------------------------------------------------
@@ -261,22 +249,8 @@ def test_finding_nothing_is_said_or_refused(make_pipeline: Make, reach: Reach) -
         reach("retrieval", make_pipeline(refusing, empty))
 
 
-def test_a_cosine_that_is_no_number_is_refused(make_pipeline: Make, reach: Reach) -> None:
-    with pytest.raises(StageError, match="not a finite number"):
-        reach("retrieval", make_pipeline(memory=GivenMemory([(piece("a"), math.nan)])))
-
-
 def test_the_number_of_pieces_is_a_matter_of_configuration(make_pipeline: Make, reach: Reach) -> None:
     text = "Task: " + "bread rises slowly in the cold kitchen. " * 20
     for count in (1, 3, 5):
         sp = reach("retrieval", make_pipeline(PipelineConfig.load(n0_query_pieces=count)), text)
         assert len(sp.extras["retrieval"]["pieces"]) == count
-
-
-def test_retrieval_does_not_share_its_chunks_with_the_memory(
-    memory: DocumentMemory, make_pipeline: Make, reach: Reach
-) -> None:
-    sp = reach("retrieval", make_pipeline(memory=memory))
-    for item in sp.base_context_chunks:
-        item.metadata["changed"] = True
-    assert not any("changed" in item.metadata for item in memory.chunks)
