@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, StringConstraints
 
 from ragtune.data.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen
@@ -99,7 +99,7 @@ class LLMOptions(Frozen):
         extra: further fields of every request.
     """
 
-    model: str | None = None
+    model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] | None = None
     stages: tuple[AgentStageName, ...] = AGENT_STAGES
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
@@ -117,13 +117,6 @@ class LLMOptions(Frozen):
     repair: bool = True
     prices: dict[str, dict[str, float]] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
-
-    @field_validator("model")
-    @classmethod
-    def _named(cls, model: str | None) -> str | None:
-        if model is not None and not model.strip():
-            raise ValueError("allowed is the name of a model, or null for none")
-        return model if model is None else model.strip()
 
 
 class PromptOptions(PipelineConfig):

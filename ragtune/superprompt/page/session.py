@@ -149,7 +149,7 @@ class PageSession:
         self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
     def run_all(self, after: Callable[[str], None] | None = None) -> None:
-        """Run all stages from A0; results before a failure stay. ``after`` is called with each finished stage's name."""
+        """Run all stages from A0; results before a failure stay. ``after`` receives each finished stage's name."""
 
         def reached(name: str, sp: SuperPrompt) -> None:
             self._accept(name, sp)

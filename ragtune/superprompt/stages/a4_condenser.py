@@ -51,7 +51,7 @@ class CondenserOptions(Frozen):
 
 @dataclass(frozen=True)
 class Condensed:
-    """S_CTX_MD, the final selection (the n-th is source ``[n]``), the agent's scores by id, and lines without a source."""
+    """S_CTX_MD, the final selection with the n-th as source ``[n]``, the agent's scores, and rejected lines."""
 
     text: str
     ids: list[str]
