@@ -94,7 +94,6 @@ class LLMOptions(Frozen):
         timeout_s: time limit of one attempt in seconds.
         max_retries: further attempts on 429, 5xx, timeouts and lost connections.
         concurrency: requests at once.
-        repair: whether an answer that is not valid JSON is sent back once.
         prices: dollars per 1,000 tokens, {model: {prompt: p, completion: c}}; null: calls are free.
         extra: further fields of every request.
     """
@@ -114,7 +113,6 @@ class LLMOptions(Frozen):
     timeout_s: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     max_retries: int = Field(default=4, ge=0)
     concurrency: int = Field(default=4, ge=1)
-    repair: bool = True
     prices: dict[str, dict[str, float]] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
