@@ -59,7 +59,9 @@ class _Items(Contract):
 
 def record_contract(config: ChooserConfig) -> type[Contract]:
     """Return the contract of a chooser over the whole input: its fields, each with any value or none."""
-    fields = {name: (Annotated[Any, WithJsonSchema(_enum(config, name, {}))], None) for name in config.fields}
+    fields: dict[str, tuple[Any, Any]] = {
+        name: (Annotated[Any, WithJsonSchema(_enum(config, name, {}))], None) for name in config.fields
+    }
     certainty = Annotated[Any, WithJsonSchema(dict(_SHARE))]
     return _model(config.title, _Record, {**fields, CERTAINTY: (certainty, None)})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,7 +49,7 @@ class AgentFactory:
         """
         file = f"{name.lower()}.{VERSION}.json"
         own = None if self.folder is None else self.folder / file
-        source = own if own is not None and own.is_file() else files(_PACKAGE) / file
+        source: Path | Traversable = own if own is not None and own.is_file() else files(_PACKAGE) / file
         try:
             config = CONFIG.validate_json(source.read_text(encoding="utf-8"))
         except ValidationError as error:

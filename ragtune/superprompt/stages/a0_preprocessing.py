@@ -95,7 +95,7 @@ class A0PreProcessing(BaseStage):
             if config.llm_failure == "refuse":
                 raise
             return log | {"reason": "llm_failure", "error": str(error)}
-        choices = {
+        choices: dict[str, dict[str, Any]] = {
             header: {"key": answer.fields[_KEY].value, "confidence": answer.certainty or 0.0}
             for header, answer in zip(asked, answers, strict=True)
         }
