@@ -204,6 +204,14 @@ def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
     assert meter.actual.tokens == llm_server.billed_tokens
 
 
+def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:
+    llm_server.answer('{"colour": "red"}')
+    agent = Chooser(config(CHOOSER, model="ft:mine", temperature=0.5), agent_client(llm_server))
+    agent.choose({"task": "x"}, CostMeter())
+    asked = llm_server.requests[0].body
+    assert (asked["model"], asked["temperature"]) == ("ft:mine", 0.5)
+
+
 def entries(*items: dict[str, Any]) -> str:
     return json.dumps({"items": list(items)})
 
