@@ -14,14 +14,14 @@ from ragtune.superprompt.memory.folders import read_folder
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.parts import check_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE
-from ragtune.superprompt.page.uploads import MIB, UploadLimits
+from ragtune.superprompt.page.uploads import FILE_MIB
 
 OPTIONS = {
     # Settings can send a variable's value to a server, so only the person at this machine may reach them.
     "server.address": "127.0.0.1",
     "server.headless": True,
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": UploadLimits().file_bytes // MIB,
+    "server.maxUploadSize": FILE_MIB,
     "browser.gatherUsageStats": False,
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",

@@ -12,7 +12,7 @@ import streamlit as st
 from ragtune.superprompt.memory.folders import SUFFIXES, DocumentSet, demo_folder, read_folder
 from ragtune.superprompt.options.reading import nested, write_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, PageSession
-from ragtune.superprompt.page.uploads import MIB, UploadLimits, read_uploads
+from ragtune.superprompt.page.uploads import FILE_MIB, FILES, read_uploads
 
 _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
 _AS_CONFIGURED = "as configured"
@@ -36,13 +36,12 @@ def draw_documents(session: PageSession) -> None:
         shipped: DocumentSet = _read_once(str(folder or demo_folder()))
         if st.checkbox(f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"):
             sets.append(shipped)
-    limits = UploadLimits()
     files = st.file_uploader(
         "Add your own",
         type=[suffix[1:] for suffix in SUFFIXES],
         accept_multiple_files=True,
         key="uploads",
-        help=f"Markdown or plain text in UTF-8, up to {limits.file_bytes // MIB} MiB a file, {limits.files} files.",
+        help=f"Markdown or plain text in UTF-8, up to {FILE_MIB} MiB a file, {FILES} files.",
     )
     uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
     for line in refused:

@@ -17,7 +17,7 @@ from ragtune.superprompt.memory.conversation import parse_conversation
 from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
 from ragtune.superprompt.options import load_options, parts
 from ragtune.superprompt.page.session import PageSession
-from ragtune.superprompt.page.uploads import UploadLimits, read_uploads
+from ragtune.superprompt.page.uploads import read_uploads
 from ragtune.superprompt.stages.base import ORDER
 
 BREAD = DocumentSet(
@@ -68,12 +68,13 @@ def test_what_is_not_text_is_refused(data: bytes, message: str) -> None:
 
 
 def test_uploads_are_limited_in_size_number_and_kind_and_each_refusal_names_the_file() -> None:
-    limits = UploadLimits(file_bytes=8, total_bytes=12, files=2)
-    given = [("a.md", b"12345678"), ("big.md", b"123456789"), ("a.md", b"x"), ("a.exe", b"x"), ("more.md", b"12345")]
-    given += [("b.md", b"123"), ("c.md", b"1")]
-    documents, refused = read_uploads(given, limits)
-    assert documents.texts == {"a.md": "12345678", "b.md": "123"}
-    assert [line.split(":")[0] for line in refused] == ["big.md", "a.md", "a.exe", "more.md", "c.md"]
+    whole = b"x" * 2**21
+    given = [("a.md", whole), ("big.md", whole + b"x"), ("a.md", b"x"), ("a.exe", b"x"), ("bad.md", b"\xff")]
+    documents, refused = read_uploads(given + [(f"{n}.md", b"x") for n in range(200)])
+    assert len(documents) == 200
+    assert [line.split(":")[0] for line in refused] == ["big.md", "a.md", "a.exe", "bad.md", "199.md"]
+    documents, refused = read_uploads([(f"{n}.md", whole) for n in range(9)])
+    assert [line.split(":")[0] for line in refused] == ["8.md"]
 
 
 def test_a_conversation_is_read_as_lines_or_as_json() -> None:
