@@ -9,6 +9,7 @@ from ragtune.superprompt.page.results import draw_results
 from ragtune.superprompt.page.session import FIRST, PageSession
 from ragtune.superprompt.stages.base import ORDER, next_stage
 
+# The demo collection answers this prompt. A string below it as its docstring would be drawn on the page.
 EXAMPLE = """## Task
 Explain why my sourdough bread comes out dense, and what to change first.
 
@@ -18,7 +19,6 @@ I bake with wholemeal flour. The starter needs ten hours to double.
 ## Format
 A short list, the most likely cause first.
 """
-"""The prompt that the page opens with, which the demo collection answers."""
 
 _HEIGHT = 330
 _HELP = {
@@ -72,10 +72,10 @@ def main() -> None:
 
 
 def _draw_stages(session: PageSession) -> None:
-    """Draw eight buttons in order, then Auto, Answer and Reset; a click acts and draws the page again."""
+    """Draw eight buttons in two rows, then Auto, Answer and Reset; a click acts and draws the page again."""
     turn = FIRST if session.stale else next_stage(session.sp)
     clicked = None
-    columns = st.columns(len(ORDER), gap="small")
+    columns = [*st.columns(len(ORDER) // 2, gap="small"), *st.columns(len(ORDER) // 2, gap="small")]
     for column, name in zip(columns, ORDER, strict=True):
         is_done = session.has_run(name) and not session.stale
         if column.button(
