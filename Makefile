@@ -17,7 +17,7 @@ run: $(VENV)/.base ## the main job on the shipped collection
 	$(BIN)/python run.py estimator=uncertainty budget=tight
 
 ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0.1:8501, no key needed
-	$(BIN)/python -m ragtune.adapters.page --corpus datasets/demo
+	$(BIN)/python -m ragtune.superprompt.page --corpus datasets/demo
 
 test: $(VENV)/.dev ## every test, a file and its threads to a core
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder

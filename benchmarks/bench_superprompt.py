@@ -22,7 +22,7 @@ from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 from ragtune.superprompt import Pipeline, SuperPrompt
 from ragtune.superprompt.memory.folders import read_folder
 from ragtune.superprompt.options import PromptOptions, load_options
-from ragtune.superprompt.options.parts import document_memory, make_pipeline
+from ragtune.superprompt.options.parts import make_memory, make_pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "datasets" / "demo"
@@ -55,7 +55,7 @@ def find_model() -> Path | None:
 
 def report(name: str, settings: PromptOptions, reranker: BaseReranker | None, prompts: list[str], repeats: int) -> None:
     """Time ``repeats`` prompts after one that loads everything."""
-    memory = document_memory(settings, read_folder(DEMO))
+    memory = make_memory(settings, read_folder(DEMO))
     pipeline = make_pipeline(settings, memory, reranker=reranker)
     pipeline.run_all(SuperPrompt.raw(prompts[-1]))
     runs = [timed(pipeline, prompt) for prompt in islice(cycle(prompts), repeats)]

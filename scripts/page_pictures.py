@@ -24,7 +24,7 @@ HEIGHT = 1150
 def main() -> int:
     """Write the pictures, and return the exit code."""
     earlier = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
-    command = [sys.executable, "-m", "ragtune.adapters.page"]
+    command = [sys.executable, "-m", "ragtune.superprompt.page"]
     with served(command, "--port", "/_stcore/health", earlier or ROOT) as url, opened() as page:
         if earlier is not None:
             _answered(page, url, "page-before")

@@ -5,27 +5,25 @@ from __future__ import annotations
 from ragtune.core.errors import StageError
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import ChatResult, Message
-from ragtune.superprompt.fences import BLOCKS, blocks
+from ragtune.superprompt.reading.fences import BLOCKS, blocks
 from ragtune.superprompt.stages.base import ORDER
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 
 
 class Answerer:
-    """Sends System_MD as the system message and the other blocks of ``prompt_ready`` as the user's.
+    """Sends System_MD as the system message and the other blocks of ``prompt_ready`` as the user's message.
 
-    It is no stage: the SuperPrompt stays as it is, and the answer carries its own bill.
+    The SuperPrompt stays unchanged, and the answer has its own bill.
 
     Args:
-        client: client of the answering model; with None there are no answers, and :meth:`answer` says so.
-        max_tokens: the most tokens of the answer; None takes the client's limit.
+        client: client of the answering model; without one :meth:`answer` raises.
     """
 
-    def __init__(self, client: LLMClient | None = None, max_tokens: int | None = None) -> None:
+    def __init__(self, client: LLMClient | None = None) -> None:
         self.client = client
-        self.max_tokens = max_tokens
 
     def messages(self, sp: SuperPrompt) -> list[Message]:
-        """What is sent: together, to the letter, what ``prompt_ready`` shows.
+        """Return the messages; together they are ``prompt_ready``.
 
         Raises:
             StageError: before Prompt_Builder has run.
@@ -36,7 +34,7 @@ class Answerer:
         return [Message("system", system), Message("user", sp.prompt_ready[len(system) :].lstrip("\n"))]
 
     def answer(self, sp: SuperPrompt) -> ChatResult:
-        """The model's answer with its cost.
+        """Return the model's answer with its cost.
 
         Raises:
             StageError: without a language model, or before Prompt_Builder has run.
@@ -45,4 +43,4 @@ class Answerer:
         messages = self.messages(sp)
         if self.client is None:
             raise StageError("there is no language model to answer: give one, or take prompt_ready to a model yourself")
-        return self.client.chat(messages, max_tokens=self.max_tokens)
+        return self.client.chat(messages)

@@ -1,4 +1,4 @@
-"""The usual pipeline out of its parts."""
+"""Builds the usual pipeline."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import ChooserConfig, ExtractorConfig, WriterConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.agents.header_chooser import HeaderKeyChooser
-from ragtune.superprompt.agents.item_chooser import ItemChooser
 from ragtune.superprompt.agents.writer import Writer
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
@@ -42,40 +40,39 @@ def build_pipeline(
     asking: Collection[str] | None = None,
     clock: Clock | None = None,
 ) -> Pipeline:
-    """All eight stages; by hand with :meth:`Pipeline.run_stage`, all at once with :meth:`Pipeline.run_all`.
+    """Return a pipeline of all eight stages.
 
     Args:
-        config: limits, switches and the prompt schema; the packaged ones if None.
-        memory: long-term memory; None leaves the conversation alone as the source of context.
-        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of rule E8, None to keep the order
-            of Retrieval.
-        client: client of the language model; None switches it off in every stage; each then does what
-            ``config.llm_off`` says.
-        agents: folder of agent configurations that take precedence over the packaged ones.
+        config: limits, switches and the prompt schema; None takes the packaged ones.
+        memory: long-term memory; None searches the conversation alone.
+        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of rule E8, None to keep the order of
+            Retrieval.
+        client: client of the language model; without one each stage follows ``config.llm_off``.
+        agents: folder of agent configurations that replace the packaged ones.
         a2_passes: 2 lets A2 refine its first answer.
-        asking: names of the stages that ask the language model, the others do as without one; None for all.
-        clock: clock that the stages' milliseconds are read from.
+        asking: names of the stages that ask the language model; None for all.
+        clock: clock for the stages' milliseconds.
 
     Raises:
         ConfigError: if a configuration is malformed or of the wrong kind.
-        MissingExtraError: if the cross-encoder needs what is not installed.
+        MissingExtraError: if the cross-encoder needs a package that is not installed.
     """
     with_model, without = AgentFactory(client, agents), AgentFactory(None, agents)
 
     def factory(stage: str) -> AgentFactory:
         return with_model if asking is None or stage in asking else without
 
+    headers = without.config(A0PreProcessing.name, ChooserConfig)
     shaper = without.config(A2PromptShaper.name, ChooserConfig)
     gate = without.config(A3NLIGate.name, ChooserConfig)
     condenser = without.config(A4Condenser.name, WriterConfig)
     enforcer = without.config(A5FormatEnforcer.name, ExtractorConfig)
-    headers = factory(A0PreProcessing.name).item_chooser(A0PreProcessing.name)
     stages = [
-        A0PreProcessing(None if headers is None else HeaderKeyChooser(headers)),
+        A0PreProcessing(factory(A0PreProcessing.name).agent(Chooser, headers)),
         A2PromptShaper(shaper, factory(A2PromptShaper.name).agent(Chooser, shaper), a2_passes),
         Retrieval(DocumentMemory() if memory is None else memory),
         ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
-        A3NLIGate(gate, factory(A3NLIGate.name).agent(ItemChooser, gate)),
+        A3NLIGate(gate, factory(A3NLIGate.name).agent(Chooser, gate)),
         A4Condenser(condenser, factory(A4Condenser.name).agent(Writer, condenser)),
         A5FormatEnforcer(enforcer, factory(A5FormatEnforcer.name).agent(Extractor, enforcer)),
         PromptBuilder(),

@@ -1,4 +1,4 @@
-"""The pipeline's chunk: a canonical chunk that knows where it comes from."""
+"""The pipeline's chunk: a canonical chunk with a source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragtune.canonical.types import Chunk
 Source = Literal["conversation", "memory"]
 
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""The sources in the order that breaks ties: what was just said comes before what was stored."""
+"""The sources in the order that breaks ties: the conversation comes first."""
 
 
 class ContextChunk(Chunk):
@@ -24,7 +24,7 @@ class ContextChunk(Chunk):
 
     @property
     def id(self) -> str:
-        """``doc_id#chunk_index``; unambiguous, since what follows the last ``#`` is always the index."""
+        """``doc_id#chunk_index``. The index follows the last ``#``, so ids are unambiguous."""
         return f"{self.doc_id}#{self.chunk_index}"
 
     @property
@@ -34,15 +34,15 @@ class ContextChunk(Chunk):
 
     @property
     def tie_key(self) -> tuple[int, str, int]:
-        """What breaks ties between equal scores, ascending: source, then document, then place in it."""
+        """Ascending order of equal scores: source, document, position in it."""
         return SOURCES.index(self.source), self.doc_id, self.chunk_index
 
     @classmethod
     def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
-        """A canonical chunk with its source; metadata is copied, so that no two chunks share it."""
+        """Return a canonical chunk with its source and a copy of its metadata."""
         return cls(**chunk.model_copy(deep=True).__dict__, source=source)
 
 
 def document_of(chunk_id: str) -> str:
-    """The ``doc_id`` of a chunk id."""
+    """Return the ``doc_id`` of a chunk id."""
     return chunk_id.rpartition("#")[0]

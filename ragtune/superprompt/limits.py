@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.frozen import Frozen, flaws_in
+from ragtune.superprompt.reading.schema import PromptSchema
 
 DEFAULTS = "pipeline.json"
 
 
 class Limits(BaseModel):
-    """The named constants, written in capitals in the file. Soft caps: a stage may stay below one, never above.
+    """The named constants, in capitals in the file. They are upper limits.
 
     Attributes:
-        n0_query_pieces: pieces that the query is cut into.
-        n1_retr_max_candidates: chunks kept by Retrieval.
-        n2_rerank_top_k: candidates that the reranker may see.
+        n0_query_pieces: pieces of the query.
+        n1_retr_max_candidates: chunks that Retrieval keeps.
+        n2_rerank_top_k: candidates for the reranker.
         n3_final_selection_max: ids in the final selection.
         n4_recent_conv_max_pairs: turn pairs in the final prompt; 0 leaves the block out.
         log_avg_exp_tau: sharpness of the mean over pieces, > 0; towards infinity it becomes the maximum.
-        min_piece_tokens: shorter queries give fewer pieces, so that they have this many tokens on average.
+        min_piece_tokens: least average tokens of a piece; shorter queries give fewer pieces.
         piece_slack: how far a cut may move to the end of a sentence or word, as a share of a piece's length.
     """
 
@@ -44,26 +44,24 @@ class Limits(BaseModel):
     )
 
 
-class Chunking(BaseModel):
-    """How each kind of text is chunked."""
+class Chunking(Frozen):
+    """Chunk policy by kind of text."""
 
     markdown: ChunkPolicy
     text: ChunkPolicy
     conversation: ChunkPolicy
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-
-class PipelineConfig(BaseModel):
-    """What every stage is given beside the SuperPrompt.
+class PipelineConfig(Frozen):
+    """Configuration of every stage.
 
     Attributes:
-        limits: the N-constants.
+        limits: the named constants.
         chunking: how memories and turns are chunked.
-        llm_off: what a stage without its agent does: its documented ``default``, or ``refuse``.
-        llm_failure: what a stage whose agent fails does: ``default`` or ``refuse``.
-        nothing_found: ``notice`` lets a prompt go on without context and says so, ``refuse`` stops it at Retrieval.
-        request_words: words that say what is to be done, not what about.
+        llm_off: a stage without its agent follows its ``default`` rule, or refuses.
+        llm_failure: a stage whose agent fails follows its ``default`` rule, or refuses.
+        nothing_found: ``notice`` continues without context and reports it, ``refuse`` stops at Retrieval.
+        request_words: words of a request that do not name its subject.
         prompt_schema: keys, names and defaults of A0.
     """
 
@@ -75,40 +73,27 @@ class PipelineConfig(BaseModel):
     request_words: frozenset[str] = frozenset()
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     @classmethod
-    def load(cls, path: str | Path | None = None, **limits: int | float) -> PipelineConfig:
-        """The configuration of a file; by default the one that comes with the package.
+    def load(cls, **limits: int | float) -> PipelineConfig:
+        """Return the packaged configuration.
+
+        :func:`ragtune.superprompt.options.load_options` reads a file over it.
 
         Args:
-            path: JSON file with the keys of the packaged one.
-            limits: single limits to replace, by either spelling, e.g. ``n1_retr_max_candidates=50``.
+            limits: limits to replace, in either spelling, e.g. ``n1_retr_max_candidates=50``.
 
         Raises:
-            ConfigError: if the file is missing or malformed, or a value is not allowed; the message names it.
+            ConfigError: if a limit is unknown or not allowed; the message names it.
         """
-        text = _packaged() if path is None else _read(Path(path))
+        config = cls.model_validate_json(packaged())
+        changed = config.limits.model_dump(by_alias=True) | {name.upper(): value for name, value in limits.items()}
         try:
-            config = cls.model_validate_json(text)
-            if not limits:
-                return config
-            changed: dict[str, Any] = config.limits.model_dump(by_alias=True)
-            changed |= {name.upper(): value for name, value in limits.items()}
             return config.model_copy(update={"limits": Limits.model_validate(changed)})
         except ValidationError as error:
-            first = error.errors()[0]
-            where = f" {'.'.join(map(str, first['loc']))}={first['input']!r}:" if first["loc"] else ""
-            raise ConfigError(f"pipeline configuration {path or DEFAULTS}:{where} {first['msg']}") from error
+            raise ConfigError(f"pipeline configuration: {flaws_in(error)}") from error
 
 
 @cache
-def _packaged() -> str:
+def packaged() -> str:
+    """Return the packaged configuration as JSON."""
     return (files("ragtune.superprompt.config") / DEFAULTS).read_text(encoding="utf-8")
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"pipeline configuration {str(path)!r} cannot be read ({error})") from error

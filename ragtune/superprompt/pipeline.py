@@ -1,28 +1,35 @@
-"""The controller: eight stages in their one order, by hand or all at once (rule E13)."""
+"""The controller: eight stages in order, one at a time or all at once (rule E13)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 from ragtune.core.errors import ConfigError, StageError
 from ragtune.core.request.clock import Clock
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.stages.base import ORDER, BaseStage, next_stage
-from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
+from ragtune.superprompt.stages.base import ORDER, BaseStage
+from ragtune.superprompt.super_prompt import SuperPrompt
 
 
 class Pipeline:
-    """Runs stages on SuperPrompts; holds the stages and the configuration, and nothing of any prompt.
+    """Runs stages on SuperPrompts. It holds the stages and the configuration, and no prompt.
 
     Args:
-        stages: the eight stages in their order.
-        config: configuration that every stage is given; None takes the packaged one.
-        clock: where the stages' milliseconds are read from; None for the monotonic clock. On a virtual clock two runs
-            are equal to the last byte of ``extras``.
+        stages: the eight stages in order.
+        config: configuration of every stage; None takes the packaged one.
+        clock: clock for the stages' milliseconds; None for the monotonic clock. On a virtual clock two runs give the
+            same bytes.
 
     Raises:
-        ConfigError: unless the stages are exactly those of :data:`ORDER`, each starting where the one before ends.
+        ConfigError: unless the stages are exactly those of :data:`ORDER`.
+
+    Example:
+        >>> from ragtune.superprompt import SuperPrompt
+        >>> from ragtune.superprompt.build import build_pipeline
+        >>> pipeline = build_pipeline(rerank_stage=None)
+        >>> done = pipeline.run_all(SuperPrompt.raw("Task: explain sourdough"))
+        >>> done.stage, done.prompt_ready.split()[:2]
+        ('a5', ['#', 'System'])
     """
 
     def __init__(
@@ -34,23 +41,12 @@ class Pipeline:
         given = tuple(stage.name for stage in stages)
         if given != ORDER:
             raise ConfigError(f"stages={', '.join(given)}: allowed are exactly {', '.join(ORDER)}, in this order")
-        expected = [*pairwise(LIFECYCLE), (LIFECYCLE[-1], LIFECYCLE[-1])]
-        for stage, (requires, completes) in zip(stages, expected, strict=True):
-            if (stage.requires, stage.completes) != (requires, completes):
-                raise ConfigError(
-                    f"{stage.name} leads to {stage.completes!r}: allowed is {requires!r} -> {completes!r}"
-                )
-
-    def next_stage(self, sp: SuperPrompt) -> str:
-        """Name of the stage whose turn it is; at ``a5`` always Prompt_Builder. A0 may always be run to begin again."""
-        return next_stage(sp)
-
-    def can_run(self, name: str, sp: SuperPrompt) -> bool:
-        """Whether a stage may run now: what a page enables its buttons by."""
-        return name in (ORDER[0], next_stage(sp))
 
     def run_stage(self, name: str, sp: SuperPrompt) -> SuperPrompt:
-        """The SuperPrompt after one stage; the given one is as it was, whatever happens.
+        """Return the SuperPrompt after one stage; the given one never changes.
+
+        A0 may run at any time and begins again. Another stage runs only when it is next
+        (:func:`ragtune.superprompt.stages.base.next_stage`).
 
         Raises:
             StageError: on an unknown name, out of order, or if the stage fails (``FailedStageError``).
@@ -63,15 +59,14 @@ class Pipeline:
         return self.stages[name](sp, self.config, self._clock)
 
     def run_all(self, sp: SuperPrompt, after: Callable[[str, SuperPrompt], None] | None = None) -> SuperPrompt:
-        """All stages from A0 to Prompt_Builder.
+        """Run all stages from A0 to Prompt_Builder.
 
         Args:
             sp: a SuperPrompt at any stage; it begins again.
-            after: function that is called with name and outcome of every stage, e.g. to show progress or keep what was
-                reached.
+            after: function that is called with the name and outcome of every stage, e.g. to show progress.
 
         Raises:
-            StageError: from the stage that fails; ``after`` has seen everything before it.
+            StageError: from the stage that fails; ``after`` has received all stages before it.
         """
         for name in ORDER:
             sp = self.run_stage(name, sp)

@@ -1,20 +1,20 @@
-"""How a SuperPrompt becomes text: the page's snapshot, the reranker's query, the blocks of the final prompt."""
+"""Renders a SuperPrompt: the snapshot, the reranker's query, the blocks of the final prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.fences import escape_borders, fenced
-from ragtune.superprompt.schema import PromptSchema
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.fences import escape_borders, fenced
+from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
 QUERY_KEYS = ("task", "purpose", "context", "format")
-"""What the reranker's query is made of (rule E8)."""
+"""Keys of the reranker's query (rule E8)."""
 
 PROMPT_KEYS = ("task", "purpose", "context", "text", "audience", "format", "constraints")
-"""What Prompt_MD is made of (rule E12), with the user's text and constraints, which must not get lost."""
+"""Keys of Prompt_MD (rule E12), with the user's text and constraints."""
 
 RULE_KEYS = ("deterministic_rules", "deterministic_codes")
 MANNER_KEYS = ("tone", "depth", "confidence")
@@ -22,7 +22,7 @@ NOTHING_FOUND = "(no context was selected)"
 
 
 def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
-    """The page's snapshot of ``body`` in the schema's order, what is unknown behind it, and S_CTX once there is one."""
+    """Return a snapshot: ``body`` in the schema's order, unknown attributes, and S_CTX if there is one."""
     parts = [_part(title, sp.body[key]) for key, title in schema.keys.items() if sp.body.get(key)]
     parts += [_part(name, text) for name, text in _unknown(sp).items()]
     if sp.s_ctx_md:
@@ -31,12 +31,12 @@ def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
 
 
 def rerank_query(body: Mapping[str, str]) -> str:
-    """The single query string for reranking: task, purpose, context and format, one under the other."""
+    """Return the query for reranking: task, purpose, context and format, each on its own line."""
     return "\n".join(clean(body[key]) for key in QUERY_KEYS if body.get(key))
 
 
 def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
-    """The System block: ``system``, then tone, depth and confidence, then A5's rules (or the prompt's own)."""
+    """Return the System block: ``system``; tone, depth and confidence; A5's rules or the prompt's own."""
     lines = [f"- {schema.keys[key]}: {one_line(sp.body[key])}" for key in MANNER_KEYS if sp.body.get(key)]
     enforced = sp.extras.get("format_enforcer", {})
     rules = [f"- {one_line(str(rule))}" for rule in _listed(enforced.get("hard_rules"))]
@@ -51,7 +51,7 @@ def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
 
 
 def prompt_md(sp: SuperPrompt, schema: PromptSchema) -> str:
-    """The Prompt block: what is asked for, the answer's shape, and what the prompt said under names of its own."""
+    """Return the Prompt block: the request, the answer's shape, and unknown attributes."""
     parts = [_part(schema.keys[key], sp.body[key]) for key in PROMPT_KEYS if sp.body.get(key)]
     shape = sp.extras.get("format_enforcer", {}).get("example_shape")
     if shape:
@@ -61,7 +61,7 @@ def prompt_md(sp: SuperPrompt, schema: PromptSchema) -> str:
 
 
 def attachments_md(sp: SuperPrompt) -> str:
-    """The Attachments block: every chunk of the final selection, fenced, with its source and span."""
+    """Return the Attachments block: every selected chunk, fenced, with source and span."""
     excerpts = [
         fenced(
             chunk.snippet,
@@ -75,13 +75,13 @@ def attachments_md(sp: SuperPrompt) -> str:
 
 
 def conversation_md(turns: Sequence[Turn], max_pairs: int) -> str:
-    """The Recent Conversation block: the last ``max_pairs`` turn pairs, oldest first, fenced; may be empty."""
+    """Return the Recent Conversation block: the last ``max_pairs`` turn pairs, oldest first, fenced; may be empty."""
     last = last_pairs(turns, max_pairs)
     return "\n\n".join(fenced(turn.content, f"turn {n}", TURN=turn.role) for n, turn in enumerate(last, start=1))
 
 
 def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
-    """The turns of the last pairs: a pair begins with a user's turn that follows another role, or with the first."""
+    """Return the turns of the last pairs. A pair begins with the first turn, or a user's turn after another role."""
     starts = [i for i, turn in enumerate(turns) if i == 0 or (turn.role == "user" and turns[i - 1].role != "user")]
     if not starts or max_pairs < 1:
         return []

@@ -1,4 +1,4 @@
-"""The state that the eight stages hand on (rules E1 and E3)."""
+"""The state that the eight stages pass on (rules E1 and E3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.frozen import Frozen
 
 Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]
 
@@ -21,39 +22,42 @@ VIEWS: tuple[Lifecycle, ...] = ("retrieval", "reranked", "a3", "a4")
 
 
 Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinstance(value, str) else value)]
-"""A string that can be written down: half a surrogate pair can be held by Python but by no file or request."""
+"""A string that a file or request can hold: without half surrogate pairs."""
 
 
-class Turn(BaseModel):
+class Turn(Frozen):
     """One utterance of the recent conversation."""
 
     role: Literal["user", "assistant"]
     content: Text
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 class SuperPrompt(BaseModel):
     """A prompt on its way through the pipeline.
 
-    Python names are snake_case; the JSON form uses the spec's names. Stages change a copy, never the object that they
-    are given (:class:`ragtune.superprompt.stages.base.BaseStage`).
+    Python names are snake_case; the JSON form uses the specification's names. Stages change a copy
+    (:class:`ragtune.superprompt.stages.base.BaseStage`).
 
     Attributes:
-        user_text: the raw prompt, as A0 reads it.
-        stage: how far the prompt has come.
-        history_of_stages: every stage value in the order of completion; append-only, through re-runs of A0 as well.
+        user_text: the raw prompt that A0 reads.
+        stage: the last completed stage value.
+        history_of_stages: every stage value in the order of completion; it only grows, also when A0 runs again.
         body: text by canonical key.
-        extras: what stages log, by their own keys; JSON values only.
-        base_context_chunks: the one corpus of this prompt, written by Retrieval, unique by id.
-        views_by_stage: chunk ids in order, by the stage that wrote them.
-        final_selection_ids: the current choice; empty before A3.
+        extras: logs of the stages by key; JSON values only.
+        base_context_chunks: all chunks that Retrieval found, unique by id.
+        views_by_stage: ordered chunk ids by the stage that wrote them.
+        final_selection_ids: the current selection; empty before A3.
         recent_conversation: the session's turns, oldest first.
-        system_md, prompt_md, s_ctx_md, attachments_md: rendered blocks; empty until their stage has run.
-        prompt_ready: what the page shows: a snapshot of the body, from Prompt_Builder on the final prompt.
+        system_md, prompt_md, s_ctx_md, attachments_md: rendered blocks; empty before their stage.
+        prompt_ready: a snapshot of the body; after Prompt_Builder the final prompt.
 
     Raises:
         ValidationError: if an invariant is broken, see :meth:`problem`.
+
+    Example:
+        >>> from ragtune.superprompt import SuperPrompt
+        >>> SuperPrompt.raw("Task: explain sourdough").stage
+        'raw'
     """
 
     user_text: Text = ""
@@ -82,44 +86,44 @@ class SuperPrompt(BaseModel):
 
     @classmethod
     def raw(cls, user_text: str, conversation: Sequence[Turn] = ()) -> SuperPrompt:
-        """A new prompt before A0."""
+        """Return a new prompt before A0."""
         return cls(user_text=user_text, recentConversation=list(conversation))
 
     def with_user_text(self, user_text: str) -> SuperPrompt:
-        """A copy with another raw prompt; it takes effect when A0 runs (again)."""
+        """Return a copy with another raw prompt, for the next run of A0."""
         return self.model_copy(deep=True, update={"user_text": well_formed(user_text)})
 
     def restarted(self) -> SuperPrompt:
-        """A copy as it was before A0, except that the history and the costs, which nothing can undo, are kept."""
+        """Return a copy as before A0 that keeps the history and the costs."""
         kept = {"costs": self.extras["costs"]} if "costs" in self.extras else {}
         fresh = SuperPrompt(user_text=self.user_text, recentConversation=self.recent_conversation, extras=kept)
         fresh.history_of_stages = self.history_of_stages
         return fresh.model_copy(deep=True)
 
-    def chunk(self, chunk_id: str) -> ContextChunk:
-        """A chunk of ``base_context_chunks``.
+    def chunks(self, chunk_ids: Sequence[str]) -> list[ContextChunk]:
+        """Return chunks by id, in the order of the ids.
 
         Raises:
-            KeyError: if there is no chunk of that id.
+            KeyError: on an unknown id.
         """
-        return self.chunks([chunk_id])[0]
-
-    def chunks(self, chunk_ids: Sequence[str]) -> list[ContextChunk]:
-        """Chunks by id, in the order of the ids."""
         known = {chunk.id: chunk for chunk in self.base_context_chunks}
         return [known[chunk_id] for chunk_id in chunk_ids]
 
+    def add_notice(self, stage: str, message: str) -> None:
+        """Append a notice for the user to ``extras["notices"]``."""
+        self.extras.setdefault("notices", []).append({"stage": stage, "message": message})
+
     def to_json(self) -> str:
-        """The JSON form; ``SuperPrompt.from_json`` of it has the same JSON form byte for byte."""
+        """Return the JSON form. ``SuperPrompt.from_json`` of it has the same JSON form, byte for byte."""
         return self.model_dump_json(by_alias=True)
 
     @classmethod
     def from_json(cls, text: str) -> SuperPrompt:
-        """Read the JSON form, checking every invariant."""
+        """Read the JSON form and check every invariant."""
         return cls.model_validate_json(text)
 
     def problem(self) -> str | None:
-        """The first invariant that does not hold, in words, or None."""
+        """Return the first broken invariant in words, or None."""
         checks = (_history_problem, _chunks_problem, _views_problem, _selection_problem, _extras_problem)
         return next((found for check in checks if (found := check(self)) is not None), None)
 

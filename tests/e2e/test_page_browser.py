@@ -24,7 +24,7 @@ BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
 def address(environment: dict[str, str]) -> Iterator[str]:
     """Where the page is served, over the demo collection, with no key in the environment."""
     keyless = {name: value for name, value in environment.items() if not name.startswith("OPENAI_")}
-    command = [sys.executable, "-m", "ragtune.adapters.page"]
+    command = [sys.executable, "-m", "ragtune.superprompt.page"]
     with served(command, "/_stcore/health", cwd=ROOT, env=keyless) as url:
         yield url
 

@@ -18,6 +18,7 @@ from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.stages.base import next_stage
 
 SHAPED = {
     "system": "teacher",
@@ -141,5 +142,5 @@ def own_agents(folder: Path, packaged: AgentConfig, options: Mapping[str, Any], 
 def advance(pipeline: Pipeline, sp: SuperPrompt, stage: str) -> SuperPrompt:
     """The prompt at that stage."""
     while sp.stage != stage:
-        sp = pipeline.run_stage(pipeline.next_stage(sp), sp)
+        sp = pipeline.run_stage(next_stage(sp), sp)
     return sp

@@ -71,3 +71,8 @@ def test_our_datasets_folder_never_stands_for_the_package_of_that_name(variables
 
 def test_the_datasets_folder_holds_no_python() -> None:
     assert list((ROOT / "datasets").rglob("*.py")) == []
+
+
+def test_the_prompt_pipeline_loads_neither_the_page_nor_a_model() -> None:
+    statement = "import ragtune.superprompt.build, ragtune.superprompt.options, ragtune.superprompt.page.session"
+    assert not {"streamlit", "torch", "openai", "psycopg"} & modules_after(statement)

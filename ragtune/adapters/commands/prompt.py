@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
-    from ragtune.superprompt.options.example import example_text
     from ragtune.superprompt.options.parts import open_pipeline
+    from ragtune.superprompt.options.reading import write_options
 
     options = pipeline_options(arguments)
     if arguments.print_config:
-        _print(example_text(options).rstrip("\n"))
+        _print(write_options(options).rstrip("\n"))
         return 0
     last = _last_stage(arguments)
     if arguments.timings and not arguments.json:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     sp = SuperPrompt.raw(_prompt(arguments.prompt), turns)
     if options.memory.folder is None and options.memory.collection is None:
         sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
-    with open_pipeline(options, turns, None if arguments.timings else VirtualClock()) as pipeline:
+    with open_pipeline(options, None if arguments.timings else VirtualClock()) as pipeline:
         done = _run_until(pipeline, sp, last)
     answer = _ask(options, done) if arguments.answer else None
     for notice in done.extras.get("notices", []):
@@ -125,7 +125,7 @@ def _prompt(given: str | None) -> str:
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.adapters.page.conversation import parse_conversation
+    from ragtune.superprompt.memory.conversation import parse_conversation
 
     if file is None:
         return []

@@ -1,4 +1,4 @@
-"""What all agents have in common: one configuration, one client, and costs that are told."""
+"""What all agents share: one configuration, one client, and charged costs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,12 @@ ConfigT = TypeVar("ConfigT", bound=AgentConfig)
 
 
 class BaseAgent(Generic[ConfigT]):
-    """Asks a language model one kind of question; remembers nothing.
+    """Asks a language model one kind of question, and remembers nothing.
 
-    What its answers cost it charges to the meter that it is given. What the ``LLMError`` cost that it raises is for
-    the caller to charge, so that no call is charged twice.
-
-    Args:
-        config: configuration of the agent.
-        client: client of the service; it is asked with the configuration's model and temperature.
-
-    Raises:
-        ConfigError: on a configuration of another kind.
+    It charges the cost of answers to the meter. The caller charges the cost of a raised ``LLMError``.
 
     Attributes:
-        accepts: class of configuration that the agent takes.
+        accepts: class of the configuration.
     """
 
     accepts: ClassVar[type[AgentConfig]]
@@ -43,16 +35,13 @@ class BaseAgent(Generic[ConfigT]):
         self.client = client.variant(model=config.model, temperature=config.temperature)
         self.prompt = AgentPrompt(config)
 
-    def _ask(self, messages: Sequence[Message], contract: type[Contract], meter: CostMeter) -> Contract:
-        return self._ask_all([messages], contract, meter)[0]
-
-    def _ask_all(
+    def _ask(
         self, conversations: Sequence[Sequence[Message]], contract: type[Contract], meter: CostMeter
     ) -> list[Contract]:
-        """All answers in order, or the first error; every other call's cost is charged whatever became of it."""
-        most = self.config.max_output_tokens
+        """Return all answers in order, or raise the first error; the costs of all other calls are charged."""
+        limit = self.config.max_output_tokens
         outcomes: list[JsonResult[Contract] | LLMError] = self.client.chat_json_many(
-            conversations, contract, max_tokens=AnswerLimit(most, f"{self.config.title} max_output_tokens={most}")
+            conversations, contract, max_tokens=AnswerLimit(limit, f"{self.config.title} max_output_tokens={limit}")
         )
         failed = next((outcome for outcome in outcomes if isinstance(outcome, LLMError)), None)
         for outcome in outcomes:

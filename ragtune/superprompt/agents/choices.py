@@ -1,10 +1,10 @@
-"""Closed choices out of what a model said: matched, or clamped to the default, and never silently."""
+"""Closed choices from a model's answer: each is matched, or becomes the default with a reason."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ragtune.superprompt.agents.config import CERTAINTY, ChoiceField, ChooserConfig
@@ -17,66 +17,47 @@ Reason = Literal["agent", "clamped", "missing", "uncertain", "llm_off"]
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of one field.
-
-    Attributes:
-        value: an allowed value, or the default.
-        reason: ``agent``: the model said it; ``clamped``: what it said is not allowed; ``missing``: it said nothing;
-            ``uncertain``: it said so with too little certainty; ``llm_off``: no model was asked.
-        said: what the model said for the field, shortened; None if it said nothing.
-    """
+    """The outcome of one field: an allowed value or the default, its reason, and the model's words for it."""
 
     value: str | None
     reason: Reason
     said: str | None = None
 
-    def log(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {"value": self.value, "reason": self.reason, "said": self.said}
-
 
 @dataclass(frozen=True)
 class Choices:
-    """The outcomes of all fields.
-
-    Attributes:
-        fields: outcome by field name, for every field of the configuration.
-        certainty: the certainty that the model stated, in [0, 1]; None if it stated none.
-    """
+    """The outcomes of all fields, and the certainty in [0, 1] that the model stated."""
 
     fields: Mapping[str, Choice]
     certainty: float | None = None
 
     def log(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        return {CERTAINTY: self.certainty, **{name: choice.log() for name, choice in self.fields.items()}}
+        """Return the outcome as JSON values."""
+        return {CERTAINTY: self.certainty, **{name: asdict(choice) for name, choice in self.fields.items()}}
 
 
 def decide(config: ChooserConfig, said: Mapping[str, Any], enums: Mapping[str, Sequence[str]] | None = None) -> Choices:
-    """The choices that an answer makes; whatever it holds, every field gets an allowed value or its default."""
+    """Return the choices of an answer; every field gets an allowed value or its default."""
     certainty = share_of(said.get(CERTAINTY))
-    sure = certainty is None or certainty >= config.min_confidence
+    is_sure = certainty is None or certainty >= config.min_confidence
     enums = enums or {}
     return Choices(
-        {name: _choice(field, said.get(name), enums.get(name), sure) for name, field in config.fields.items()},
+        {name: _choice(field, said.get(name), enums.get(name), is_sure) for name, field in config.fields.items()},
         certainty,
     )
 
 
 def defaults(config: ChooserConfig, reason: Reason = "llm_off") -> Choices:
-    """The default of every field, for input that no model was asked about."""
+    """Return the default of every field."""
     return Choices({name: Choice(field.default, reason) for name, field in config.fields.items()})
 
 
-def _choice(field: ChoiceField, said: Any, enum: Sequence[str] | None, sure: bool) -> Choice:
+def _choice(field: ChoiceField, said: Any, enum: Sequence[str] | None, is_sure: bool) -> Choice:
     if said is None:
         return Choice(field.default, "missing")
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    shown = text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
     matched = field.match(said, enum)
     if matched is None:
-        return Choice(field.default, "clamped", _shown(said))
-    return Choice(matched, "agent", _shown(said)) if sure else Choice(field.default, "uncertain", _shown(said))
-
-
-def _shown(said: Any) -> str:
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
+        return Choice(field.default, "clamped", shown)
+    return Choice(matched, "agent", shown) if is_sure else Choice(field.default, "uncertain", shown)

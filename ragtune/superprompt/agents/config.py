@@ -1,15 +1,18 @@
-"""What an agent is told, as data: a JSON file of one of three kinds."""
+"""Configurations of agents: one JSON file each, of one of three kinds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from ragtune.core.errors import ConfigError
+from ragtune.superprompt.frozen import Frozen, flaws_in
 
 CERTAINTY = "certainty"
-"""Name under which a chooser may say how sure it is, in [0, 1]."""
+"""Name under which a chooser reports its confidence, in [0, 1]."""
 
 ITEM_ID = "id"
 
@@ -20,23 +23,22 @@ _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _GAPS = re.compile(r"[\s_\-]+")
 
 Text = Annotated[str, BeforeValidator(lambda value: "\n".join(value) if isinstance(value, list) else value)]
-"""A text, in JSON also as a list of its lines."""
+"""A text. JSON may hold it as a list of its lines."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
-class AgentPromptText(BaseModel):
-    """The two messages. ``{payload}`` stands in the user's only: what is not ours never speaks as the system.
+class AgentPromptText(Frozen):
+    """The two messages of a call. Only the user's message holds ``{payload}``, so input never speaks as the system.
 
     Attributes:
-        system: who the agent is and what it must not do.
-        user: the question, with ``{payload}`` where the fenced input goes.
+        system: role and prohibitions of the agent.
+        user: the question, with ``{payload}`` in place of the fenced input.
     """
 
     system: Text = Field(min_length=1)
     user: Text = Field(min_length=1)
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
     def _placeholders(self) -> Self:
@@ -48,22 +50,20 @@ class AgentPromptText(BaseModel):
         return self
 
 
-class ChoiceField(BaseModel):
+class ChoiceField(Frozen):
     """One closed choice.
 
     Attributes:
-        enum: values that are allowed; empty where each call gives its own.
-        default: value in place of an answer that is missing, not allowed or not sure enough; None for no value.
-        description: what is to be chosen, in words for the prompt.
-        texts: text in a prompt's body by value; a value without an entry is its own text.
+        enum: allowed values; empty where each call gives its own.
+        default: value for an answer that is missing, not allowed or too uncertain; None for no value.
+        description: what to choose, in words for the prompt.
+        texts: text in a prompt's body by value; a value without an entry stands for itself.
     """
 
     enum: tuple[str, ...] = ()
     default: str | None = None
     description: str = ""
     texts: Mapping[str, str] = Field(default_factory=dict)
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
     def _closed(self) -> Self:
@@ -74,31 +74,31 @@ class ChoiceField(BaseModel):
             raise ValueError(f"{strangers[0]!r} is not in the enum: allowed are {', '.join(self.enum)}")
         return self
 
-    def match(self, said: object, enum: Sequence[str] | None = None) -> str | None:
-        """The allowed value that ``said`` names, whatever its case and spacing; None if it names none."""
-        if not isinstance(said, str):
+    def match(self, answer: object, enum: Sequence[str] | None = None) -> str | None:
+        """Return the allowed value that an answer names, in any case and spacing; None if it names none."""
+        if not isinstance(answer, str):
             return None
-        return next((value for value in enum or self.enum if _plain(value) == _plain(said)), None)
+        return next((value for value in enum or self.enum if _plain(value) == _plain(answer)), None)
 
     def text(self, value: str) -> str:
-        """The text that a value stands for in a prompt's body."""
+        """Return the text that a value stands for in a prompt's body."""
         return self.texts.get(value, value)
 
 
-class AgentConfig(BaseModel):
-    """What all kinds have in common.
+class AgentConfig(Frozen):
+    """Settings that all three kinds share.
 
     Attributes:
         agent_name: name of the stage that the agent serves.
         version: version of the configuration file.
-        model: name of the model, as the server spells it; None takes the client's own.
-        temperature: temperature of sampling; None takes the client's own, which is 0 by default.
-        max_input_tokens: the most tokens of all messages together, where items can be split over calls or left out.
-        max_part_tokens: the most tokens of each named part of the input; longer parts are cut, visibly.
-        max_item_tokens: the most tokens of each item of the input; longer items are cut, visibly.
-        max_output_tokens: the most tokens of an answer.
+        model: name of the model, as the server spells it; None takes the client's.
+        temperature: sampling temperature; None takes the client's, which is 0 by default.
+        max_input_tokens: limit of all messages together, where items can be split over calls or left out.
+        max_part_tokens: limit of each named part of the input; longer parts are cut and marked.
+        max_item_tokens: limit of each item of the input; longer items are cut and marked.
+        max_output_tokens: limit of an answer.
         prompt: the two messages.
-        options: the stage's own numbers and words, validated by the stage.
+        options: the stage's own settings, which the stage validates.
     """
 
     agent_name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")
@@ -112,12 +112,21 @@ class AgentConfig(BaseModel):
     prompt: AgentPromptText
     options: Mapping[str, Any] = Field(default_factory=dict)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     @property
     def title(self) -> str:
         """Name and version in one word."""
         return f"{self.agent_name}_{self.version}"
+
+    def options_as(self, kind: type[OptionsT]) -> OptionsT:
+        """Return ``options`` as a stage's model of them.
+
+        Raises:
+            ConfigError: if the options do not fit; the message names the agent and every flaw.
+        """
+        try:
+            return kind.model_validate(self.options)
+        except ValidationError as error:
+            raise ConfigError(f"agent {self.title}: options.{flaws_in(error)}") from error
 
 
 class ChooserConfig(AgentConfig):
@@ -126,9 +135,9 @@ class ChooserConfig(AgentConfig):
     Attributes:
         over: ``record`` or ``items``.
         fields: the choices.
-        min_confidence: answers with a lower stated certainty give way to the defaults; without one they are believed.
-        item_label: what an item is called, in lower-case letters.
-        max_items_per_call: the most items of one request.
+        min_confidence: answers that state a lower certainty become the defaults; answers without one count.
+        item_label: name of an item, in lower-case letters.
+        max_items_per_call: limit of items in one request.
     """
 
     kind: Literal["chooser"]
@@ -147,15 +156,15 @@ class ChooserConfig(AgentConfig):
         return self
 
 
-class ExtractedKey(BaseModel):
-    """One thing to extract.
+class ExtractedKey(Frozen):
+    """One key to extract.
 
     Attributes:
         type: ``text``, or ``list`` of texts.
-        required: whether an answer without it is no answer.
-        description: what is to be extracted, in words for the prompt.
-        max_tokens: the most tokens of the text, or of each text of the list; longer texts are cut.
-        max_items: the most items of a list; further items are left out.
+        required: whether an answer must have the key.
+        description: what to extract, in words for the prompt.
+        max_tokens: limit of the text, or of each text of the list; longer texts are cut.
+        max_items: limit of a list; further items are left out.
     """
 
     type: Literal["text", "list"]
@@ -164,14 +173,12 @@ class ExtractedKey(BaseModel):
     max_tokens: int = Field(ge=1)
     max_items: int = Field(default=1, ge=1)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 class ExtractorConfig(AgentConfig):
     """Fills fixed keys.
 
     Attributes:
-        keys: the keys that are filled, by name.
+        keys: the keys by name.
     """
 
     kind: Literal["extractor"]
@@ -184,9 +191,9 @@ class WriterConfig(AgentConfig):
     Attributes:
         text_key: name of the Markdown in the answer.
         scores_key: name of the items' relevance in the answer.
-        sections: headings of the Markdown, in their order; what stands before the first belongs to it.
-        max_text_tokens: the most tokens of the Markdown; a longer text loses lines from the end of its longest section.
-        item_label: what an item is called.
+        sections: headings of the Markdown in order; text before the first heading belongs to the first section.
+        max_text_tokens: limit of the Markdown; a longer text loses lines from the end of its longest section.
+        item_label: name of an item.
     """
 
     kind: Literal["writer"]

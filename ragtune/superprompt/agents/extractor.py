@@ -13,21 +13,14 @@ from ragtune.superprompt.agents.texts import bounded, tidy
 
 
 class Extractor(BaseAgent[ExtractorConfig]):
-    """Fills fixed keys with texts and lists of texts, in a single call."""
+    """Fills fixed keys with texts and lists of texts, in one call."""
 
     accepts: ClassVar = ExtractorConfig
 
     def extract(self, parts: Mapping[str, str], meter: CostMeter) -> dict[str, str | list[str]]:
-        """A value for every key of the configuration, within its limits; optional ones may be empty.
-
-        Args:
-            parts: parts of the input by name; each is fenced.
-            meter: meter that the cost is charged to.
-
-        Raises:
-            LLMError: if there is no answer, or none with all required keys.
-        """
-        said = self._ask(self.prompt.messages(parts), extractor_contract(self.config), meter).values()
+        """Return a value within its limits for every key of the configuration; optional ones may be empty."""
+        [answer] = self._ask([self.prompt.messages(parts)], extractor_contract(self.config), meter)
+        said = answer.values()
         found: dict[str, str | list[str]] = {}
         for name, key in self.config.keys.items():
             if key.type == "text":

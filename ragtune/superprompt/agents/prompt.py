@@ -1,4 +1,4 @@
-"""From a configuration and an input to the messages of a call."""
+"""The messages of a call, from a configuration and an input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.llm.types import Message
@@ -19,22 +18,19 @@ from ragtune.superprompt.agents.config import (
     WriterConfig,
 )
 from ragtune.superprompt.agents.texts import cut
-from ragtune.superprompt.fences import fenced
+from ragtune.superprompt.reading.fences import fenced
 
 Numbered = tuple[int, str]
-"""An item's number, which answers name it by, and its text."""
+"""An item's number, which answers refer to, and its text."""
 
 _KEY = "agent"
 
 
 class AgentPrompt:
-    """Composes system and user message. All input is fenced, and inserted literally, in one pass.
+    """Composes system and user message. All input is fenced and inserted literally, in one pass.
 
-    Placeholders of the texts: ``{payload}``, the fenced input; ``{choices}``, what may be answered; ``{answer}``, the
-    JSON that is wanted. The last two come from the configuration, so that a prompt cannot ask for what is not allowed.
-
-    Args:
-        config: configuration of the agent.
+    Placeholders of the texts: ``{payload}``, the fenced input; ``{choices}``, the allowed answers; ``{answer}``, the
+    wanted JSON. The last two come from the configuration, so a prompt cannot ask for what is not allowed.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -47,42 +43,25 @@ class AgentPrompt:
         items: Sequence[Numbered] = (),
         enums: Mapping[str, Sequence[str]] | None = None,
     ) -> list[Message]:
-        """The system message and the user message of a call.
-
-        Args:
-            parts: texts by name; empty ones are left out, long ones cut.
-            items: numbered texts; long ones are cut.
-            enums: what is allowed in fields whose enum the configuration leaves open.
-        """
+        """Return the system message and the user message of a call; empty parts are left out."""
         named = [fenced(cut(text, self._config.max_part_tokens), name) for name, text in parts.items() if text.strip()]
         values = {
-            "payload": "\n\n".join([*named, *(self.item(number, text) for number, text in items)]),
+            "payload": "\n\n".join([*named, *(self._item(number, text) for number, text in items)]),
             "choices": _choices(self._config, enums or {}),
             "answer": _answer(self._config, enums or {}, items[0][0] if items else 1),
         }
         wanted = self._library.placeholders(_KEY)
         return self._library.render(_KEY, {name: value for name, value in values.items() if name in wanted})
 
-    def item(self, number: int, text: str) -> str:
-        """An item behind its fence."""
-        return fenced(cut(text, self._config.max_item_tokens), f"{_label(self._config)} {number}")
-
     def split(
         self, parts: Mapping[str, str], items: Sequence[Numbered], most: int, enums: Mapping[str, Sequence[str]]
     ) -> list[list[Numbered]]:
-        """The items in groups that fit into ``max_input_tokens`` with the parts, in order; one item fits always.
-
-        Args:
-            parts: named texts that every call carries.
-            items: numbered texts.
-            most: the most items of a group.
-            enums: what is allowed in fields whose enum the configuration leaves open.
-        """
+        """Return ordered groups of at most ``most`` items that fit into ``max_input_tokens``; one item always fits."""
         room = self._config.max_input_tokens - count_all(self.messages(parts, (), enums))
         groups: list[list[Numbered]] = []
         left = 0
         for number, text in items:
-            size = count_tokens(self.item(number, text))
+            size = count_tokens(self._item(number, text))
             if not groups or size > left or len(groups[-1]) == most:
                 groups.append([])
                 left = room
@@ -90,16 +69,14 @@ class AgentPrompt:
             left -= size
         return groups
 
+    def _item(self, number: int, text: str) -> str:
+        label = getattr(self._config, "item_label", "item")
+        return fenced(cut(text, self._config.max_item_tokens), f"{label} {number}")
+
 
 def count_all(messages: Sequence[Message]) -> int:
-    """Number of tokens of all messages together."""
+    """Return the number of tokens of all messages together."""
     return sum(count_tokens(message.content) for message in messages)
-
-
-def _label(config: AgentConfig) -> str:
-    if isinstance(config, ChooserConfig | WriterConfig):
-        return config.item_label
-    raise ConfigError(f"agent {config.title} takes no items")
 
 
 def _choices(config: AgentConfig, enums: Mapping[str, Sequence[str]]) -> str:
@@ -117,10 +94,9 @@ def _choices(config: AgentConfig, enums: Mapping[str, Sequence[str]]) -> str:
             f"{'' if key.required else '; may be left out'})"
             for name, key in config.keys.items()
         )
-    if isinstance(config, WriterConfig):
-        headings = "\n".join(f"## {section}" for section in config.sections)
-        return f"{headings}\n(at most {config.max_text_tokens} tokens in all)"
-    return ""
+    assert isinstance(config, WriterConfig)  # noqa: S101 -- the third of three kinds
+    headings = "\n".join(f"## {section}" for section in config.sections)
+    return f"{headings}\n(at most {config.max_text_tokens} tokens in all)"
 
 
 def _answer(config: AgentConfig, enums: Mapping[str, Sequence[str]], first: int) -> str:

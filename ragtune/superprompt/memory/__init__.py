@@ -1,1 +1,1 @@
-"""Where context comes from: the session's turns and long-term documents."""
+"""Sources of context: the session's turns and long-term documents."""

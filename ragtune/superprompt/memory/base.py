@@ -1,4 +1,4 @@
-"""What Retrieval searches."""
+"""The interface of memories that Retrieval searches."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ class BaseMemory(ABC):
 
     @abstractmethod
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
-        """Cosines of chunks of the memory and of all turns with every piece.
+        """Return cosines of chunks of the memory and of all turns with every piece.
 
         Args:
             pieces: pieces of the query, at least one.
             conversation: the session's turns as chunks.
-            limit: chunks of the memory that each piece must be able to contribute at least, where there are so many.
+            limit: number of chunks of the memory that each piece contributes at least, if there are as many.
         """
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """How much each term tells, > 0, rarer ones more; None where likeness is not one of terms."""
+        """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""
         return None
+
+    def close(self) -> None:  # noqa: B027 - most hold no connections
+        """Close connections."""

@@ -1,4 +1,4 @@
-"""Long-term memory held in this process."""
+"""Long-term memory in this process."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.llm.types import well_formed
 from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.cleaning import clean
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
 from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+from ragtune.superprompt.reading.cleaning import clean
 
 
 class DocumentMemory(BaseMemory):
     """Chunks of documents, searched exhaustively.
 
     Args:
-        chunks: chunks with unique ids; there may be none.
-        embedder: makes the vectors; None for TF-IDF over memory and conversation together, which needs no model.
-        vectors: the embedder's vectors of the chunks, where they are kept; with None they are made on first use.
+        chunks: chunks with unique ids; may be empty.
+        embedder: embedder of chunks and pieces; None for TF-IDF over memory and conversation, which needs no model.
+        vectors: cached vectors of the chunks; None embeds them on first use.
 
     Raises:
-        DatasetError: if a chunk id comes twice.
+        DatasetError: if a chunk id occurs twice.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class DocumentMemory(BaseMemory):
     ) -> None:
         self.chunks = tuple(chunks)
         self.embedder = embedder
-        self._kept = vectors
+        self._cached = vectors
         seen: set[str] = set()
         for item in self.chunks:
             if item.id in seen:
@@ -54,7 +54,7 @@ class DocumentMemory(BaseMemory):
     def from_texts(
         cls, texts: Mapping[str, str], chunking: Chunking, embedder: BaseEmbedder | None = None
     ) -> DocumentMemory:
-        """Documents by name; ``.md`` and ``.markdown`` are chunked as Markdown, everything else as text."""
+        """Chunk documents by name: ``.md`` and ``.markdown`` as Markdown, all others as text."""
         chunks = []
         for name, text in texts.items():
             policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
@@ -66,10 +66,10 @@ class DocumentMemory(BaseMemory):
     def from_folder(
         cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
     ) -> DocumentMemory:
-        """The documents that :func:`read_folder` finds.
+        """Chunk the documents of :func:`read_folder`.
 
         Raises:
-            DatasetError: if there is no such folder, no document in it, or one that is not UTF-8 text.
+            DatasetError: if the folder is missing or has no document, or a document is not UTF-8 text.
         """
         return cls.from_texts(read_folder(folder).texts, chunking, embedder)
 
@@ -77,7 +77,7 @@ class DocumentMemory(BaseMemory):
     def from_corpus(
         cls, corpus: Corpus, embedder: BaseEmbedder | None = None, vectors: DocumentVectors | None = None
     ) -> DocumentMemory:
-        """A test collection with one chunk a document, so that views can be measured against its qrels."""
+        """Take each document of a test collection as one chunk, so views can be evaluated with its judgments."""
         chunks = [
             ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
             for doc in corpus
@@ -85,7 +85,7 @@ class DocumentMemory(BaseMemory):
         return cls(chunks, embedder, vectors)
 
     def prepare(self) -> None:
-        """Make the embedder and the chunks' vectors ready, or the chunks' terms."""
+        """Load the embedder and the chunks' vectors, or index the chunks' terms."""
         if self.embedder is None:
             _ = self.index
         else:
@@ -93,15 +93,20 @@ class DocumentMemory(BaseMemory):
             _ = self._vectors
 
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
-        """Cosines of every chunk and every turn, whatever ``limit`` is."""
+        """Return cosines of every chunk and every turn; ``limit`` has no effect."""
         chunks = [*conversation, *self.chunks]
         turns = [item.snippet for item in conversation]
         if self.embedder is None:
             return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self.index]))
-        return Matches(chunks, embedded_cosines(self.embedder, pieces, turns, self._vectors))
+        queries = self.embedder.embed(pieces)
+        parts = [self.embedder.embed(turns)] if turns else []
+        if self.chunks:
+            parts.append(self._vectors)
+        cosines = [np.asarray(part @ queries.T, dtype=np.float64) for part in parts] or [np.zeros((0, len(pieces)))]
+        return Matches(chunks, np.vstack(cosines).clip(-1.0, 1.0))
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
-        """``ln(1 + N / (1 + df))`` over the chunks, without an embedder."""
+        """Return ``ln(1 + N / (1 + df))`` over the chunks; None with an embedder."""
         return None if self.embedder is not None else {term: self.index.rarity(term) for term in sorted(terms)}
 
     @cached_property
@@ -111,20 +116,7 @@ class DocumentMemory(BaseMemory):
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
-        if self._kept is not None:
-            return self._kept.matrix
-        assert self.embedder is not None  # noqa: S101 -- asked only with an embedder; for the type checker
+        if self._cached is not None:
+            return self._cached.matrix
+        assert self.embedder is not None  # noqa: S101 -- for the type checker
         return self.embedder.embed([item.snippet for item in self.chunks])
-
-
-def embedded_cosines(
-    embedder: BaseEmbedder, pieces: Sequence[str], texts: Sequence[str], matrix: NDArray[np.float32] | None = None
-) -> NDArray[np.float64]:
-    """Cosines of texts, then of the rows of ``matrix``, with pieces; shape (texts + rows, pieces)."""
-    queries = embedder.embed(pieces)
-    parts = [embedder.embed(texts)] if texts else []
-    if matrix is not None and len(matrix):
-        parts.append(matrix)
-    if not parts:
-        return np.zeros((0, len(pieces)))
-    return np.vstack([np.asarray(part @ queries.T, dtype=np.float64) for part in parts]).clip(-1.0, 1.0)

@@ -1,12 +1,12 @@
-"""Documents that a person points to: a folder, or a collection in BEIR's layout. Text only, UTF-8 only."""
+"""Documents of a folder, or of a collection in BEIR's layout. UTF-8 text only."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import ragtune.data
 from ragtune.core.errors import DatasetError
@@ -19,51 +19,65 @@ COLLECTION = "corpus.jsonl"
 
 @dataclass(frozen=True)
 class DocumentSet:
-    """Documents before they are chunked.
+    """Documents before chunking.
 
     Attributes:
         label: name of the set for people.
-        texts: Markdown or plain text by document name; the suffix of the name says which.
-        collection: folder of the collection in BEIR's layout that they are of; None for other documents.
+        texts: Markdown or plain text by document name; the name's suffix tells which.
     """
 
     label: str
     texts: Mapping[str, str]
-    collection: Path | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
 
+class _Passage(BaseModel):
+    """A line of ``corpus.jsonl``."""
+
+    doc_id: str = Field(alias="_id", min_length=1)
+    title: str | None = None
+    text: str | None = None
+
+    model_config = ConfigDict(strict=True)
+
+    @property
+    def content(self) -> str:
+        """Title and text as a person would write them."""
+        text, title = self.text or "", self.title or ""
+        return f"{title}{' ' if title.endswith(('.', '!', '?', ':')) else ': '}{text}" if title else text
+
+
 def demo_folder() -> Path:
-    """The collection that ships with the package."""
+    """Return the folder of the collection that ships with the package."""
     return Path(ragtune.data.__file__).with_name("demo")
 
 
 def read_folder(folder: str | Path) -> DocumentSet:
-    """The passages of a folder's ``corpus.jsonl``, or where there is none all Markdown and text files below it.
+    """Return the passages of a folder's ``corpus.jsonl``, or without one all Markdown and text files below the folder.
 
-    Hidden files are left out; names are paths below the folder, in their order. One such file is a set by itself.
+    Names are paths below the folder, in order, without hidden files. The path of one such file is a set too.
 
     Raises:
-        DatasetError: if there is no such folder, no document in it, or one that is not UTF-8 text.
+        DatasetError: if the folder is missing or has no document, or a document is not UTF-8 text.
     """
     root = Path(folder).expanduser()
     if root.is_file() and root.suffix.lower() in SUFFIXES:
-        return DocumentSet(root.name, {root.name: decode(root.name, _bytes_of(root))})
+        return DocumentSet(root.name, {root.name: _read(root, root.name)})
     if not root.is_dir():
         raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
     if (root / COLLECTION).is_file():
-        return DocumentSet(root.resolve().name, _passages(root / COLLECTION), root)
+        return DocumentSet(root.resolve().name, _passages(root / COLLECTION))
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
     if not files:
         allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"
         raise DatasetError(f"corpus folder {str(folder)!r} holds no document: {allowed}")
-    return DocumentSet(root.name, {name: decode(name, _bytes_of(files[name])) for name in sorted(files)})
+    return DocumentSet(root.name, {name: _read(files[name], name) for name in sorted(files)})
 
 
 def decode(name: str, data: bytes) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
         DatasetError: if the file is binary, not UTF-8, or empty.
@@ -81,38 +95,30 @@ def decode(name: str, data: bytes) -> str:
 
 
 def _is_document(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return not hidden and path.suffix.lower() in SUFFIXES and path.is_file()
+    is_hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+    return not is_hidden and path.suffix.lower() in SUFFIXES and path.is_file()
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read(path: Path, name: str) -> str:
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         raise DatasetError(f"document {str(path)!r} cannot be read ({error.strerror or error})") from error
+    return decode(name, data)
 
 
 def _passages(file: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
-    # A line is what ends with \n: str.splitlines would split at characters that JSON allows inside a text.
-    for number, line in enumerate(decode(file.name, _bytes_of(file)).split("\n"), start=1):
+    # Lines end with \n only: str.splitlines would split at characters that JSON allows inside a text.
+    for number, line in enumerate(_read(file, file.name).split("\n"), start=1):
         if not line.strip():
             continue
-        doc_id, text = _passage(line, f"{file.name}:{number}")
-        if doc_id in texts:
-            raise DatasetError(f"{file.name}:{number}: document id {doc_id!r} comes twice: ids must be unique")
-        texts[doc_id] = text
+        place = f"{file.name}:{number}"
+        try:
+            passage = _Passage.model_validate_json(line)
+        except ValidationError:
+            raise DatasetError(f"{place}: expected a JSON object with strings _id, title and text") from None
+        if passage.doc_id in texts:
+            raise DatasetError(f"{place}: document id {passage.doc_id!r} comes twice: ids must be unique")
+        texts[passage.doc_id] = passage.content
     return texts
-
-
-def _passage(line: str, place: str) -> tuple[str, str]:
-    """Id and text, the title in front of it as a person would write it."""
-    try:
-        row: Any = json.loads(line)
-        doc_id, title, text = row["_id"], row.get("title") or "", row.get("text") or ""
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise DatasetError(f"{place}: expected a JSON object with _id, title and text") from None
-    if not all(isinstance(value, str) for value in (doc_id, title, text)) or not doc_id:
-        raise DatasetError(f"{place}: _id, title and text must be strings, _id not empty")
-    between = " " if title.endswith((".", "!", "?", ":")) else ": "
-    return doc_id, f"{title}{between}{text}" if title else text

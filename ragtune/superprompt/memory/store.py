@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.canonical.store.base import BaseStore
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory, Matches
@@ -15,30 +15,38 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 
 
 class StoreMemory(BaseMemory):
-    """A collection of a canonical store, searched by its own vector index, one list a piece, and documents beside it.
+    """A collection of a canonical store and further documents, searched as one.
 
-    A chunk that a full list lacks counts with the lowest cosine of that list, which its own cannot exceed (where the
-    index is exact). Turns and the documents beside are embedded by the store's embedder and compared exactly. Such a
-    document takes the place of the collection's of the same name.
+    The collection's vector index gives one list a piece. A chunk that a full list lacks gets the lowest cosine of that
+    list, which is an upper bound where the index is exact. Turns and further documents are embedded by the store's
+    embedder and compared exactly. A further document replaces the collection's document of the same name.
 
     Args:
-        store: the collection that is searched.
+        store: the collection.
         filters: which chunks of the collection may be candidates.
-        beside: chunks that are searched together with it, whatever the filters say.
+        beside: chunks of further documents; filters do not apply to them.
+        database: database that :meth:`close` closes; None leaves it open.
 
     Raises:
-        DatasetError: if a chunk id comes twice beside the collection.
+        DatasetError: if a chunk id of further documents occurs twice.
     """
 
-    def __init__(self, store: BaseStore, filters: Filters | None = None, beside: Iterable[ContextChunk] = ()) -> None:
+    def __init__(
+        self,
+        store: BaseStore,
+        filters: Filters | None = None,
+        beside: Iterable[ContextChunk] = (),
+        database: BaseDatabase | None = None,
+    ) -> None:
         self.store = store
         self.filters = filters or Filters()
         self.beside = DocumentMemory(beside, store.embedder)
         self._replaced = {chunk.doc_id for chunk in self.beside.chunks}
+        self._database = database
 
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
         vectors = self.store.embedder.embed(pieces)
-        # A zero vector has no neighbours: a piece of which the embedder knows nothing is alike to nothing.
+        # A zero vector has no neighbours: the embedder knows nothing of that piece.
         lists = [self._nearest(vector, limit) if vector.any() else [] for vector in vectors]
         found: dict[tuple[str, int], Candidate] = {}
         for candidates in lists:
@@ -52,12 +60,16 @@ class StoreMemory(BaseMemory):
         exact = self.beside.search(pieces, conversation, limit)
         return Matches([*exact.chunks, *self._chunks(found.values())], np.vstack([exact.cosines, cosines]))
 
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
     def _nearest(self, vector: NDArray[np.float32], limit: int) -> list[Candidate]:
         nearest = self.store.vector_candidates(vector, limit, self.filters)
         return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
 
     def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:
-        """The candidates with their spans, which a candidate does not carry."""
+        """The candidates with their spans, which candidates do not have."""
         spans: dict[str, dict[int, tuple[int, int]]] = {}
         chunks = []
         for found in candidates:

@@ -1,4 +1,4 @@
-"""TF-IDF cosines over collections that are put together at query time."""
+"""TF-IDF cosines over collections that are joined at query time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.data.text import terms
-from ragtune.superprompt.stopwords import content_terms
+from ragtune.superprompt.reading.stopwords import content_terms
 
 
 class TermIndex:
-    """Term counts of some texts, weighted only when searched: so several indexes can share document frequencies.
-
-    Args:
-        texts: the texts, one for each row of the counts.
-    """
+    """Term counts of texts. They are weighted in a search, so several indexes can share document frequencies."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         from scipy.sparse import csr_matrix
@@ -35,29 +31,29 @@ class TermIndex:
         self.frequencies = np.bincount(self.counts.indices, minlength=shape[1])
 
     def frequency(self, term: str) -> int:
-        """Number of texts that hold the term."""
+        """Return the number of texts with the term."""
         column = self.columns.get(term)
         return 0 if column is None else int(self.frequencies[column])
 
     def idf(self, frequency: Any) -> Any:
-        """``ln((1 + N) / (1 + df)) + 1`` of one document frequency or an array of them: scikit-learn's smooth idf."""
+        """Return ``ln((1 + N) / (1 + df)) + 1``, scikit-learn's smooth idf, of one document frequency or an array."""
         return _idf(frequency, self.counts.shape[0])
 
     def rarity(self, term: str) -> float:
-        """``ln(1 + N / (1 + df))``, >= 0: what a term tells of the texts that hold it."""
+        """Return ``ln(1 + N / (1 + df))``, >= 0: the information of a term."""
         return float(np.log1p(self.counts.shape[0] / (1.0 + self.frequency(term))))
 
 
 def tfidf_cosines(pieces: Sequence[str], indexes: Sequence[TermIndex]) -> NDArray[np.float64]:
-    """Cosines of all texts of all indexes, as one collection, with every piece.
+    """Return cosines of all texts of all indexes, as one collection, with every piece.
 
-    Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
-    smooth_idf, with N and df of the union. Of a piece only the terms that say what it is about count
-    (:func:`ragtune.superprompt.stopwords.content_terms`): "why" and "how" make no text alike. A piece's norm counts the
-    terms that no text holds as well, so that a text is not alike because little of the piece is known.
+    Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1) with N and df of the union, as scikit-learn's TfidfVectorizer
+    with sublinear_tf and smooth_idf. Stopwords of a piece do not count
+    (:func:`ragtune.superprompt.reading.stopwords.content_terms`). Unknown terms count in a piece's norm, so a text is
+    not similar only because little of the piece is known.
 
     Returns:
-        Shape (texts, pieces), in [0, 1]; a text or piece without terms has zeros.
+        Shape (texts, pieces), in [0, 1]; zeros for a text or piece without terms.
     """
     total = sum(index.counts.shape[0] for index in indexes)
     weighted = [_piece_weights(piece, indexes, total) for piece in pieces]
@@ -82,7 +78,7 @@ def _cosines(
 ) -> NDArray[np.float64]:
     frequencies = index.frequencies.astype(np.float64)
     for other in indexes:
-        # The conversation is small: its terms are looked up in the documents, never the other way round.
+        # The conversation is small, so its terms are looked up in the documents.
         small, large = sorted((other.columns, index.columns), key=len)
         if other is not index:
             for term in small:

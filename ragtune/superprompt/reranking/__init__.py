@@ -1,1 +1,1 @@
-"""How the ReRanker stage spends."""
+"""Rerank stages: the ways in which the ReRanker orders candidates."""

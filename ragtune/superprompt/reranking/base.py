@@ -1,4 +1,4 @@
-"""What orders the ReRanker's candidates."""
+"""The interface of rerank stages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class Reranked:
 
     Attributes:
         ids: all candidates, best first.
-        scores: calibrated relevance in [0, 1] of those that were scored.
-        details: further facts about the outcome, as JSON values; ``reranker`` in place of the stage's label,
-            ``support`` by id for how far each candidate carries the prompt, at most 1, where the stage can tell.
-        output: every decision and the anytime history, where a controller made the order.
+        scores: calibrated relevance in [0, 1] of scored candidates.
+        details: further facts as JSON values; ``support`` by id is each candidate's support for the prompt, at most 1.
+        output: decisions and anytime history, where a controller made the order.
     """
 
     ids: list[str]
@@ -36,25 +35,25 @@ class BaseRerankStage(ABC):
 
     @property
     def label(self) -> str:
-        """What orders them, for people."""
+        """Name of the reranker for people."""
         return type(self).__name__
 
     def query_of(self, body: Mapping[str, str]) -> str:
-        """The query that :meth:`order` is to be asked for a prompt's ``body`` (rule E8)."""
+        """Return the query for a prompt's ``body`` (rule E8)."""
         return rerank_query(body)
 
     def forget_failures(self) -> None:  # noqa: B027 - most have nothing to forget
-        """Begin a new run: what an earlier one gave up is tried again."""
+        """Begin a new run: strategies that failed before are tried again."""
 
     @abstractmethod
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
     ) -> Reranked:
-        """The same candidates in a new order; ties by the order that they come in.
+        """Return the same candidates in a new order; ties keep the given order.
 
         Args:
-            query: the query that the candidates are ordered for.
+            query: the query.
             candidates: the candidates, best first, with unique ids; at least one.
-            meter: meter that costs are charged to.
-            query_id: id of the query in a test collection, which recorded scores are looked up by.
+            meter: meter that is charged.
+            query_id: id of the query in a test collection, for recorded scores.
         """

@@ -1,4 +1,4 @@
-"""A rerank stage that knows whole documents by their ids."""
+"""A rerank stage over whole documents."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 
 class DocumentRerankStage(BaseRerankStage):
-    """A rerank stage asked about a collection's documents instead of chunks, under the query's id.
+    """Asks a rerank stage about documents instead of chunks, under the query's id.
 
-    So whatever knows documents and queries by their ids works in the pipeline: score tables, graphs, oracles.
+    So components that know documents and queries by id work in the pipeline: score tables, graphs, oracles.
 
     Args:
-        rerank_stage: the stage that is asked about the documents.
-        corpus: the documents, each of which is one chunk of the pipeline.
-        query_id: id of the query whose prompt it is.
+        rerank_stage: the stage that orders the documents.
+        corpus: the documents; each is one chunk of the pipeline.
+        query_id: id of the prompt's query.
 
     Attributes:
-        outcome: the answer, by documents; None before the stage was asked.
+        outcome: the order of the documents; None before :meth:`order`.
     """
 
     def __init__(self, rerank_stage: BaseRerankStage, corpus: Corpus, query_id: str) -> None:

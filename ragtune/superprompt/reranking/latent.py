@@ -1,4 +1,4 @@
-"""An order without a model: what a collection's own texts say of the likeness of words."""
+"""An order without a model, from the collection's own texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
-from ragtune.superprompt.formats import without_format
 from ragtune.superprompt.memory.terms import TermIndex
-from ragtune.superprompt.pieces import normalized_query
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.pieces import normalized_query
+from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
-from ragtune.superprompt.stopwords import content_words
 
 _DECIMALS = 6
 _SAMPLE = 10_000
@@ -29,20 +29,19 @@ Vector = NDArray[np.float64]
 
 
 class LatentRerankStage(BaseRerankStage):
-    """The mean of two cosines, mapped to [0, 1] by (1 + mean) / 2: of TF-IDF vectors, and in the latent space of the
-    collection (Deerwester et al. 1990) with log-entropy weights (Dumais 1991) and the five best as relevance feedback
-    (Rocchio 1971).
+    """Scores by the mean of two cosines, mapped to [0, 1] by (1 + mean) / 2.
 
-    The latent space knows which words the collection uses alike, so that a text may answer in other words than the
-    prompt's; the terms keep it from taking what is near for what is asked. It has the ``2 sqrt(n)`` largest singular
-    values of n texts, 200 at most, learned from 10,000 texts at most, once.
+    One cosine is of TF-IDF vectors. The other is in the collection's latent space (Deerwester et al. 1990) with
+    log-entropy weights (Dumais 1991) and the five best texts as relevance feedback (Rocchio 1971). The latent space
+    finds answers in other words than the prompt's. The terms keep it from confusing related texts with answers. It has
+    ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
 
-    ``details["support"]`` has each candidate's mean where words of the prompt count against it that the collection does
-    not know, or that have nothing to do with its subjects: low where the collection is about something else.
+    ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
+    collection does not know or does not relate to its subjects. It is low where the collection is about something else.
 
     Args:
         index: terms of the collection.
-        request_words: words that ask, and say nothing about the subject.
+        request_words: words of a request that do not name its subject.
     """
 
     def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
@@ -68,15 +67,15 @@ class LatentRerankStage(BaseRerankStage):
         wanted = _normalized(latent[0])
         related = texts @ wanted
         best = np.argsort(-np.round(lexical + related, _DECIMALS), kind="stable")[:_FEEDBACK]
-        told = _normalized(wanted + _normalized(texts[best].mean(axis=0)))
-        means = np.round((lexical + texts @ told) / 2.0, _DECIMALS)
+        refined = _normalized(wanted + _normalized(texts[best].mean(axis=0)))
+        means = np.round((lexical + texts @ refined) / 2.0, _DECIMALS)
         support = np.round(known[0] * (lexical + length * related) / 2.0, _DECIMALS).tolist()
         order = np.argsort(-means, kind="stable")
         scores = {candidates[place].id: (1.0 + float(means[place])) / 2.0 for place in order}
         return Reranked(list(scores), scores, {"support": dict(zip((c.id for c in candidates), support, strict=True))})
 
     def _rows(self, counts: Sequence[Counter[str]], weights: Vector, unknown: float) -> tuple[Any, list[float]]:
-        """Rows of length 1 over the collection's terms, and which share of its whole length each text has in them."""
+        """Unit rows over the collection's terms, and the share of each text's length that these terms have."""
         from scipy.sparse import csr_matrix
 
         rows, columns, values, known = [], [], [], []
@@ -94,7 +93,7 @@ class LatentRerankStage(BaseRerankStage):
 
     @cached_property
     def _entropy(self) -> Vector:
-        """Weights of the terms: 1 for one that a single text has, 0 for one that all have alike."""
+        """Weights of the terms: 1 for a term of a single text, 0 for a term that all texts share equally."""
         counts = self._index.counts.tocsc()
         share = counts.data / np.repeat(np.asarray(counts.sum(axis=0)).ravel(), np.diff(counts.indptr))
         columns = np.repeat(np.arange(counts.shape[1]), np.diff(counts.indptr))
@@ -104,7 +103,7 @@ class LatentRerankStage(BaseRerankStage):
 
     @cached_property
     def _axes(self) -> Vector:
-        """Axes of the latent space, shape (dimensions, terms); none where the collection is too small to have any."""
+        """Axes of the latent space, shape (dimensions, terms); none for a tiny collection."""
         from scipy.sparse import diags
         from scipy.sparse.linalg import svds
 
@@ -115,7 +114,7 @@ class LatentRerankStage(BaseRerankStage):
         dimensions = min(_MAX_DIMENSIONS, int(2.0 * sqrt(matrix.shape[0])), min(matrix.shape) - 1)
         if dimensions < 1 or not matrix.nnz:
             return np.zeros((0, counts.shape[1]))
-        # A start of its own: ARPACK's would be random.
+        # A fixed start, because ARPACK's own is random.
         axes: Vector = svds(matrix, k=dimensions, v0=np.ones(min(matrix.shape)))[2]
         return axes
 

@@ -1,4 +1,4 @@
-"""No reranking: Retrieval's order stands."""
+"""No reranking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 
 class NoRerankStage(BaseRerankStage):
-    """Keeps the order and costs nothing: what every other way of reranking is to be compared with."""
+    """Keeps Retrieval's order and costs nothing: the baseline of all other stages."""
 
     def order(
         self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None

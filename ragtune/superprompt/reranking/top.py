@@ -1,4 +1,4 @@
-"""The incumbent: one pass over the top N2."""
+"""Fixed depth: one pass over the top N2."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
-"""The model that rule E8 names."""
+"""The model of rule E8."""
 
 
 class TopRerankStage(BaseRerankStage):
     """Scores every candidate in one batch: the fixed depth of rule E8.
 
-    Candidates that the reranker cannot score keep their order behind the others.
+    Candidates that the reranker cannot score come last, in their order.
 
     Args:
         reranker: any reranker of the library.
@@ -34,7 +34,7 @@ class TopRerankStage(BaseRerankStage):
 
     @classmethod
     def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
-        """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""
+        """Use a cross-encoder of sentence-transformers; :class:`CrossEncoderReranker` has the options."""
         from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 
         return cls(CrossEncoderReranker(model, **options))

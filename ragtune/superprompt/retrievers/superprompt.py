@@ -17,6 +17,7 @@ from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import document_of
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import load_options
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import SuperPrompt
 
@@ -24,17 +25,16 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 class SuperPromptRetriever(BaseRetriever):
     """A0, A2 and Retrieval without a language model (rules E5 to E7), one chunk a document.
 
-    The query is the user's raw prompt, so headers in it are read as headers. Scores are Retrieval's: LogAvgExp over
-    the pieces' cosines, in [-1, 1]. At most N1 documents are found, none without a positive cosine. A prompt that A0
-    refuses (an empty one, or one with headers but no task) finds nothing, and the trace says why.
+    The query is the user's raw prompt, so headers in it count. Scores are Retrieval's: LogAvgExp over the pieces'
+    cosines, in [-1, 1]. It returns at most N1 documents, none without a positive cosine. A prompt that A0 refuses (an
+    empty one, or one with headers but no task) returns none, and the trace has the reason.
 
     Args:
         corpus: the long-term memory.
-        embedder: makes the vectors of documents and pieces; None for TF-IDF.
-        config: file of the pipeline's configuration; None takes the packaged one.
-        limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; a value of None replaces nothing.
-        cache_dir: where an embedder's vectors are cached: ``auto`` for the platform's cache folder, a folder, or None
-            for no cache.
+        embedder: embedder of documents and pieces; None for TF-IDF.
+        config: file of the pipeline's options; None takes the packaged ones.
+        limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; None as a value replaces nothing.
+        cache_dir: cache of an embedder's vectors: ``auto`` for the platform's cache folder, a folder, or None.
 
     Raises:
         ConfigError: on an unusable configuration, limit or embedder.
@@ -54,14 +54,14 @@ class SuperPromptRetriever(BaseRetriever):
         if embedder is not None and not isinstance(embedder, BaseEmbedder):
             raise ConfigError(f"embedder={embedder!r}: allowed is one that needs no collection, or null for TF-IDF")
         replaced = {name: value for name, value in (limits or {}).items() if value is not None}
-        self.config = PipelineConfig.load(config, **replaced)
+        self.config: PipelineConfig = load_options(config, {"limits": replaced})
         vectors = None if embedder is None else DocumentVectors(corpus, embedder, cache_dir)
         self.memory = DocumentMemory.from_corpus(corpus, embedder, vectors)
         self._corpus = corpus
         self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 
     def prepare(self) -> None:
-        """Make the memory ready."""
+        """Prepare the memory."""
         self.memory.prepare()
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:

@@ -1,58 +1,32 @@
-"""A0: the user's words become a canonical body (rule E5)."""
+"""A0: from the user's text to a canonical body (rule E5)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, ClassVar
 
 from ragtune.core.errors import LLMError, StageError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.content import asks, leading_role
-from ragtune.superprompt.headers import PromptParser, Section
+from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.content import asks, leading_role
+from ragtune.superprompt.reading.headers import PromptParser, Section
+from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, PromptSchema
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.schema import NEVER_DEFAULTED, PromptSchema
 from ragtune.superprompt.stages.agent import charge_failure, require_fallback
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _BETWEEN = "\n\n"
-
-
-class HeaderChoice(BaseModel):
-    """A chooser's opinion of one header.
-
-    Attributes:
-        key: canonical key; None if the header means none of them.
-        confidence: how sure the chooser is, in [0, 1].
-    """
-
-    key: str | None
-    confidence: float = Field(ge=0.0, le=1.0)
-
-    model_config = ConfigDict(frozen=True)
-
-
-class HeaderChooser(Protocol):
-    """A tiny agent that maps headers which the ladder does not know."""
-
-    def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
-        """The chooser's opinion by header; headers may be left out. The cost is charged to ``meter``.
-
-        Raises:
-            LLMError: if there is no usable answer.
-        """
+_KEY = "key"
 
 
 @dataclass
 class _Parts:
-    """The body as it grows, and what it was made from."""
+    """The body so far, unknown attributes, and the rules that were applied."""
 
     body: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
@@ -60,12 +34,13 @@ class _Parts:
 
 
 class A0PreProcessing(BaseStage):
-    """Parses headers, maps them by the ladder, enforces the MUST keys. No language model unless the schema asks for it.
+    """Parses headers, maps them with the ladder, and fills the MUST keys. It asks no model unless the schema says so.
 
-    It may be run at any stage: then everything downstream is cleared and the history goes on.
+    It may run at any stage; then everything downstream is cleared and the history continues.
 
     Args:
-        chooser: maps unknown headers where ``prompt_schema.modes.semantic_enabled``; None for the ladder alone.
+        chooser: maps unknown headers where ``prompt_schema.modes.semantic_enabled``. Its field is ``key``. A choice
+            without certainty has confidence 0. None for the ladder alone.
     """
 
     name: ClassVar[str] = "A0_PreProcessing"
@@ -73,16 +48,16 @@ class A0PreProcessing(BaseStage):
     completes: ClassVar = "preprocessed"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
-    def __init__(self, chooser: HeaderChooser | None = None) -> None:
+    def __init__(self, chooser: Chooser | None = None) -> None:
         self.chooser = chooser
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """Any SuperPrompt may begin (again)."""
+        """Accept any SuperPrompt, and clear what later stages wrote."""
         return sp.restarted()
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         schema = config.prompt_schema
-        sections = _parser(schema).sections(clean(sp.user_text))
+        sections = _parser(schema.model_dump_json()).sections(clean(sp.user_text))
         semantic = self._map_unknown(sections, config, meter)
         parts = _assemble(sections)
         _require_task(parts)
@@ -103,7 +78,7 @@ class A0PreProcessing(BaseStage):
         sp.prompt_ready = compose_prompt_ready(sp, schema)
 
     def _map_unknown(self, sections: list[Section], config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
-        """Ask the chooser about headers that the ladder does not know; what was asked, answered and believed."""
+        """Ask the chooser about unknown headers, and return a log of questions, answers and accepted answers."""
         modes = config.prompt_schema.modes
         unknown = dict.fromkeys(s.header.name for s in sections if s.header and not s.is_known)
         asked = list(unknown)[: modes.semantic_max_headers]
@@ -113,41 +88,36 @@ class A0PreProcessing(BaseStage):
         if self.chooser is None:
             require_fallback(config, f"{self.name} (semantic_enabled)")
             return log | {"reason": "llm_off"}
-        keys = list(config.prompt_schema.keys)
         try:
-            choices = self.chooser.choose(asked, keys, meter)
+            answers = self.chooser.choose_each({}, asked, meter, {_KEY: list(config.prompt_schema.keys)})
         except LLMError as error:
             charge_failure(error, meter)
             if config.llm_failure == "refuse":
                 raise
             return log | {"reason": "llm_failure", "error": str(error)}
-        believed = {
-            header: choice
-            for header, choice in choices.items()
-            if header in unknown and choice.key in keys and choice.confidence >= modes.semantic_threshold
+        choices: dict[str, dict[str, Any]] = {
+            header: {"key": answer.fields[_KEY].value, "confidence": answer.certainty or 0.0}
+            for header, answer in zip(asked, answers, strict=True)
         }
+        accepted = [
+            h for h, c in choices.items() if c["key"] is not None and c["confidence"] >= modes.semantic_threshold
+        ]
         for section in sections:
-            if section.header and section.mapped and section.header.name in believed:
-                choice = believed[section.header.name]
-                because = f"chosen with confidence {choice.confidence:g}"
-                section.mapped = Mapped(choice.key, "semantic", section.mapped.normalized, because)
-        given = {header: choices[header].model_dump() for header in asked if header in choices}
-        accepted = [header for header in asked if header in believed]
-        return log | {"called": True, "asked": asked, "choices": given, "accepted": accepted}
+            if section.header and section.mapped and section.header.name in accepted:
+                choice = choices[section.header.name]
+                because = f"chosen with confidence {choice['confidence']:g}"
+                section.mapped = Mapped(choice["key"], "semantic", section.mapped.normalized, because)
+        return log | {"called": True, "asked": asked, "choices": choices, "accepted": accepted}
 
 
 @lru_cache(maxsize=4)
-def _parser_of(schema_json: str) -> PromptParser:
+def _parser(schema_json: str) -> PromptParser:
     schema = PromptSchema.model_validate_json(schema_json)
     return PromptParser(schema, MappingLadder(schema))
 
 
-def _parser(schema: PromptSchema) -> PromptParser:
-    return _parser_of(schema.model_dump_json())
-
-
 def _assemble(sections: list[Section]) -> _Parts:
-    """Sections of the same key one after the other; then the TASK/CONTEXT special rule."""
+    """Join sections of the same key in order, then apply the TASK/CONTEXT special rule."""
     if not any(section.is_known for section in sections):
         return _take_all(sections)
     known: dict[str, list[str]] = {}
@@ -165,14 +135,14 @@ def _assemble(sections: list[Section]) -> _Parts:
             known["task"] = free
             rules.append("no task header: what stands under no header is the task")
         elif all(section.header.form == "line_template" for section in sections if section.header):
-            return _take_all(sections)  # "Act as a baker and tell me ..." is a sentence, and all that was asked
+            return _take_all(sections)  # "Act as a baker and tell me ..." is one sentence with the whole request
     elif free:
         rules += _set_free(free, known)
     return _Parts(_joined(known), _joined(unknown), rules)
 
 
 def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
-    """Put what stands under no header beside a task where it belongs; the rules that it went by."""
+    """Move text without a header to system and context, and return the applied rules."""
     rules = []
     if "system" not in known and (role := leading_role(free[0])):
         known["system"] = [role]
@@ -185,7 +155,7 @@ def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
 
 
 def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
-    """The lines at the end of the last part, behind its first, that ask for something; they are taken out of it."""
+    """Take the lines from the first later one that asks out of the last part, and return them."""
     last = sections[-1]
     if last.header is None or last.mapped is None:
         return []
@@ -221,7 +191,7 @@ def _require_task(parts: _Parts) -> None:
 
 
 def _decisions(sections: list[Section]) -> list[dict[str, Any]]:
-    """One record a header, in order of appearance: what it was taken for, on which rung, why, how often it came."""
+    """One record a header in order of appearance: its key, the rung, the reason, and how often it occurs."""
     log: dict[str, dict[str, Any]] = {}
     for section in sections:
         if section.header and section.mapped:

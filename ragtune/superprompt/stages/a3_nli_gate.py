@@ -1,4 +1,4 @@
-"""A3: which candidates may serve as context (rule E9)."""
+"""A3: the candidates that may serve as context (rule E9)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.choices import Choices
+from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import ChooserConfig
-from ragtune.superprompt.agents.item_chooser import ItemChooser
-from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.texts import item_text
-from ragtune.superprompt.duplicates import duplicates, is_trivial
+from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
-from ragtune.superprompt.support import Evidence, FloorOptions
 
 KEEP = "keep"
 DUPLICATE = "duplicate"
@@ -30,16 +29,15 @@ NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context
 WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
 
-class GateOptions(BaseModel):
+class GateOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
-        max_candidates: size of the working set; candidates behind it are dropped unseen.
+        max_candidates: size of the working set; further candidates are dropped unseen.
         min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
-        near_duplicate: likeness in (0, 1] from which the rule without a language model takes two texts for one.
-        floor: what a candidate must have for the rule without a language model, and what all that are kept must have
-            for support that is not weak; None asks for nothing.
-        tag_of: tag that is implied, by decision.
+        near_duplicate: similarity in (0, 1] from which the rule without a language model treats two texts as one.
+        floor: thresholds of that rule, and of weak support of the kept candidates; None for no thresholds.
+        tag_of: implied tag by decision.
     """
 
     max_candidates: int = Field(ge=1)
@@ -48,38 +46,28 @@ class GateOptions(BaseModel):
     floor: FloorOptions | None = None
     tag_of: Mapping[str, str]
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 @dataclass(frozen=True)
 class Gating:
-    """What becomes of the candidates.
-
-    Attributes:
-        kept: ids that are kept, in the reranked order.
-        decisions: records by id, with ``decision``, ``tag``, ``by`` (``prefilter``, ``agent``, ``default``, ``rule``)
-            and more.
-        is_weak: whether what is kept says little about the prompt, as far as terms and scores can tell.
-    """
+    """Kept ids in the reranked order, a record by id of every decision, and whether their support is weak."""
 
     kept: list[str] = field(default_factory=list)
     decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
     is_weak: bool = False
 
 
-class A3NLIGate(AgentStage[ItemChooser, Gating]):
-    """Keeps or drops each candidate; never changes one. The kept ones stay in the reranked order.
+class A3NLIGate(AgentStage[Chooser, Gating]):
+    """Keeps or drops each candidate and never changes one. Kept candidates stay in the reranked order.
 
-    First a deterministic filter: the working set is capped, empty and trivial candidates go. Then the agent decides on
-    each of the rest. What it leaves out, says outside the enums, or drops with less than ``min_confidence``, is kept;
-    ids that were not asked about do nothing. Without a language model exact and near duplicates of earlier candidates
-    go, and what is below the floor (:mod:`ragtune.superprompt.support`). Either way, where even the best of what is
-    kept is no more than alike by chance, a notice says that the documents say little. ``extras["a3_decisions"]`` holds
-    every candidate's decision and why.
+    First a filter limits the working set and drops trivial candidates. Then the agent decides on each of the rest. A
+    candidate without a valid decision, or dropped with less than ``min_confidence``, is kept. Without a language model
+    these are dropped: exact and near duplicates of earlier candidates, and candidates below the floor
+    (:mod:`ragtune.superprompt.evidence.support`). A notice reports weak support either way. ``extras["a3_decisions"]``
+    holds the decision on every candidate and its reason.
 
     Args:
         config: configuration of the agent.
-        agent: the chooser over items; None for no language model.
+        agent: the chooser; None for no language model.
 
     Raises:
         ConfigError: if the configuration does not choose ``decision`` (with the default ``keep``) and ``tag``.
@@ -90,10 +78,12 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
     completes: ClassVar = "a3"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
-    def __init__(self, config: ChooserConfig, agent: ItemChooser | None = None) -> None:
+    def __init__(self, config: ChooserConfig, agent: Chooser | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = stage_options(config, GateOptions)
+        self.options = config.options_as(GateOptions)
+        if config.over != "items":
+            raise ConfigError(f"agent {config.title} chooses over {config.over}: allowed is items")
         if sorted(config.fields) != ["decision", "tag"] or config.fields["decision"].default != KEEP:
             raise ConfigError(f"agent {config.title}: allowed are the fields decision, by default {KEEP!r}, and tag")
         decision, tag = config.fields["decision"], config.fields["tag"]
@@ -104,11 +94,11 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
     def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
         return bool(self._working_set(sp)[0])
 
-    def ask(self, agent: ItemChooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Gating:
+    def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Gating:
         ids, decisions = self._working_set(sp)
         parts = {"prompt": prompt_md(sp, config.prompt_schema)}
         items = [item_text(chunk) for chunk in sp.chunks(ids)]
-        choices = dict(zip(ids, agent.choose(parts, items, meter), strict=True))
+        choices = dict(zip(ids, agent.choose_each(parts, items, meter), strict=True))
         decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices.items()}
         gating = _gating(sp, decisions)
         floor = self.options.floor
@@ -137,10 +127,10 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
         }
         message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if answer.decisions and not answer.kept else None
         if message:
-            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
+            sp.add_notice(self.name, message)
 
     def _drop_below_floor(self, sp: SuperPrompt, ids: list[str], decisions: dict[str, dict[str, Any]]) -> bool:
-        """Mark candidates that do not bear on the prompt as dropped; whether the rest carries it only weakly."""
+        """Mark candidates below the floor as dropped, and return whether the support is weak."""
         floor = self.options.floor
         if floor is None or not ids:
             return False
@@ -151,7 +141,7 @@ class A3NLIGate(AgentStage[ItemChooser, Gating]):
         return evidence.is_weak(floor, ids)
 
     def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
-        """Ids that are decided on, and the decisions on those that are not."""
+        """The ids to decide on, and the decisions on all other candidates."""
         left: list[str] = []
         decisions: dict[str, dict[str, Any]] = {}
         for chunk in sp.chunks(sp.views_by_stage["reranked"]):

@@ -1,4 +1,4 @@
-"""A4: the selection condensed, and cut down to the budget (rule E10)."""
+"""A4: condenses the selection and cuts it to the budget (rule E10)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.canonical import CompressPolicy
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.config import WriterConfig
-from ragtune.superprompt.agents.options import stage_options
-from ragtune.superprompt.agents.sections import into_sections, sectioned
-from ragtune.superprompt.agents.texts import item_text
+from ragtune.superprompt.agents.texts import into_sections, item_text, sectioned
 from ragtune.superprompt.agents.writer import Writer
-from ragtune.superprompt.citations import without_false_citations
-from ragtune.superprompt.extractive import extract, unmentioned
-from ragtune.superprompt.formats import without_format
+from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.pieces import normalized_query
+from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.pieces import normalized_query
+from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.agent import AgentStage
-from ragtune.superprompt.stopwords import content_words
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
@@ -33,43 +31,27 @@ NO_CONTEXT = "No context was selected: nothing in conversation or memory may be 
 LITTLE = "The documents say little about this."
 
 
-class CondenserOptions(BaseModel):
+class CondenserOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
-        max_attachment_tokens: the most tokens of all selected chunks together.
-        window: neighbours of each sentence that the rule without a language model takes.
-        relative_coverage: how much of the prompt's terms a sentence must cover for that rule, as a share of what the
-            best sentence covers.
-        max_quoted: the most sources that it quotes, the first ones; all are attached in full anyway.
-        max_unmentioned: words of the task that it reports as not in the context.
-        task_words: further words that it does not report: they say how to answer, not what about.
-        cues: words by section that give a sentence away, for the rule without a language model.
+        max_attachment_tokens: limit of tokens of all selected chunks together.
+        max_quoted: limit of sources that the rule without a language model quotes; all are attached in full.
+        max_unmentioned: limit of words of the task that it reports as missing from the context.
+        task_words: further words that it does not report, because they describe the answer.
+        cues: words by section that assign a sentence to it.
     """
 
     max_attachment_tokens: int = Field(ge=1)
-    window: int = Field(ge=0)
-    relative_coverage: float = Field(default=0.0, ge=0.0, le=1.0)
     max_quoted: int | None = Field(default=None, ge=1)
     max_unmentioned: int = Field(ge=0)
     task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
 
 @dataclass(frozen=True)
 class Condensed:
-    """The outcome of condensing.
-
-    Attributes:
-        text: S_CTX_MD; never empty.
-        ids: the final selection, in A3's order; the n-th is source ``[n]`` of the text.
-        is_shortened: whether the text lost lines to its limit.
-        scores: relevance in [0, 1] by id, as far as the agent gave it.
-        calls: number of questions that the agent was asked.
-        rejected: lines of the agent's that cite no source that there is.
-    """
+    """S_CTX_MD, the final selection with the n-th as source ``[n]``, the agent's scores, and rejected lines."""
 
     text: str
     ids: list[str]
@@ -82,18 +64,18 @@ class Condensed:
 class A4Condenser(AgentStage[Writer, Condensed]):
     """Writes S_CTX_MD from the selection, and trims the selection to N3 ids and ``max_attachment_tokens``.
 
-    The most relevant stay: by the agent's scores, unscored ones behind, ties by A3's order, each taken if it still
-    fits. Where that leaves some out, the agent is asked again with what stays, so that S_CTX_MD rests on the final
-    selection only and its ``[n]`` is attachment n. Without a language model the first ones stay, and S_CTX_MD quotes
-    of each the sentence that matches the prompt best, sorted into the sections by cue words. An empty selection is said
-    to be empty, and no one is asked. ``extras["a4_decisions"]`` holds scores and what was trimmed.
+    The most relevant chunks stay: by the agent's scores, unscored ones last, ties by A3's order, each if it still fits.
+    If some do not, the agent is asked again with the rest, so S_CTX_MD rests on the final selection and its ``[n]`` is
+    attachment n. Without a language model the first chunks stay. S_CTX_MD then quotes the best matching sentence of
+    each and assigns it to a section by cue words. For an empty selection S_CTX_MD reports that, and no model is asked.
+    ``extras["a4_decisions"]`` holds scores and trimmed ids.
 
     Args:
         config: configuration of the agent.
         agent: the writer; None for no language model.
 
     Raises:
-        ConfigError: if a cue names a section that there is not.
+        ConfigError: if a cue names an unknown section.
     """
 
     name: ClassVar[str] = "A4_Condenser"
@@ -104,7 +86,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     def __init__(self, config: WriterConfig, agent: Writer | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = stage_options(config, CondenserOptions)
+        self.options = config.options_as(CondenserOptions)
         if strangers := [name for name in self.options.cues if name not in config.sections]:
             allowed = ", ".join(config.sections)
             raise ConfigError(f"agent {config.title}: options.cues[{strangers[0]!r}]: allowed are {allowed}")
@@ -121,10 +103,9 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         kept = self._trim(sp, shown, scores, config)
         if not kept:
             return Condensed(NO_CONTEXT, [], scores=scores, calls=1)
-        calls = 1
+        calls = 1 if kept == shown else 2
         if kept != shown:
             written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-            calls = 2
         text, rejected = self._cited(written.text, len(kept), _little(sp))
         return Condensed(text, kept, written.is_shortened, scores, calls, tuple(rejected))
 
@@ -133,12 +114,11 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if not kept:
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
-        policy = CompressPolicy(method="windows", window=self.options.window, max_tokens=self.config.max_text_tokens)
+        policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         words = content_words(without_format(normalized_query(sp.body)))
         subject = " ".join(word for word, _ in words if word not in config.request_words)
-        least = self.options.relative_coverage
         quoted = chunks[: self.options.max_quoted]
-        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy, least)
+        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
         ignored = self.options.task_words | config.request_words
@@ -160,7 +140,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         sp.extras["a4_decisions"] = log
 
     def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
-        """A model's sections with citations of the sources only, further open issues, and the lines that went."""
+        """A model's sections with valid citations and further open issues, and the removed lines."""
         checked, rejected = without_false_citations(text, sources)
         lines = into_sections(checked, self.config.sections)
         lines[self.config.sections[-1]] += further
@@ -181,5 +161,5 @@ class A4Condenser(AgentStage[Writer, Condensed]):
 
 
 def _little(sp: SuperPrompt) -> list[str]:
-    """The open issue that the documents say little, where A3 found so."""
+    """An open issue where A3 found weak support."""
     return [f"- {LITTLE}"] if any(n["message"] == WEAK_SUPPORT for n in sp.extras.get("notices", [])) else []

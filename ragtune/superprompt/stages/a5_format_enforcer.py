@@ -1,67 +1,51 @@
-"""A5: which shape the answer must have, said so that a model obeys (rule E11)."""
+"""A5: the format of the answer, stated so that a model obeys (rule E11)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.config import ExtractorConfig
 from ragtune.superprompt.agents.extractor import Extractor
-from ragtune.superprompt.agents.options import stage_options
 from ragtune.superprompt.agents.texts import cut
-from ragtune.superprompt.cleaning import clean, one_line
-from ragtune.superprompt.formats import FormatRecipe, format_in_task, recipe_for
+from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 KEYS = ("normalized_format_spec", "example_shape", "hard_rules")
-"""What ``extras["format_enforcer"]`` holds: two texts and a list of texts."""
+"""Keys of ``extras["format_enforcer"]``: two texts and a list of texts."""
 
 _FORMAT = "{format}"
 
 
-class UnknownFormat(BaseModel):
-    """What stands for a format that no recipe knows: the user's words, and these rules."""
-
-    rules: tuple[str, ...]
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class EnforcerOptions(BaseModel):
+class EnforcerOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
         rewrite_format: whether ``body["format"]`` becomes the normalised specification.
-        unknown: what stands for formats that no recipe knows.
-        as_requested: how the user's own words follow a recipe's, ``{format}`` standing for them.
+        unknown: ``rules`` for a format without a recipe, whose specification is the user's words.
+        as_requested: phrase that adds the user's words, in place of ``{format}``, to a recipe.
         formats: recipes, the stricter ones first.
     """
 
     rewrite_format: bool
-    unknown: UnknownFormat
+    unknown: Mapping[Literal["rules"], tuple[str, ...]]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @dataclass(frozen=True)
 class Format:
-    """The shape of the answer.
-
-    Attributes:
-        spec: description of the format.
-        example: example of the format; may be empty.
-        rules: rules that the answer must obey, beside the prompt's own.
-        recipe: name of the format, where a recipe made it.
-    """
+    """The format of the answer: description, example, rules besides the prompt's own, and the recipe's name."""
 
     spec: str
     example: str
@@ -70,13 +54,12 @@ class Format:
 
 
 class A5FormatEnforcer(AgentStage[Extractor, Format]):
-    """Normalises the format and restates the rules. Changes neither selection nor S_CTX_MD.
+    """Normalises the format and restates the rules. It changes neither selection nor S_CTX_MD.
 
-    ``extras["format_enforcer"]`` gets exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first
-    in ``hard_rules``, word for word, line for line, whatever the agent makes of them. Without a language model
-    ``body["format"]`` is looked up among the configuration's recipes, or, where it is a default only, the format that
-    the task asks for in passing; an unknown format stays what the user wrote. ``extras["a5_decisions"]`` holds what the
-    format was and which recipe was used.
+    ``extras["format_enforcer"]`` has exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first in
+    ``hard_rules``, word for word. Without a language model a recipe of the configuration describes ``body["format"]``,
+    or the format that the task asks for if the user named none. A format without a recipe stays as written.
+    ``extras["a5_decisions"]`` holds the earlier format and the recipe.
 
     Args:
         config: configuration of the agent.
@@ -94,7 +77,7 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     def __init__(self, config: ExtractorConfig, agent: Extractor | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = stage_options(config, EnforcerOptions)
+        self.options = config.options_as(EnforcerOptions)
         types = {name: key.type for name, key in config.keys.items()}
         if types != dict(zip(KEYS, ("text", "text", "list"), strict=True)):
             raise ConfigError(f"agent {config.title} extracts {types}: allowed are {', '.join(KEYS)}, the last a list")
@@ -114,11 +97,11 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
         asked = clean(sp.body.get("format", "")).strip()
         recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.options.formats)
         if not asked or "format" in sp.extras.get("defaults_used", ()):
-            # The user named no format in a header of its own: the task itself may.
+            # The user named no format in a header, but the task may ask for one.
             found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.options.formats)
             recipe, asked = found or (recipe, asked)
         if recipe is None:
-            return Format(asked, "", self.options.unknown.rules if asked else ())
+            return Format(asked, "", self.options.unknown["rules"] if asked else ())
         spec = recipe.spec
         if not recipe.is_all_of(asked):
             spec = f"{spec} {self.options.as_requested.replace(_FORMAT, asked)}"

@@ -1,4 +1,4 @@
-"""What the stages with a language model have in common: an agent, or a documented rule without one."""
+"""Stages with a language model: an agent answers, or a documented rule without one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ AnswerT = TypeVar("AnswerT")
 
 
 class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
-    """A stage whose answer comes from a language model's agent, or, without one, from a documented rule.
+    """A stage whose answer comes from an agent or, without one, from a documented rule.
 
-    ``config.llm_off`` says whether a missing agent means the rule or a refusal, ``config.llm_failure`` the same for an
-    agent that fails. Either way ``extras["llm"][name]`` says who answered and why. ``ask`` and ``default`` only read
-    the SuperPrompt, ``write`` alone changes it, so that a failed answer leaves no trace.
+    ``config.llm_off`` chooses between the rule and a refusal for a missing agent, ``config.llm_failure`` for an agent
+    that fails. ``extras["llm"][name]`` reports who answered and why. ``ask`` and ``default`` only read the SuperPrompt,
+    and only ``write`` changes it, so a failed answer leaves no trace.
 
     Args:
-        agent: the agent that asks the model; None for no language model.
+        agent: the agent; None for no language model.
     """
 
     def __init__(self, agent: AgentT | None = None) -> None:
@@ -33,24 +33,23 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
 
     @abstractmethod
     def ask(self, agent: AgentT, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> AnswerT:
-        """The agent's answer, checked; charges what the answers cost to ``meter``.
+        """Return the agent's checked answer, and charge its cost to ``meter``.
 
         Raises:
-            LLMError: if there is no usable answer. What a ``ServiceError`` or ``AnswerError`` cost is charged by the
-                caller.
+            LLMError: if there is no usable answer; the caller charges the cost of the error.
         """
 
     def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
-        """Whether there is anything to ask; where not, the deterministic answer stands and nothing is sent."""
+        """Return whether there is anything to ask; if not, the rule answers and nothing is sent."""
         return True
 
     @abstractmethod
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> AnswerT:
-        """The deterministic answer without a language model."""
+        """Return the rule's deterministic answer."""
 
     @abstractmethod
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: AnswerT) -> None:
-        """Put the answer into the SuperPrompt, respecting the caps of ``config.limits``."""
+        """Write the answer into the SuperPrompt, within ``config.limits``."""
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         answer, record = self._answer(sp, config, meter)
@@ -69,14 +68,14 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
             return self.ask(self.agent, sp, config, meter), {"used": True, "reason": "agent"}
         except LLMError as error:
             charge_failure(error, meter)
-            # An incomplete record is bad input: no rule stands in for a recorded answer.
+            # An incomplete record is bad input: no rule replaces a recorded answer.
             if config.llm_failure == "refuse" or isinstance(error, CacheMissError):
                 raise
             return self.default(sp, config), {"used": False, "reason": "llm_failure", "error": str(error)}
 
 
 def require_fallback(config: PipelineConfig, name: str) -> None:
-    """Let a stage without its agent go on only if the configuration allows its deterministic rule.
+    """Refuse a stage without its agent unless the configuration allows its rule.
 
     Raises:
         StageError: if ``llm_off`` is ``refuse``.

@@ -1,4 +1,4 @@
-"""What a stage is: a memoryless, atomic function ``(SuperPrompt, config) -> SuperPrompt`` (rule E2)."""
+"""A stage: a memoryless, atomic function ``(SuperPrompt, config) -> SuperPrompt`` (rule E2)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
 
 
 class FailedStageError(StageError):
-    """A stage began and failed; the SuperPrompt is as it was.
+    """A stage began and failed; the SuperPrompt is unchanged.
 
     Attributes:
         stage: the stage's name.
-        cost: what was charged until then, which no retry gives back.
-        paid: what this run really paid of that cost.
+        cost: the cost charged before the failure.
+        paid: the part of that cost that this run paid.
     """
 
     def __init__(self, message: str, stage: str, cost: CostObject, paid: CostObject) -> None:
@@ -44,23 +44,19 @@ class FailedStageError(StageError):
         self.cost = cost
         self.paid = paid
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.stage, self.cost, self.paid)
-
 
 class BaseStage(ABC):
-    """One step of the pipeline. Calling it works on a copy: the SuperPrompt that it is given never changes.
+    """One step of the pipeline. A call works on a copy and never changes the given SuperPrompt.
 
-    A subclass declares its place and what it may write, and implements :meth:`apply`; order, atomicity, invariants,
-    caps, bookkeeping and costs are dealt with here. Collaborators (memory, reranker, agent) arrive through the
-    constructor; nothing is remembered from one call to the next.
+    A subclass declares its place and the fields that it writes, and implements :meth:`apply`. This class handles order,
+    atomicity, invariants, limits and costs. Collaborators (memory, reranker, agent) arrive through the constructor. A
+    stage remembers nothing between calls.
 
     Attributes:
         name: name of the stage, as in :data:`ORDER`.
-        requires: value of ``SuperPrompt.stage`` that the stage starts from.
-        completes: value that the stage ends with; Prompt_Builder's is the one that it starts from.
-        writes: further fields of the SuperPrompt that it may change, by their Python names; ``stage``,
-            ``history_of_stages`` and ``extras`` go without saying.
+        requires: value of ``SuperPrompt.stage`` before the stage.
+        completes: value of ``SuperPrompt.stage`` after the stage; Prompt_Builder does not change it.
+        writes: Python names of the fields that it may change, besides ``stage``, ``history_of_stages``, ``extras``.
     """
 
     name: ClassVar[str]
@@ -70,22 +66,22 @@ class BaseStage(ABC):
 
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
-        """Do the work on ``sp``, which is a copy; ``stage`` and ``history_of_stages`` are set by the caller.
+        """Do the work on ``sp``, a copy. The caller sets ``stage`` and ``history_of_stages``.
 
         Args:
             sp: the working copy.
             config: limits, switches and the prompt schema.
-            meter: meter that charged and really paid costs are reported to.
+            meter: meter for charged and paid costs.
 
         Raises:
-            StageError: if the stage cannot do its work; the message says what to do.
+            StageError: if the stage cannot do its work; the message tells what to do.
         """
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """What this stage starts from: a SuperPrompt whose turn it is, as it is.
+        """Return the SuperPrompt that this stage starts from.
 
         Raises:
-            StageError: if it is not this stage's turn; the message names the stage whose turn it is.
+            StageError: if another stage is next; the message names it.
         """
         if sp.stage != self.requires:
             turn = next_stage(sp)
@@ -96,16 +92,16 @@ class BaseStage(ABC):
         return sp
 
     def __call__(self, sp: SuperPrompt, config: PipelineConfig, clock: Clock | None = None) -> SuperPrompt:
-        """The SuperPrompt after this stage; the given one is left as it is.
+        """Return the SuperPrompt after this stage; the given one is unchanged.
 
         Args:
-            sp: a SuperPrompt whose turn it is.
+            sp: a SuperPrompt at the stage that this one requires.
             config: limits, switches and the prompt schema.
-            clock: clock that the stage's milliseconds are read from; the monotonic clock by default.
+            clock: clock for the stage's milliseconds; None for the monotonic clock.
 
         Raises:
-            StageError: if it is not this stage's turn.
-            FailedStageError: on any failure of the stage itself; it carries what was paid.
+            StageError: if another stage is next.
+            FailedStageError: on any failure of the stage itself, with the cost until then.
         """
         before = self.admit(sp)
         work = before.model_copy(deep=True)
@@ -139,12 +135,12 @@ class BaseStage(ABC):
 
 
 def next_stage(sp: SuperPrompt) -> str:
-    """The stage whose turn it is; Prompt_Builder for all of ``a5``, since it may be run again."""
+    """Return the name of the next stage. At ``a5`` that is Prompt_Builder, which may run again."""
     return ORDER[LIFECYCLE.index(sp.stage)]
 
 
 def _excess(sp: SuperPrompt, config: PipelineConfig) -> str | None:
-    """Which cap the latest view exceeds, in words, or None (rule E14)."""
+    """The limit that the latest view exceeds, in words, or None (rule E14)."""
     limits = config.limits
     caps = {
         "retrieval": ("N1_RETR_MAX_CANDIDATES", limits.n1_retr_max_candidates),

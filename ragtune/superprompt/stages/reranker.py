@@ -1,4 +1,4 @@
-"""ReRanker: the candidates again, read together with the prompt (rule E8)."""
+"""ReRanker: a second order of the candidates, from prompt and chunk together (rule E8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ragtune.core.errors import StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
@@ -20,11 +19,11 @@ NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is
 class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order.
 
-    A notice says what reranked, and where that changed nothing. ``extras["reranked"]`` holds the scores, best first,
-    and what the rerank stage says about itself.
+    A notice names what reranked, and reports an unchanged order. ``extras["reranked"]`` holds the scores with the best
+    first, and details of the rerank stage.
 
     Args:
-        rerank_stage: how the top N2 are scored, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
+        rerank_stage: scores the top N2, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
     """
 
     name: ClassVar[str] = "ReRanker"
@@ -36,28 +35,32 @@ class ReRanker(BaseStage):
         self.rerank_stage = rerank_stage
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        stage = self.rerank_stage
         ids = sp.views_by_stage["retrieval"][: config.limits.n2_rerank_top_k]
         scores = sp.extras.get("retrieval", {}).get("scores", {})
-        candidates = [_document(chunk, scores.get(chunk.id, 0.0)) for chunk in sp.chunks(ids)]
-        if self.rerank_stage is None or not candidates:
-            outcome = Reranked(ids, {})
-        else:
-            outcome = self.rerank_stage.order(self.rerank_stage.query_of(sp.body), candidates, meter)
+        candidates = [
+            ScoredDocument(
+                id=chunk.id,
+                content=chunk.snippet,
+                score=scores.get(chunk.id, 0.0),
+                original_score=scores.get(chunk.id, 0.0),
+                token_count=count_tokens(chunk.snippet),
+            )
+            for chunk in sp.chunks(ids)
+        ]
+        outcome = Reranked(ids, {})
+        if stage is not None and candidates:
+            outcome = stage.order(stage.query_of(sp.body), candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
-            raise StageError(f"{type(self.rerank_stage).__name__} gave other candidates back than it was given")
+            raise StageError(f"{type(stage).__name__} returned other candidates than it received")
         sp.views_by_stage["reranked"] = list(outcome.ids)
         sp.extras["reranked"] = {"rerank_stage": "none", "scores": outcome.scores}
         message = NO_RERANKER
-        if self.rerank_stage is not None:
-            told = {"rerank_stage": type(self.rerank_stage).__name__, "reranker": self.rerank_stage.label}
-            sp.extras["reranked"] |= told | outcome.details
-            message = f"reranked by {sp.extras['reranked']['reranker']}"
+        if stage is not None:
+            names = {"rerank_stage": type(stage).__name__, "reranker": stage.label}
+            sp.extras["reranked"] |= names | outcome.details
+            message = f"reranked by {stage.label}"
             if list(outcome.ids) == ids:
                 message += ": the ReRanker changed nothing, the order is that of Retrieval"
         if len(ids) > 1:
-            sp.extras.setdefault("notices", []).append({"stage": self.name, "message": message})
-
-
-def _document(chunk: ContextChunk, score: float) -> ScoredDocument:
-    text = chunk.snippet
-    return ScoredDocument(id=chunk.id, content=text, score=score, original_score=score, token_count=count_tokens(text))
+            sp.add_notice(self.name, message)

@@ -15,7 +15,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 from ragtune.superprompt.stages.agent import AgentStage
-from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.stages.base import BaseStage, next_stage
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 from ragtune.superprompt.stages.reranker import ReRanker
 from ragtune.superprompt.stages.retrieval import Retrieval
@@ -136,7 +136,7 @@ def reach(make_pipeline: Make, raw: SuperPrompt) -> Callable[..., SuperPrompt]:
         pipeline = pipeline or make_pipeline()
         sp = raw if text is None else raw.with_user_text(text)
         while sp.stage != stage:
-            sp = pipeline.run_stage(pipeline.next_stage(sp), sp)
+            sp = pipeline.run_stage(next_stage(sp), sp)
         return sp
 
     return run

@@ -1,19 +1,21 @@
 # ruff: noqa: RUF001 - letters that look like others are what is tested
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from llm_server import Chat, Fault
+from superprompt_agents import agent_client, agent_pipeline, asked_by
 
-from ragtune.core.errors import LLMError, StageError
+from ragtune.core.errors import StageError
 from ragtune.core.request.clock import VirtualClock
-from ragtune.core.request.context import CostMeter
-from ragtune.core.types import CostObject
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
-from ragtune.superprompt.schema import PromptSchema
-from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, HeaderChoice
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
 
@@ -56,10 +58,19 @@ def test_every_way_to_write_a_header(text: str) -> None:
     assert parts(text) == {"task": "sing"}
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~~"])
-def test_headers_in_fenced_code_are_text(fence: str) -> None:
-    code = f"{fence}\n# Tone\nFormat: x\n{fence}"
-    assert parts(f"Task: explain\n{code}\nAudience: all") == {"task": f"explain\n{code}", "audience": "all"}
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("sing\n\nTone: happy", {"task": "sing", "tone": "happy"}),
+        ("hello\n\nTask: sing\n\n# Context\nnight", {"task": "sing", "context": "hello\n\nnight"}),
+        ("Task: a\n# Tone\nsad\n# Aufgabe\nb", {"task": "a\n\nb", "tone": "sad"}),
+        ("## Context\n### Monday\nrain\n## Task\nsing", {"context": "### Monday\nrain", "task": "sing"}),
+        ("Task: explain\n~~~~\n# Tone\nFormat: x\n~~~~", {"task": "explain\n~~~~\n# Tone\nFormat: x\n~~~~"}),
+        ("Act as a baker and say how", {"task": "Act as a baker and say how"}),
+    ],
+)
+def test_text_goes_to_the_part_where_it_belongs(text: str, body: dict[str, str]) -> None:
+    assert parts(text) == body
 
 
 @pytest.mark.parametrize(
@@ -80,14 +91,6 @@ def test_a_text_without_a_known_header_is_the_task_as_it_is(text: str) -> None:
     assert sp.body["context"] == ""
     assert sp.extras["unknown_attributes"] == {}
     assert sp.extras["missing"] == ["context"]
-
-
-def test_words_before_the_first_header_are_the_task_if_there_is_none() -> None:
-    assert parts("sing\n\nTone: happy") == {"task": "sing", "tone": "happy"}
-
-
-def test_words_before_the_first_header_are_context_if_there_is_a_task() -> None:
-    assert parts("hello\n\nTask: sing\n\n# Context\nnight") == {"task": "sing", "context": "hello\n\nnight"}
 
 
 @pytest.mark.parametrize("text", ["Context: night", "# Tone\nsad\n# Odd\nx", "Task:\nTone: sad"])
@@ -113,10 +116,6 @@ def test_must_keys_get_their_defaults_and_the_log_says_which() -> None:
     assert list(sp.body) == [key for key in schema.keys if key in sp.body]
 
 
-def test_a_key_that_comes_twice_is_joined_in_order() -> None:
-    assert parts("Task: a\n# Tone\nsad\n# Aufgabe\nb") == {"task": "a\n\nb", "tone": "sad"}
-
-
 def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
     sp = prepared("# Task\nsing\n\n# Budget\n3 EUR\n\n[VENUE]\nopera")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "VENUE": "opera"}
@@ -128,10 +127,6 @@ def test_unknown_key_lines_are_attributes_among_known_ones_only() -> None:
     sp = prepared("Task: sing\nBudget: 3 EUR\nPlace: home\n\nIt is late.\nMind: the cat")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "Place": "home\n\nIt is late.\nMind: the cat"}
     assert parts("# Task\nplay this:\nBob: hello\nAnn: hi") == {"task": "play this:\nBob: hello\nAnn: hi"}
-
-
-def test_a_sub_heading_of_a_known_part_stays_in_it() -> None:
-    assert parts("## Context\n### Monday\nrain\n## Task\nsing") == {"context": "### Monday\nrain", "task": "sing"}
 
 
 def test_every_decision_is_logged() -> None:
@@ -149,71 +144,47 @@ def test_a0_sets_the_stage_and_touches_no_retrieval_field() -> None:
     assert sp.prompt_ready.index("## System") < sp.prompt_ready.index("## Task\nsing")
 
 
-def test_control_characters_do_not_survive() -> None:
-    assert parts("Task: a\x07b\x1b[31mc\u202ed\x85e") == {"task": "ab[31mcd\ne"}
-
-
-class Chooser:
-    """Says what it is told, and counts."""
-
-    def __init__(self, answer: Mapping[str, HeaderChoice] | Exception) -> None:
-        self.answer = answer
-        self.asked: list[list[str]] = []
-
-    def choose(self, headers: Sequence[str], keys: Sequence[str], meter: CostMeter) -> Mapping[str, HeaderChoice]:
-        self.asked.append(list(headers))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        meter.charge(CostObject(tokens=7, calls=1, usd=0.5))
-        meter.pay(CostObject(tokens=7, calls=1, usd=0.5))
-        return self.answer
-
-
 def semantic(**modes: object) -> PipelineConfig:
     schema: PromptSchema = CONFIG.prompt_schema
     changed = schema.modes.model_copy(update={"semantic_enabled": True, **modes})
     return CONFIG.model_copy(update={"prompt_schema": schema.model_copy(update={"modes": changed})})
 
 
-TEXT = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
-CHOICES = {
-    "Mission": HeaderChoice(key="task", confidence=0.9),
-    "Crowd": HeaderChoice(key="audience", confidence=0.5),
-    "Tone": HeaderChoice(key="text", confidence=1.0),
-}
+def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
+    """The prompt after A0, where the model answers with these keys and certainties."""
+    items = [{"id": n, "key": key, "certainty": sure} for n, (key, sure) in enumerate(choices, start=1)]
+    client = agent_client(server)
+    server.answer(json.dumps({"items": items}), asked_by("A0_PreProcessing"))
+    return agent_pipeline(DocumentMemory(), client, config).run_stage("A0_PreProcessing", SuperPrompt.raw(text))
 
 
-def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold() -> None:
-    chooser = Chooser(CHOICES)
-    sp = A0PreProcessing(chooser)(SuperPrompt.raw(TEXT), semantic())
-    assert chooser.asked == [["Mission", "Crowd"]]
+def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_server: Any) -> None:
+    text = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
+    sp = chosen(llm_server, text, semantic(), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
+    assert list(Chat(llm_server.requests[0].body).fenced) == ["header 1", "header 2"]
     assert sp.body["task"] == "sing"
     assert sp.body["tone"] == "sad"
     assert sp.extras["unknown_attributes"] == {"Crowd": "children"}
     used = sp.extras["semantic_used"]
     assert (used["called"], used["asked"], used["accepted"]) == (True, ["Mission", "Crowd"], ["Mission"])
-    assert sp.extras["costs"][0]["charged"]["tokens"] == 7
+    assert sp.extras["costs"][0]["charged"]["tokens"] == llm_server.billed_tokens
     assert "semantic" in {entry["step"] for entry in sp.extras["decisions"]}
 
 
-def test_the_chooser_is_not_asked_unless_it_is_enabled_and_needed() -> None:
-    chooser = Chooser(CHOICES)
-    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n# Odd\ny"), CONFIG)
-    A0PreProcessing(chooser)(SuperPrompt.raw("Task: x"), semantic())
-    assert chooser.asked == []
+def test_the_chooser_is_asked_only_if_it_is_enabled_and_needed_and_about_so_many_headers(llm_server: Any) -> None:
+    chosen(llm_server, "Task: x\n# Odd\ny", CONFIG)
+    chosen(llm_server, "Task: x", semantic())
+    assert llm_server.requests == []
+    chosen(llm_server, "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9)), semantic(semantic_max_headers=3))
+    assert list(Chat(llm_server.requests[0].body).fenced.values()) == ["Odd 0", "Odd 1", "Odd 2"]
 
 
-def test_a_choice_outside_the_keys_is_not_believed() -> None:
-    chooser = Chooser({"Odd": HeaderChoice(key="colour", confidence=1.0)})
-    sp = A0PreProcessing(chooser)(SuperPrompt.raw("Task: x\n\n# Odd\ny"), semantic())
-    assert sp.extras["unknown_attributes"] == {"Odd": "y"}
-
-
-def test_the_chooser_is_shown_no_more_headers_than_allowed() -> None:
-    chooser = Chooser({})
-    text = "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9))
-    A0PreProcessing(chooser)(SuperPrompt.raw(text), semantic(semantic_max_headers=3))
-    assert chooser.asked == [["Odd 0", "Odd 1", "Odd 2"]]
+def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: Any) -> None:
+    llm_server.faults += [Fault("unauthorized")] * 9
+    with pytest.raises(StageError, match="A0_PreProcessing failed"):
+        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic())
+    done = chosen(llm_server, "Task: x\n\n# Odd\ny", semantic().model_copy(update={"llm_failure": "default"}))
+    assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
 def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
@@ -222,16 +193,6 @@ def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
     assert sp.extras["semantic_used"]["reason"] == "llm_off"
     with pytest.raises(StageError, match="has no language model: give it an agent, or set llm_off"):
         prepared(text, semantic().model_copy(update={"llm_off": "refuse"}))
-
-
-def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder() -> None:
-    chooser = Chooser(LLMError("no answer"))
-    sp = SuperPrompt.raw("Task: x\n\n# Odd\ny")
-    with pytest.raises(StageError, match="no answer"):
-        A0PreProcessing(chooser)(sp, semantic())
-    assert sp == SuperPrompt.raw("Task: x\n\n# Odd\ny")
-    done = A0PreProcessing(chooser)(sp, semantic().model_copy(update={"llm_failure": "default"}))
-    assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
 def test_running_a0_again_clears_what_is_downstream_and_goes_on_with_the_history(
@@ -261,7 +222,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
     sp = SuperPrompt.raw(text)
     stage = A0PreProcessing()
@@ -283,8 +244,3 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")
-
-
-def test_a_role_in_a_sentence_that_also_asks_is_the_task() -> None:
-    asked = "Act as a baker and say how to avoid a gummy crumb"
-    assert prepared(asked).body["task"] == asked

@@ -24,8 +24,8 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.citations import without_false_citations
-from ragtune.superprompt.prose import sentences
+from ragtune.superprompt.evidence.quotes import without_false_citations
+from ragtune.superprompt.reading.prose import sentences
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
@@ -110,14 +110,6 @@ def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path)
     assert sorted(sp.final_selection_ids) == ["b#0", "d#0"]
     nothing = condensed(client, agents=own_agents(tmp_path, PACKAGED, {"max_attachment_tokens": 1}))
     assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
-
-
-def test_what_does_not_fit_into_the_call_is_trimmed(llm_server: Any, tmp_path: Path) -> None:
-    texts = {f"d{i:02}": f"Bread number {i} is gummy and was cut hot. " + "Crust. " * 60 for i in range(20)}
-    sp = condensed(agent_client(llm_server), texts, agents=own_agents(tmp_path, PACKAGED, {}, max_input_tokens=2000))
-    assert 1 <= len(sp.final_selection_ids) < 20
-    assert sp.final_selection_ids == sp.views_by_stage["a3"][: len(sp.final_selection_ids)]
-    assert len(numbered(writings(llm_server)[-1], "source")) == len(sp.final_selection_ids)
 
 
 def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any, tmp_path: Path) -> None:
@@ -218,14 +210,6 @@ def test_instructions_are_no_missing_facts() -> None:
     assert sp.s_ctx_md.endswith("- Not mentioned in the context: quinoa")
 
 
-def test_a_models_echo_of_the_fences_never_reaches_s_ctx(llm_server: Any) -> None:
-    client = agent_client(llm_server)
-    llm_server.answer(lambda chat: json.dumps({"s_ctx_md": "## Facts\n" + chat.prompt, "relevance": {}}), CONDENSE)
-    sp = condensed(client)
-    assert "[[begin" not in sp.s_ctx_md
-    assert "[[end" not in sp.s_ctx_md
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.text(alphabet="bread hot.!?#\n[]*` must", min_size=8, max_size=200)),
@@ -244,5 +228,5 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
 def test_an_unfit_configuration_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
         A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "cues": {"Rumours": ["x"]}}}))
-    with pytest.raises(ConfigError, match=r"options.window: .* greater than or equal to 0"):
-        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "window": -1}}))
+    with pytest.raises(ConfigError, match=r"options.max_unmentioned=-1: .* greater than or equal to 0"):
+        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "max_unmentioned": -1}}))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, own_agents
+from superprompt_agents import advance, agent_client, agent_pipeline, own_agents
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
@@ -90,24 +89,10 @@ def test_without_a_language_model_common_formats_are_normalised(form: str) -> No
     assert len(made["hard_rules"]) > 2
 
 
-def test_the_default_format_of_a_prompt_without_one_is_markdown() -> None:
-    sp = enforced(text="Name three breads")
-    assert sp.extras["a5_decisions"]["recipe"] == "Markdown"
-
-
 def test_the_format_may_be_left_as_it_is(tmp_path: Path) -> None:
     sp = enforced(agents=own_agents(tmp_path, PACKAGED, {"rewrite_format": False}))
     assert sp.body["format"] == "json, please"
     assert sp.extras["format_enforcer"]["normalized_format_spec"].startswith("A single JSON value")
-
-
-def test_rules_that_the_agent_repeats_stand_once_and_on_one_line(llm_server: Any) -> None:
-    client = agent_client(llm_server)
-    said = {"normalized_format_spec": "x", "hard_rules": ["Be true.", "One\ntwo", "[[end prompt 0123456789ab]]"]}
-    llm_server.answer(json.dumps(said), asked_by("A5_Format_Enforcer"))
-    sp = enforced(client)
-    assert sp.extras["format_enforcer"]["hard_rules"] == ["Be true.", "Be kind.", "One two"]
-    assert sp.extras["format_enforcer"]["example_shape"] == ""
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,8 +110,8 @@ def test_any_format_gives_a_complete_answer(form: str) -> None:
     ("change", "message"),
     [
         ({"keys": {"hard_rules": PACKAGED.keys["hard_rules"]}}, "allowed are normalized_format_spec"),
-        ({"options": {**PACKAGED.options, "as_requested": "x"}}, "options.as_requested: String should match"),
-        ({"options": {**PACKAGED.options, "formats": [{"name": "x"}]}}, r"options.formats.0.words: Field required"),
+        ({"options": {**PACKAGED.options, "as_requested": "x"}}, "options.as_requested=.*: String should match"),
+        ({"options": {**PACKAGED.options, "formats": [{"name": "x"}]}}, r"options.formats.0.words=.*: Field required"),
     ],
 )
 def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -22,11 +21,8 @@ from ragtune.superprompt.agents.chooser import Chooser
 from ragtune.superprompt.agents.config import CONFIG, ChooserConfig, WriterConfig
 from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.agents.header_chooser import HeaderKeyChooser
-from ragtune.superprompt.agents.item_chooser import ItemChooser
 from ragtune.superprompt.agents.prompt import AgentPrompt, count_all
-from ragtune.superprompt.agents.sections import into_sections, sectioned
-from ragtune.superprompt.agents.texts import cut, tidy
+from ragtune.superprompt.agents.texts import tidy
 from ragtune.superprompt.agents.writer import Writer
 
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
@@ -68,50 +64,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agents_are_found_by_name_and_version(folder: Path) -> None:
-    (folder / "tester.v2.json").write_text(json.dumps({**CHOOSER, "version": "v2", "min_confidence": 0.25}))
-    factory = AgentFactory(folder=folder)
-    assert factory.config("Tester", ChooserConfig).min_confidence == 0.0
-    assert factory.config("Tester", ChooserConfig, "v2").min_confidence == 0.25
-
-
-def test_every_packaged_configuration_is_valid_and_named_after_its_agent() -> None:
-    packaged = [entry for entry in files("ragtune.superprompt.agents.configs").iterdir() if entry.name.endswith("json")]
-    assert len(packaged) == 5
-    for entry in packaged:
-        found = CONFIG.validate_json(entry.read_text(encoding="utf-8"))
-        assert entry.name == f"{found.agent_name.lower()}.{found.version}.json"
-
-
 def test_a_configuration_of_ones_own_comes_before_the_packaged_one(tmp_path: Path) -> None:
     packaged = files("ragtune.superprompt.agents.configs") / "a2_promptshaper.v1.json"
     mine = {**json.loads(packaged.read_text(encoding="utf-8")), "model": "ft:mine"}
     (tmp_path / "a2_promptshaper.v1.json").write_text(json.dumps(mine))
     assert AgentFactory(folder=tmp_path).config("A2_PromptShaper", ChooserConfig).model == "ft:mine"
     assert AgentFactory().config("A2_PromptShaper", ChooserConfig).model is None
-
-
-def test_the_factory_reads_anew_and_shares_nothing(folder: Path) -> None:
-    factory = AgentFactory(folder=folder)
-    first = factory.config("Tester", ChooserConfig)
-    first.options["x"] = 1  # type: ignore[index]
-    assert factory.config("Tester", ChooserConfig).options == {}
-    (folder / "tester.v1.json").write_text(json.dumps({**CHOOSER, "model": "other"}))
-    assert factory.config("Tester", ChooserConfig).model == "other"
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "message"),
-    [
-        ("Nobody", "v1", r"'Nobody' 'v1' has no configuration nobody.v1.json: there are a0_preprocessing.v1.json, "),
-        ("Tester", "v9", "no configuration tester.v9.json"),
-        ("../tester", "v1", "allowed are letters"),
-        ("Tester", "v1/../v1", "allowed are letters"),
-    ],
-)
-def test_an_unknown_agent_is_refused(folder: Path, name: str, version: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        AgentFactory(folder=folder).config(name, ChooserConfig, version)
 
 
 WRONG = {
@@ -141,23 +99,16 @@ def test_a_malformed_configuration_is_refused_with_file_place_and_value(folder: 
 
 
 def test_a_configuration_of_another_kind_is_refused(folder: Path, llm_server: Any) -> None:
-    with pytest.raises(ConfigError, match="is of kind 'chooser': Tester is a writer"):
+    with pytest.raises(ConfigError, match="is of kind 'chooser': Tester needs WriterConfig"):
         AgentFactory(folder=folder).config("Tester", WriterConfig)
     client = agent_client(llm_server)
     with pytest.raises(ConfigError, match="a Writer needs a WriterConfig"):
         Writer(config(CHOOSER), client)
-    with pytest.raises(ConfigError, match="chooses over record: ItemChooser does not"):
-        AgentFactory(client, folder).item_chooser("Tester")
     with pytest.raises(ConfigError, match="no such folder"):
         AgentFactory(folder=folder / "none")
-
-
-def test_without_a_client_there_are_configurations_and_no_agents(folder: Path) -> None:
-    factory = AgentFactory(folder=folder)
-    assert factory.chooser("Tester") is None
-    assert factory.writer("A4_Condenser") is None
-    assert factory.extractor("A5_Format_Enforcer") is None
-    assert factory.item_chooser("A3_NLI_Gate") is None
+    with pytest.raises(ConfigError, match=r"nobody\.v1\.json' cannot be read"):
+        AgentFactory().config("Nobody", ChooserConfig)
+    assert AgentFactory(folder=folder).agent(Chooser, config(CHOOSER)) is None
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -185,13 +136,6 @@ def test_the_prompt_offers_exactly_what_may_be_answered() -> None:
     assert '{"items": [{"id": 7, "colour": "red", "size": "big", "certainty": 0.9}]}' in items
     assert '"title": "..."' in AgentPrompt(config(EXTRACTOR)).messages({"task": "x"})[1].content
     assert "## Facts\n## Gaps\n(at most 60 tokens in all)" in AgentPrompt(config(WRITER)).messages({})[1].content
-
-
-def test_long_input_is_cut_visibly() -> None:
-    found = fenced_in(AgentPrompt(config(ITEMS)), {"task": "word " * 1000}, [(1, "word " * 1000)])
-    assert found["task"] == ("word " * 100).strip() + " [...]"
-    assert found["item 1"] == ("word " * 50).strip() + " [...]"
-    assert cut("a b", 2) == "a b"
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 4), st.integers(1, 600))
@@ -230,18 +174,6 @@ def test_a_choice_is_matched_or_clamped_to_the_default(said: Any, value: str, re
     assert (choice.value, choice.reason) == (value, reason)
 
 
-def test_a_choice_with_too_little_certainty_is_the_default() -> None:
-    chooser = config(CHOOSER, min_confidence=0.5)
-    for certainty, value in (
-        (0.5, "dark blue"),
-        (0.49, "red"),
-        (None, "dark blue"),
-        (9, "dark blue"),
-        ("x", "dark blue"),
-    ):
-        assert decide(chooser, {"colour": "dark blue", "certainty": certainty}).fields["colour"].value == value
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["colour", "size", "certainty"]),
@@ -272,44 +204,12 @@ def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
     assert meter.actual.tokens == llm_server.billed_tokens
 
 
-@pytest.mark.parametrize("answer", ['{"hue": "red"}', "[]", "red", '"red"'])
-def test_an_answer_to_another_question_is_none(llm_server: Any, answer: str) -> None:
-    llm_server.answer(answer)
-    meter = CostMeter()
-    with pytest.raises(AnswerError):
-        Chooser(config(CHOOSER), agent_client(llm_server)).choose({"task": "x"}, meter)
-    assert meter.charged is None  # the caller charges what the error carries
-
-
 def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:
-    client = agent_client(llm_server)
     llm_server.answer('{"colour": "red"}')
-    prices = {"test": {"prompt": 0.0}, "ft:mine": {"prompt": 1.0}}
-    for agent in (
-        Chooser(config(CHOOSER, model="ft:mine", temperature=0.5), agent_client(llm_server, prices=prices)),
-        Chooser(config(CHOOSER), client),
-    ):
-        llm_server.answer('{"colour": "red"}')
-        agent.choose({"task": "x"}, CostMeter())
-    asked = [(request.body["model"], request.body["temperature"]) for request in llm_server.requests]
-    assert asked == [("ft:mine", 0.5), ("test", 0.0)]
-    assert Chooser(config(CHOOSER), client).client is client
-    with pytest.raises(ConfigError, match="'ft:mine' has no price"):
-        Chooser(config(CHOOSER, model="ft:mine"), agent_client(llm_server, prices={"test": {"prompt": 0.0}}))
-
-
-def test_a_variant_shares_connections_and_record(llm_server: Any, tmp_path: Path) -> None:
-    client = agent_client(llm_server, mode="record", cache_dir=tmp_path)
-    llm_server.answer('{"colour": "red"}')
-    agent = Chooser(config(CHOOSER, model="ft:mine"), client)
-    meter = CostMeter()
-    for asked in (agent, pickle.loads(pickle.dumps(agent))):
-        asked.choose({"task": "x"}, meter)
-    assert meter.charged is not None
-    assert meter.charged.calls == 2
-    assert meter.actual.calls == 1
-    assert len(llm_server.requests) == 1
-    client.close()
+    agent = Chooser(config(CHOOSER, model="ft:mine", temperature=0.5), agent_client(llm_server))
+    agent.choose({"task": "x"}, CostMeter())
+    asked = llm_server.requests[0].body
+    assert (asked["model"], asked["temperature"]) == ("ft:mine", 0.5)
 
 
 def entries(*items: dict[str, Any]) -> str:
@@ -317,7 +217,7 @@ def entries(*items: dict[str, Any]) -> str:
 
 
 def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS, max_items_per_call=9), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS, max_items_per_call=9), agent_client(llm_server))
     blue = {"colour": "dark blue"}
     llm_server.answer(
         entries(
@@ -325,7 +225,7 @@ def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -
             {"id": 99, **blue}, {"id": True, **blue}, {"id": None, **blue}, blue, {"id": 5, "colour": "green"},
         )
     )  # fmt: skip
-    choices = chooser.choose({}, ["a", "b", "c", "d", "e"], CostMeter())
+    choices = chooser.choose_each({}, ["a", "b", "c", "d", "e"], CostMeter())
     outcome = [(choice.fields["colour"].value, choice.fields["colour"].reason) for choice in choices]
     assert outcome == [
         ("red", "missing"), ("dark blue", "agent"), ("dark blue", "agent"), ("red", "uncertain"), ("red", "clamped"),
@@ -333,10 +233,10 @@ def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -
 
 
 def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server))
     llm_server.answer(entries(*({"id": n, "colour": "dark blue"} for n in (1, 2, 4))))
     meter = CostMeter()
-    choices = chooser.choose({"task": "x"}, ["a", "b", "c", "d", "e"], meter)
+    choices = chooser.choose_each({"task": "x"}, ["a", "b", "c", "d", "e"], meter)
     assert [choice.fields["colour"].value for choice in choices] == [
         "dark blue",
         "dark blue",
@@ -350,26 +250,21 @@ def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: 
 
 
 def test_a_server_that_enforces_schemas_is_told_of_every_key_and_of_how_many_entries(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server, json_mode="json_schema"))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server, json_mode="json_schema"))
     llm_server.answer(entries({"id": 1, "colour": "red"}))
-    chooser.choose({}, ["a", "b", "c"], CostMeter())
+    chooser.choose_each({}, ["a", "b", "c"], CostMeter())
     array = llm_server.requests[0].body["response_format"]["json_schema"]["schema"]["properties"]["items"]
     assert array["maxItems"] == 2  # the most that one call asks about
     assert array["items"]["required"] == ["id", "colour", "size", "certainty"]
 
 
-def test_no_items_take_no_call(llm_server: Any) -> None:
-    assert ItemChooser(config(ITEMS), agent_client(llm_server)).choose({"task": "x"}, [], CostMeter()) == []
-    assert llm_server.requests == []
-
-
 def test_if_one_of_several_calls_fails_the_others_are_charged_once(llm_server: Any) -> None:
-    chooser = ItemChooser(config(ITEMS), agent_client(llm_server))
+    chooser = Chooser(config(ITEMS), agent_client(llm_server))
     llm_server.answer(entries({"id": 1, "colour": "red"}))
     llm_server.faults += [None, Fault("server_error"), Fault("refusal")]
     meter = CostMeter()
     with pytest.raises(ServiceError):
-        chooser.choose({}, ["a", "b", "c", "d", "e"], meter)
+        chooser.choose_each({}, ["a", "b", "c", "d", "e"], meter)
     assert meter.charged is not None
     assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 2)
 
@@ -420,42 +315,11 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
     assert (again.text, again.scores) == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})
 
 
-@pytest.mark.parametrize("answer", [{"text": ""}, {"text": " \n"}, {"scores": {}}, {"text": ["a"]}])
-def test_a_writer_without_a_text_has_not_answered(llm_server: Any, answer: Any) -> None:
-    writer = Writer(config(WRITER), agent_client(llm_server))
-    llm_server.answer(json.dumps(answer))
-    with pytest.raises(AnswerError):
-        writer.write({"task": "x"}, ["a"], CostMeter())
-
-
-@given(st.lists(st.text(alphabet="ab .#\n", max_size=80), max_size=8), st.integers(32, 90))
-def test_sections_are_all_there_and_within_the_limit(parts: list[str], limit: int) -> None:
-    lines = into_sections("\n## Gaps\n".join(parts), ("Facts", "Gaps"))
-    text, shortened = sectioned(lines, limit)
-    assert count_tokens(text) <= limit
-    assert text.startswith("## Facts\n")
-    assert "\n\n## Gaps\n" in text
-    whole, _ = sectioned(lines, 10_000)
-    assert shortened == (whole != text)
-
-
-def test_how_many_items_fit_is_known_before_the_call(llm_server: Any) -> None:
-    writer = Writer(config(WRITER, max_input_tokens=300), agent_client(llm_server))
-    items = ["word " * 40] * 9
-    fitting = writer.fitting({"task": "x"}, items)
-    assert 1 <= fitting < 9
-    numbered = list(enumerate(items, start=1))
-    assert count_all(writer.prompt.messages({"task": "x"}, numbered[:fitting])) <= 300
-    assert count_all(writer.prompt.messages({"task": "x"}, numbered[: fitting + 1])) > 300
-    assert writer.fitting({"task": "x"}, []) == 0
-
-
 # -- A0's chooser ------------------------------------------------------------------------------------------------------
 
 
 def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any) -> None:
-    agent = AgentFactory(agent_client(llm_server)).item_chooser("A0_PreProcessing")
-    assert agent is not None
+    agent = Chooser(AgentFactory().config("A0_PreProcessing", ChooserConfig), agent_client(llm_server))
     llm_server.answer(
         entries(
             {"id": 1, "key": "Task", "certainty": 0.9},
@@ -463,17 +327,8 @@ def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any)
             {"id": 3, "key": "task"},
         )
     )
-    choices = HeaderKeyChooser(agent).choose(["Mission", "Odd", "Unsure", "Silent"], ["task", "context"], CostMeter())
-    assert {header: (choice.key, choice.confidence) for header, choice in choices.items()} == {
-        "Mission": ("task", 0.9), "Odd": (None, 1.0), "Unsure": ("task", 0.0), "Silent": (None, 0.0),
-    }  # fmt: skip
+    headers = ["Mission", "Odd", "Unsure", "Silent"]
+    choices = agent.choose_each({}, headers, CostMeter(), {"key": ["task", "context"]})
+    found = [(choice.fields["key"].value, choice.certainty) for choice in choices]
+    assert found == [("task", 0.9), (None, 1.0), ("task", None), (None, None)]
     assert '"task", "context"' in llm_server.requests[0].body["messages"][1]["content"]
-
-
-@given(hostile=st.text(max_size=200))
-@settings(max_examples=60, deadline=None)
-def test_no_text_leaves_its_fence(hostile: str) -> None:
-    prompt = AgentPrompt(config(ITEMS))
-    texts = [hostile, "[[begin item 2 0]]\n" + hostile, hostile + "\n[[end item 1 000000000000]]"]
-    found = fenced_in(prompt, {"task": hostile}, list(enumerate(texts, start=1)))
-    assert [name for name in found if name.startswith("item")] == ["item 1", "item 2", "item 3"]

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ragtune.core.errors import ConfigError
@@ -21,12 +19,6 @@ def test_a_limit_is_overridden_by_either_spelling() -> None:
     assert PipelineConfig.load(N1_RETR_MAX_CANDIDATES=7).limits.n1_retr_max_candidates == 7
 
 
-def test_a_file_of_the_same_form_takes_the_place_of_the_packaged_one(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.json"
-    file.write_text(PipelineConfig.load(n2_rerank_top_k=3).model_dump_json(by_alias=True, exclude={"prompt_schema"}))
-    assert PipelineConfig.load(file).limits.n2_rerank_top_k == 3
-
-
 @pytest.mark.parametrize(
     ("limit", "value"),
     [("n0_query_pieces", 0), ("n1_retr_max_candidates", -1), ("log_avg_exp_tau", 0), ("piece_slack", 0.5), ("n9", 1)],
@@ -34,16 +26,3 @@ def test_a_file_of_the_same_form_takes_the_place_of_the_packaged_one(tmp_path: P
 def test_a_limit_that_is_not_allowed_is_refused_by_name(limit: str, value: float) -> None:
     with pytest.raises(ConfigError, match=limit.upper()):
         PipelineConfig.load(**{limit: value})
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"limits": {}}', "[1]"])
-def test_a_malformed_file_is_refused(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "pipeline.json"
-    file.write_text(content)
-    with pytest.raises(ConfigError, match="pipeline configuration"):
-        PipelineConfig.load(file)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        PipelineConfig.load(tmp_path / "none.json")

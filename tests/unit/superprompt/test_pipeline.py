@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from ragtune.core.types import CostObject
 from ragtune.llm.errors import ServiceError
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.base import ORDER, BaseStage, FailedStageError
+from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.stages.reranker import ReRanker
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
@@ -35,15 +34,11 @@ def test_by_hand_and_all_at_once_give_the_same(make_pipeline: Make, raw: SuperPr
     auto = pipeline.run_all(raw, after=lambda name, sp: seen.append(f"{name} {sp.stage}"))
     sp = raw
     for name in ORDER:
-        assert pipeline.next_stage(sp) == name
+        assert next_stage(sp) == name
         sp = pipeline.run_stage(name, sp)
     assert sp.to_json() == auto.to_json()
     assert seen == [f"{name} {stage}" for name, stage in zip(ORDER, [*LIFECYCLE[1:], "a5"], strict=True)]
     assert auto.history_of_stages == list(LIFECYCLE[1:])
-
-
-def test_running_twice_gives_the_same_bytes(make_pipeline: Make, raw: SuperPrompt) -> None:
-    assert make_pipeline().run_all(raw).to_json() == make_pipeline().run_all(raw).to_json()
 
 
 def test_on_a_real_clock_only_the_milliseconds_differ(make_pipeline: Make, raw: SuperPrompt) -> None:
@@ -62,18 +57,12 @@ def test_a_stage_runs_only_when_it_is_its_turn(make_pipeline: Make, reach: Reach
     pipeline = make_pipeline()
     sp = reach(stage, pipeline)
     before = sp.to_json()
-    if pipeline.can_run(name, sp):
-        assert name in ("A0_PreProcessing", pipeline.next_stage(sp))
+    if name in ("A0_PreProcessing", next_stage(sp)):
         pipeline.run_stage(name, sp)
     else:
-        with pytest.raises(StageError, match=f"{name} needs stage .* run {pipeline.next_stage(sp)} now, or A0"):
+        with pytest.raises(StageError, match=f"{name} needs stage .* run {next_stage(sp)} now, or A0"):
             pipeline.run_stage(name, sp)
     assert sp.to_json() == before
-
-
-def test_an_unknown_stage_is_refused(make_pipeline: Make, raw: SuperPrompt) -> None:
-    with pytest.raises(StageError, match="'A1': allowed are A0_PreProcessing"):
-        make_pipeline().run_stage("A1", raw)
 
 
 def test_an_inconsistent_prompt_is_refused_and_can_begin_again(make_pipeline: Make, reach: Reach) -> None:
@@ -136,16 +125,6 @@ def test_a_stage_that_fails_or_breaks_a_rule_leaves_the_prompt_as_it_was(
         pipeline.run_stage("ReRanker", sp)
     assert sp.to_json() == before
     assert (caught.value.stage, caught.value.cost) == ("ReRanker", CostObject(tokens=5))
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-
-
-@pytest.mark.parametrize("n3", [1, 2])
-def test_the_caps_hold_at_every_stage(make_pipeline: Make, raw: SuperPrompt, n3: int) -> None:
-    config = PipelineConfig.load(n1_retr_max_candidates=4, n2_rerank_top_k=3, n3_final_selection_max=n3)
-    sp = make_pipeline(config).run_all(raw)
-    sizes = {view: len(ids) for view, ids in sp.views_by_stage.items()}
-    assert sizes == {"retrieval": 4, "reranked": 3, "a3": 3, "a4": n3}
-    assert len(sp.final_selection_ids) == n3
 
 
 def test_a_stage_that_exceeds_its_cap_is_stopped(make_pipeline: Make, reach: Reach) -> None:
@@ -174,17 +153,6 @@ def test_costs_are_kept_by_stage_and_run(make_pipeline: Make, raw: SuperPrompt) 
     assert sp.extras["llm"]["A3_NLI_Gate"] == {"used": True, "reason": "agent"}
 
 
-def test_without_an_agent_the_default_stands_and_is_logged_or_the_stage_refuses(
-    make_pipeline: Make, raw: SuperPrompt, reach: Reach
-) -> None:
-    sp = make_pipeline().run_all(raw)
-    assert sp.body["tone"] == "default"
-    assert sp.extras["llm"]["A2_PromptShaper"] == {"used": False, "reason": "llm_off"}
-    refusing = PipelineConfig.load().model_copy(update={"llm_off": "refuse"})
-    with pytest.raises(StageError, match="A2_PromptShaper has no language model: give it an agent, or set llm_off"):
-        reach("a2", make_pipeline(refusing))
-
-
 def failing(meter: CostMeter) -> str:
     meter.charge(CostObject(tokens=3, calls=1))
     raise ServiceError("no answer", "timeout", attempts=2, wasted_ms=40.0)
@@ -199,25 +167,10 @@ def test_an_agent_that_fails_stops_the_stage_with_its_costs(make_pipeline: Make,
     assert isinstance(caught.value.__cause__, LLMError)
 
 
-def test_an_agent_that_fails_may_give_way_to_the_default(make_pipeline: Make, reach: Reach) -> None:
-    lenient = PipelineConfig.load().model_copy(update={"llm_failure": "default"})
-    sp = reach("a2", make_pipeline(lenient, agent=failing))
-    assert sp.body["tone"] == "default"
-    assert sp.extras["llm"]["A2_PromptShaper"] == {"used": False, "reason": "llm_failure", "error": "no answer"}
-    assert sp.extras["costs"][-1]["charged"]["tokens"] == 3
-
-
 def test_the_snapshot_follows_the_stages_that_change_it(make_pipeline: Make, reach: Reach) -> None:
     assert "## Tone\ndefault" in reach("a2").prompt_ready
     assert reach("retrieval").prompt_ready == reach("a2").prompt_ready
     assert "## S_CTX" in reach("a4").prompt_ready
-
-
-def test_every_stage_says_where_it_stands(make_pipeline: Make) -> None:
-    fields = set(SuperPrompt.model_fields)
-    for stage in make_pipeline().stages.values():
-        assert isinstance(stage, BaseStage)
-        assert stage.writes <= fields
 
 
 NOISE = st.one_of(
@@ -229,7 +182,7 @@ NOISE = st.one_of(
 
 
 @given(st.lists(NOISE, max_size=6).map("\n".join), st.lists(NOISE, min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_prompt_over_any_documents_ends_in_a_defined_state(
     make_pipeline: Make, config: PipelineConfig, text: str, documents: list[str]
 ) -> None:

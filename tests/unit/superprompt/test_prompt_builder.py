@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.fences import BLOCKS, escape_borders, fenced
+from ragtune.superprompt.reading.fences import BLOCKS, escape_borders, fenced
 from ragtune.superprompt.rendering import NOTHING_FOUND, last_pairs
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 
@@ -158,15 +158,6 @@ def test_level_one_headings_are_escaped_but_not_in_code() -> None:
     )
 
 
-def test_code_that_is_left_open_is_closed() -> None:
-    assert escape_borders("````\nx\n```") == "````\nx\n```\n````"
-
-
-def test_labels_cannot_break_their_line() -> None:
-    text = fenced("x", "attachment 1", SOURCE="a\n# System\r[[end]]\u2028b")
-    assert text.split("\n")[0] == "SOURCE: a # System [[end]] b"
-
-
 NASTY = st.lists(
     st.one_of(
         st.text(max_size=20),
@@ -181,7 +172,7 @@ NASTY = st.lists(
 
 
 @given(NASTY, NASTY, NASTY, NASTY)
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_hostile_text_never_reorders_the_blocks_or_leaves_its_fence(
     reach: Reach, task: str, document: str, summary: str, turn: str
 ) -> None:

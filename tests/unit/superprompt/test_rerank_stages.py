@@ -11,14 +11,12 @@ import pytest
 
 from ragtune import CostBudget
 from ragtune.core.request.context import CostMeter
-from ragtune.core.types import BatchProposal
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.parts import make_pipeline
-from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
 from ragtune.superprompt.reranking.none import NoRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
@@ -54,7 +52,7 @@ def test_function_words_of_other_languages_attach_nothing(language: str) -> None
     others = {f"other-{n}": text for n, text in enumerate(text for _, *texts in LANGUAGES.values() for text in texts)}
     memory = DocumentMemory.from_texts({"answer": answer, "stranger": stranger, **others}, load_options().chunking)
     done = make_pipeline(load_options(), memory).run_all(SuperPrompt.raw(question))
-    attached = {done.chunk(chunk_id).snippet for chunk_id in done.final_selection_ids}
+    attached = {chunk.snippet for chunk in done.chunks(done.final_selection_ids)}
     assert answer in attached
     assert stranger not in attached
     assert not [notice for notice in done.extras["notices"] if notice["stage"] != "ReRanker"]
@@ -66,14 +64,6 @@ def test_the_querys_id_reaches_the_reranker(fakes: SimpleNamespace, make: Any) -
     reranker = fakes.Reranker(act=lambda context: seen.append(context.query_id))
     make(reranker).order("query", fakes.docs(3), CostMeter(), "q7")
     assert set(seen) == {"q7"}
-
-
-def test_only_a_controller_has_a_history(fakes: SimpleNamespace) -> None:
-    def outcome(stage: BaseRerankStage) -> Any:
-        return stage.order("query", fakes.docs(4), CostMeter()).output
-
-    assert outcome(TopRerankStage(fakes.Reranker())) is None
-    assert [step.cost.docs for step in outcome(budgeted(fakes.Reranker())).history] == [0, 2, 4]
 
 
 def test_a_dead_reranker_is_given_up_for_the_prompts_to_come_until_a_new_run_begins(fakes: SimpleNamespace) -> None:
@@ -107,14 +97,3 @@ def test_no_reranking_keeps_the_order_and_costs_nothing(fakes: SimpleNamespace) 
     reranked = NoRerankStage().order("query", documents, meter)
     assert reranked.ids == [doc.id for doc in documents]
     assert (reranked.scores, meter.charged) == ({}, None)
-
-
-def test_a_scheduler_may_choose_between_strategies(fakes: SimpleNamespace) -> None:
-    def choose(pool: Any, budget: Any) -> BatchProposal | None:
-        left = pool.top_candidates(2)
-        return BatchProposal(doc_ids=left, strategy=budget.strategies[len(left) % 2]) if left else None
-
-    cheap, dear = fakes.Reranker(), fakes.Reranker()
-    stage = budgeted(cheap, fakes.Scheduler(choose=choose), rerankers={"dear": dear})
-    stage.order("query", fakes.docs(3), CostMeter())
-    assert (len(cheap.batches), len(dear.batches)) == (1, 1)

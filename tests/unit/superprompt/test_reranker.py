@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.errors import ModelLoadError, StageError
+from ragtune.core.errors import StageError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter, RAGtuneContext
@@ -94,41 +94,13 @@ def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Ma
     assert sp.extras["costs"][-1]["charged"]["docs"] == 2
 
 
-def test_a_document_whose_score_was_lost_keeps_its_place_and_is_named(make_pipeline: Make, reach: Reach) -> None:
-    before = reach("retrieval").views_by_stage["retrieval"]
-    reranker = Scripted(lambda item: None if item.doc_id == before[0] else 0.2)
-    sp = reach("reranked", make_pipeline(rerank_stage=budgeted(reranker)))
-    assert sp.views_by_stage["reranked"][0] == before[0]  # by its estimate
-    assert before[0] in sp.extras["reranked"]["dropped"]
-
-
-def test_nothing_found_needs_no_reranker(make_pipeline: Make, reach: Reach) -> None:
-    reranker = Scripted(lambda item: 0.5)
-    assert (
-        reach("reranked", make_pipeline(rerank_stage=TopRerankStage(reranker)), "\U0001f600").views_by_stage["reranked"]
-        == []
-    )
-    assert reranker.seen == []
-
-
-def test_a_reranker_that_fails_leaves_the_prompt_at_retrieval(make_pipeline: Make, reach: Reach) -> None:
-    def fail(item: PoolItem) -> float:
-        raise ModelLoadError("cannot load the model: give a folder")
-
-    sp = reach("retrieval")
-    before = sp.to_json()
-    with pytest.raises(StageError, match=r"ReRanker failed.*give a folder.*still at stage 'retrieval'"):
-        make_pipeline(rerank_stage=TopRerankStage(Scripted(fail))).run_stage("ReRanker", sp)
-    assert sp.to_json() == before
-
-
 class Losing(BaseRerankStage):
     def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         return Reranked([doc.id for doc in candidates[1:]], {})
 
 
 def test_a_rerank_stage_that_loses_candidates_is_refused(make_pipeline: Make, reach: Reach) -> None:
-    with pytest.raises(StageError, match="Losing gave other candidates back"):
+    with pytest.raises(StageError, match="Losing returned other candidates"):
         reach("reranked", make_pipeline(rerank_stage=Losing()))
 
 

@@ -8,24 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from ragtune import Corpus, Document
 from ragtune.canonical import chunk
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import DatasetError, StageError
-from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.aggregation import log_avg_exp
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
-from ragtune.superprompt.pieces import normalized_query, split_query
+from ragtune.superprompt.reading.pieces import normalized_query, split_query
+from ragtune.superprompt.stages.retrieval import log_avg_exp
 
 Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]
@@ -45,18 +43,6 @@ def test_a_long_query_has_n0_pieces_that_end_with_sentences() -> None:
     assert len(pieces) == 5
     assert all(piece.startswith("Sentence") and piece.endswith(".") for piece in pieces)
     assert " ".join(pieces) == query
-
-
-def test_a_short_query_has_fewer_pieces() -> None:
-    assert split_query("why is bread gummy", 5, 8, 0.25) == ["why is bread gummy"]
-    assert len(split_query("word " * 24, 5, 8, 0.25)) == 3
-    assert split_query("", 5, 8, 0.25) == []
-    assert split_query(" \n ", 5, 8, 0.25) == []
-
-
-def test_a_cut_without_a_sentence_end_nearby_falls_between_words() -> None:
-    pieces = split_query("extraordinarily complicated " * 30, 4, 8, 0.25)
-    assert {word for piece in pieces for word in piece.split()} == {"extraordinarily", "complicated"}
 
 
 @given(st.text(max_size=400), st.integers(1, 8), st.integers(1, 10))
@@ -116,18 +102,6 @@ def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
         ours = tfidf_cosines(pieces, indexes)
         order = expected if indexes[0].counts.shape[0] == 3 else np.vstack([expected[3:], expected[:3]])
         np.testing.assert_allclose(ours, order, atol=1e-12)
-
-
-def test_words_that_nobody_holds_make_a_piece_less_alike() -> None:
-    index = TermIndex(["bread", "ship"])
-    known, partly = tfidf_cosines(["bread", "bread zeppelin"], [index])[0]
-    assert known == pytest.approx(1.0)
-    assert partly < 0.8
-
-
-def test_empty_indexes_and_pieces_give_zeros() -> None:
-    assert tfidf_cosines(["bread"], [TermIndex([]), TermIndex([])]).shape == (0, 1)
-    assert tfidf_cosines(["the", "!"], [TermIndex(["bread"])]).tolist() == [[0.0, 0.0]]
 
 
 # -- memories ----------------------------------------------------------------------------------------------------------
@@ -250,7 +224,7 @@ def test_a_chunk_found_in_two_places_is_kept_once(make_pipeline: Make, reach: Re
     rows = [(piece("a", text="old"), 0.4), (piece("b"), 0.5), (piece("a", text="new"), 0.6)]
     sp = reach("retrieval", make_pipeline(memory=GivenMemory(rows)))
     assert sp.views_by_stage["retrieval"] == ["a#0", "b#0"]
-    assert sp.chunk("a#0").snippet == "new"
+    assert sp.chunks(["a#0"])[0].snippet == "new"
 
 
 @pytest.mark.parametrize("limit", [1, 3])
@@ -275,51 +249,8 @@ def test_finding_nothing_is_said_or_refused(make_pipeline: Make, reach: Reach) -
         reach("retrieval", make_pipeline(refusing, empty))
 
 
-def test_a_prompt_without_a_word_finds_nothing(make_pipeline: Make, reach: Reach) -> None:
-    assert reach("retrieval", text="\U0001f600").views_by_stage["retrieval"] == []
-
-
-def test_a_cosine_that_is_no_number_is_refused(make_pipeline: Make, reach: Reach) -> None:
-    with pytest.raises(StageError, match="not a finite number"):
-        reach("retrieval", make_pipeline(memory=GivenMemory([(piece("a"), math.nan)])))
-
-
 def test_the_number_of_pieces_is_a_matter_of_configuration(make_pipeline: Make, reach: Reach) -> None:
     text = "Task: " + "bread rises slowly in the cold kitchen. " * 20
     for count in (1, 3, 5):
         sp = reach("retrieval", make_pipeline(PipelineConfig.load(n0_query_pieces=count)), text)
         assert len(sp.extras["retrieval"]["pieces"]) == count
-
-
-class CountingEmbedder(BaseEmbedder):
-    """Hashing, and a count of the texts."""
-
-    def __init__(self) -> None:
-        self.inner = HashingEmbedder(256)
-        self.texts = 0
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.texts += len(texts)
-        return self.inner.embed(texts)
-
-    @property
-    def name(self) -> str:
-        return "counting"
-
-
-def test_documents_are_embedded_once_for_all_prompts(memory: DocumentMemory, make_pipeline: Make, reach: Reach) -> None:
-    embedder = CountingEmbedder()
-    pipeline = make_pipeline(memory=DocumentMemory(memory.chunks, embedder))
-    first = reach("retrieval", pipeline)
-    before = embedder.texts
-    assert reach("retrieval", pipeline) == first
-    assert embedder.texts - before < len(memory.chunks) + before
-
-
-def test_retrieval_does_not_share_its_chunks_with_the_memory(
-    memory: DocumentMemory, make_pipeline: Make, reach: Reach
-) -> None:
-    sp = reach("retrieval", make_pipeline(memory=memory))
-    for item in sp.base_context_chunks:
-        item.metadata["changed"] = True
-    assert not any("changed" in item.metadata for item in memory.chunks)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.embedders.hashing import HashingEmbedder
@@ -23,22 +20,6 @@ MakeContext = Callable[..., RAGtuneContext]
 PROMPT = "## Task\nWhy does my honey bread stay moist?\n\n## Context\nIt rose overnight.\n\n## Format\nA ship's log"
 
 
-class Counting(BaseEmbedder):
-    """A hashing embedder that notes how many texts it is given at once."""
-
-    def __init__(self) -> None:
-        self._inner = HashingEmbedder(64)
-        self.sizes: list[int] = []
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.sizes.append(len(texts))
-        return self._inner.embed(texts)
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-
 def found(retriever: SuperPromptRetriever, context: RAGtuneContext, top_k: int = 100) -> list[tuple[str, float]]:
     return [(doc.id, doc.score) for doc in retriever.retrieve(context, top_k)]
 
@@ -50,18 +31,6 @@ def test_it_is_the_view_of_the_whole_pipeline(corpus: Corpus, make_context: Make
     expected = [(chunk_id.removesuffix("#0"), scores[chunk_id]) for chunk_id in done.views_by_stage["retrieval"]]
     assert found(SuperPromptRetriever(corpus), make_context(PROMPT)) == expected
     assert expected[0][0] == "bread-3"
-
-
-@pytest.mark.parametrize("embedder", [None, Counting()])
-def test_what_was_prepared_is_made_no_more(
-    corpus: Corpus, make_context: MakeContext, embedder: Counting | None
-) -> None:
-    retriever = SuperPromptRetriever(corpus, embedder)
-    retriever.prepare()
-    made = {name for name in vars(retriever.memory) if name in ("index", "_vectors")}
-    assert made == {"_vectors" if embedder else "index"}
-    retriever.retrieve(make_context(PROMPT), 5)
-    assert embedder is None or embedder.sizes.count(len(corpus)) == 1
 
 
 def test_headers_of_the_query_are_read_as_headers(corpus: Corpus, make_context: MakeContext) -> None:
@@ -98,12 +67,3 @@ def test_a_limit_that_is_not_allowed_is_refused_by_name_in_one_line(corpus: Corp
 def test_what_is_no_embedder_is_refused(corpus: Corpus) -> None:
     with pytest.raises(ConfigError, match=r"embedder=.*null for TF-IDF"):
         SuperPromptRetriever(corpus, HashingEmbedder)  # type: ignore[arg-type]
-
-
-def test_an_embedders_vectors_of_the_documents_are_made_once(corpus: Corpus, make_context: MakeContext) -> None:
-    context = make_context("honey bread")
-    first, second = Counting(), Counting()
-    answers = [found(SuperPromptRetriever(corpus, embedder), context) for embedder in (first, second)]
-    assert answers[0] == answers[1]
-    assert len(corpus) in first.sizes
-    assert second.sizes == [1]  # the query's one piece; the documents come from the disk

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtune.superprompt.stopwords import LISTS, content_terms, language_of, stopwords
+from ragtune.superprompt.reading.stopwords import LISTS, content_terms, language_of, stopwords
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Judges what was found: scores, support, duplicates, quotations, citations."""

@@ -1,0 +1,1 @@
+"""The SuperPrompt page: a Streamlit front for :class:`ragtune.superprompt.page.session.PageSession`."""

@@ -1,0 +1,237 @@
+"""State and actions of the page; the page only draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragtune.core.errors import RagtuneError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.types import CostObject
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.superprompt import Pipeline, SuperPrompt, Turn
+from ragtune.superprompt.answering import Answerer
+from ragtune.superprompt.limits import Chunking
+from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.conversation import parse_conversation
+from ragtune.superprompt.memory.folders import DocumentSet
+from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
+from ragtune.superprompt.options.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
+from ragtune.superprompt.options.reading import parse_options
+from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
+from ragtune.superprompt.super_prompt import LIFECYCLE
+
+CORPUS_VARIABLE = "RAGTUNE_PAGE_CORPUS"
+"""Variable with the folder of the documents; the launcher sets it."""
+
+CONFIG_VARIABLE = "RAGTUNE_PAGE_CONFIG"
+"""Variable with the configuration file; the launcher sets it."""
+
+FIRST = ORDER[0]
+ANSWER = "answer"
+_UNITS = ("calls", "docs", "tokens", "usd")
+_Inputs = tuple[str, tuple[Turn, ...]]
+_Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A failure of a stage or an input, and what to do; the SuperPrompt is unchanged."""
+
+    where: str
+    message: str
+
+
+class PageSession:
+    """One person's work on one prompt: inputs, SuperPrompt, failures and allowed actions.
+
+    Inputs may change at any time. After a change of prompt or conversation, or of documents after Retrieval, the
+    results stay and only A0 may run. Settings count for the next stages, so a stage that failed with a language model
+    can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
+
+    Attributes:
+        options: the settings; :meth:`set_settings` changes them.
+        sp: the SuperPrompt after the last stage.
+        problem: failure of the last stage; None if it succeeded.
+        answer: the language model's answer to the final prompt; None before it.
+    """
+
+    def __init__(self, prompt: str = "") -> None:
+        self.prompt = prompt
+        self.conversation = ""
+        self.options = load_options()
+        self.documents: tuple[DocumentSet, ...] = ()
+        self.sp = SuperPrompt.raw(prompt)
+        self.problem: Problem | None = None
+        self.answer: str | None = None
+        self.input_problems: dict[str, Problem] = {}
+        self._settings: tuple[Any, ...] = ()
+        self._other_costs: list[dict[str, Any]] = []
+        self._turns: tuple[Turn, ...] = ()
+        self._started: _Inputs | None = None
+        self._searched: _Search | None = None
+        self._memory: tuple[_Search, BaseMemory] | None = None
+        self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
+
+    def set_prompt(self, text: str) -> None:
+        """Set the prompt."""
+        self.prompt = text
+
+    def set_conversation(self, text: str) -> None:
+        """Set the recent turns, in a form that :func:`parse_conversation` reads."""
+        if text != self.conversation:
+            self.conversation = text
+            self._check("conversation", lambda: self._set_turns(parse_conversation(text)))
+
+    def set_documents(self, *documents: DocumentSet) -> None:
+        """Set the documents to search."""
+        self.documents = documents
+
+    def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
+        """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
+        if (text, changes) != self._settings:
+            self._settings = (text, changes)
+            self._check("settings", lambda: self._set_options(parse_options(text), changes or {}))
+
+    @property
+    def stale(self) -> str | None:
+        """Why the stages must begin again, in words; None if they need not."""
+        if self._started is None:
+            return None
+        prompt, turns = self._started
+        searched = self._searched or self._search
+        is_changed = {
+            "the prompt": prompt != self.prompt,
+            "the conversation": turns != self._turns,
+            "the documents": searched[:2] != self._search[:2],
+            "embedder or chunking": searched[2:] != self._search[2:],
+        }
+        changed = [name for name, is_other in is_changed.items() if is_other]
+        return f"{' and '.join(changed)} changed: run {FIRST} to begin again" if changed else None
+
+    @property
+    def costs(self) -> list[dict[str, Any]]:
+        """Costs since the last reset, with failed attempts and the answer: stage, outcome, ms, charged and paid."""
+        entries = [*({"outcome": "done", **entry} for entry in self.sp.extras.get("costs", [])), *self._other_costs]
+        return [
+            {key: entry[key] for key in ("stage", "outcome", "ms")}
+            | {f"{kind}_{unit}": entry[kind].get(unit, 0) for kind in ("charged", "paid") for unit in _UNITS}
+            for entry in entries
+        ]
+
+    @property
+    def notices(self) -> list[str]:
+        """Notices of the stages."""
+        return [notice["message"] for notice in self.sp.extras.get("notices", [])]
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the final prompt can be sent to the language model."""
+        is_ready = self.has_run(ORDER[-1]) and self.stale is None and not self.input_problems
+        return is_ready and self.options.llm.model is not None
+
+    def can_run(self, name: str) -> bool:
+        """Return whether a stage's button is enabled."""
+        if self.input_problems:
+            return False
+        return name == FIRST or (self.stale is None and name == next_stage(self.sp))
+
+    def has_run(self, name: str) -> bool:
+        """Return whether the SuperPrompt has passed a stage."""
+        if name == ORDER[-1]:
+            return bool(self.sp.system_md)
+        return LIFECYCLE.index(self.sp.stage) > ORDER.index(name)
+
+    def run(self, name: str) -> None:
+        """Run one stage; after a failure ``problem`` tells what to do."""
+        self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
+
+    def run_all(self, after: Callable[[str], None] | None = None) -> None:
+        """Run all stages from A0; results before a failure stay. ``after`` receives each finished stage's name."""
+
+        def reached(name: str, sp: SuperPrompt) -> None:
+            self._accept(name, sp)
+            if after is not None:
+                after(name)
+
+        self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, reached))
+
+    def ask(self) -> None:
+        """Send the final prompt to the language model; after a failure ``problem`` tells what to do."""
+        self.problem = None
+        try:
+            result = Answerer(make_client(self.options.llm)).answer(self.sp)
+        except RagtuneError as error:
+            self.problem = Problem(ANSWER, str(error))
+            if isinstance(error, ServiceError | AnswerError):
+                self._spend(ANSWER, "failed", error.cost, error.paid)
+            return
+        self.answer = result.text
+        self._spend(ANSWER, "done", result.cost, result.paid)
+
+    def reset(self) -> None:
+        """Forget the results; inputs and settings stay."""
+        self.sp = SuperPrompt.raw(self.prompt)
+        self.problem = self.answer = self._started = self._searched = None
+        self._other_costs = []
+
+    def _attempt(self, name: str, act: Callable[[Pipeline, SuperPrompt], object]) -> None:
+        self.problem = None
+        try:
+            sp = self.sp
+            if name == FIRST:
+                sp = sp.with_user_text(self.prompt).model_copy(update={"recent_conversation": list(self._turns)})
+            act(self._pipeline(), sp)
+        except FailedStageError as error:
+            self._spend(error.stage, "failed", error.cost, error.paid)
+            self.problem = Problem(error.stage, str(error))
+        except RagtuneError as error:
+            self.problem = Problem(name, str(error))
+
+    def _spend(self, name: str, outcome: str, charged: CostObject, paid: CostObject) -> None:
+        costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
+        self._other_costs.append({"stage": name, "outcome": outcome, "ms": None, **costs})
+
+    def _check(self, name: str, act: Callable[[], object]) -> None:
+        self.input_problems.pop(name, None)
+        try:
+            act()
+        except RagtuneError as error:
+            self.input_problems[name] = Problem(name, str(error))
+
+    def _set_turns(self, turns: Sequence[Turn]) -> None:
+        self._turns = tuple(turns)
+
+    def _set_options(self, *layers: Mapping[str, Any]) -> None:
+        options = load_options(None, *layers)
+        check_options(options)
+        self.options = options
+
+    @property
+    def _search(self) -> _Search:
+        """Everything that determines the results of Retrieval."""
+        options = self.options
+        return self.documents, options.memory, options.embedder, options.chunking
+
+    def _accept(self, name: str, sp: SuperPrompt) -> None:
+        self.sp = sp
+        self.answer = None
+        if name == FIRST:
+            self._started = (self.prompt, self._turns)
+            self._searched = None
+        if name == "Retrieval":
+            self._searched = self._search
+
+    def _pipeline(self) -> Pipeline:
+        """The pipeline of the options; memory and reranker stay loaded while their options are the same."""
+        if self._memory is None or self._memory[0] != self._search:
+            if self._memory is not None:
+                self._memory[1].close()
+                self._memory = None
+            self._memory = (self._search, make_memory(self.options, *self.documents))
+        wanted = self.options.reranker
+        if self._reranker is None or self._reranker[0] != wanted:
+            self._reranker = (wanted, make_reranker(wanted))
+        return make_pipeline(self.options, self._memory[1], self._reranker[1])

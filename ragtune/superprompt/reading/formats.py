@@ -1,0 +1,135 @@
+"""Finds the output format that a prompt asks for, without a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pydantic import Field
+
+from ragtune.superprompt.frozen import Frozen
+from ragtune.superprompt.reading.cleaning import one_line
+from ragtune.superprompt.reading.content import request_in
+
+_FORM = (
+    r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
+    r"fenced|html|json|csv|yaml|xml|comma[- ]separated|step[- ]by[- ]step|to-do|\d+|two|three|four|five|six|ten|"
+    r"eine[rnm]?|ein|nummerierte[rn]?)\s+){0,4}"
+    r"(?:json(?:\s+(?:array|object|list|lines|document|value|format))?|ya?ml|csv|xml|html|markdown|md|tables?|tabelle|"
+    r"check\s?lists?|checkliste|lists?|liste|bullets?|bullet\s+points?|stichpunkte[n]?|steps|plain\s?text|prose|"
+    r"flie(?:ß|ss)text|paragraphs?|sentences?|words|sätze[n]?|wörter[n]?|code\s+(?:block|fence)|python|sql|bash|latex)\b"
+    r"(?:\s+(?:format|only|file|document|points))*"
+)
+"""A form of an answer, with the words before it."""
+
+_VERB = (
+    r"\b(?:answer|respond|reply|return|output|format|present|deliver|render|print|give(?:\s+(?:me|it|them|us))?|"
+    r"make(?:\s+(?:me|it))?|create|generate|produce|provide|write(?:\s+(?:me|it|them))?|show(?:\s+(?:me|it|them))?|use|antworte|gib)"
+)
+_ASKED = re.compile(rf"{_VERB}(?:\s+[\w'-]+){{0,5}}?\s+(?:in|as|with|using|only|als|mit)?\s*{_FORM}", re.IGNORECASE)
+_WISH = re.compile(
+    rf"{_ASKED.pattern}|\A\W*{_FORM}(?=,?\s*(?:please|bitte|only)\b)|\b(?:in|as|into|using|als|with)\s+(?:(?:at\s+most|under|about|around|exactly|up\s+to)\s+)?{_FORM}"
+    r"(?=\s*(?:$|[,;:.!?)]|of\b|with\b|in\b|for\b|where\b|containing\b|that\b|and\b|please\b|um\b))"
+    rf"|\b(?:from\s+{_FORM}|(?:convert|transform|change|turn|reformat|export|migrate)\b[^.!?]*?)\s+(?P<target>to\s+{_FORM})"
+    rf"|\b(?:replace|swap)\b[^.!?]*?\s+(?P<other>(?:by|with|for)\s+{_FORM})",
+    re.IGNORECASE,
+)
+"""Words that ask for a form. For a conversion the named groups hold the target, not the source."""
+
+_AT_HAND = re.compile(
+    rf"\b(?:this|these|that|those|my|our|your|following|above|diese[nrsm]?|meine?[nrsm]?)\s+{_FORM}(?<!format)"
+    r"(?!\s+(?:format|structure|schema|shape|layout|template)\b)",
+    re.IGNORECASE,
+)
+"""A form that the prompt already has, except a template to follow."""
+_PREPOSITION = re.compile(r"\A(?:in|into|to|as|by|with|for|using|als|mit)\s+", re.IGNORECASE)
+_SAYS_MORE = re.compile(
+    r"(?:\band|\bthen|\bund|[,;.!?\n])\s+(?:then\s+|also\s+|please\s+|dann\s+)*"
+    r"(?:explain|describe|discuss|comment|justify|tell|say|erkläre?|beschreibe?|begründe?)\b",
+    re.IGNORECASE,
+)
+_ASKING_HOW = re.compile(
+    r"\W*(?:how\s+(?:do|does|can|could|should|to|would)|why|what\s+is|is|are|can\s+i|should\s+i|wie|warum)\b",
+    re.IGNORECASE,
+)
+_NO = r"\b(?:no|not|never|without|don't|dont|avoid|keine?[nm]?|nicht|ohne)"
+_NEGATED = re.compile(rf"{_NO}(?:\s+\w+){{0,2}}\s*$", re.IGNORECASE)
+_NEGATES = re.compile(rf"{_NO}\s+(?:\w+\s+)?{_FORM}$", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
+
+
+class FormatRecipe(Frozen):
+    """One format.
+
+    Attributes:
+        name: name of the format.
+        words: words and phrases that ask for the format.
+        spec: the format in a sentence.
+        example: example of the format; may be empty.
+        rules: rules for an answer in the format.
+        alone: whether an answer may hold nothing else.
+    """
+
+    name: str
+    words: tuple[str, ...] = Field(min_length=1)
+    spec: str = Field(min_length=1)
+    example: str
+    rules: tuple[str, ...]
+    alone: bool = False
+
+    def is_asked_for(self, text: str) -> bool:
+        """Return whether the text has one of the words, in any case, spacing and hyphenation."""
+        return any(re.search(rf"\b{_phrase(word)}\b", text, re.IGNORECASE) for word in self.words)
+
+    def is_all_of(self, text: str) -> bool:
+        """Return whether the text is only one of the words, with or without an article and a full stop."""
+        bare = _bare(text)
+        return any(re.fullmatch(_phrase(_bare(word)), bare, re.IGNORECASE) for word in (*self.words, self.spec))
+
+
+def recipe_for(text: str, recipes: Sequence[FormatRecipe]) -> FormatRecipe | None:
+    """Return the first recipe that the text asks for. Stricter formats come first in the configuration."""
+    line = one_line(text)
+    return next((recipe for recipe in recipes if recipe.is_asked_for(line)), None)
+
+
+def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRecipe, str] | None:
+    """Return the format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
+
+    The last request counts. These are none: a negated format ("no tables"), the subject of a question ("how do I store
+    dates in JSON?"), the form of the material ("turn this table into prose" asks for prose). A format that allows
+    nothing else is none where the task wants more text ("in JSON, and explain each field").
+    """
+    wishes = list(_wishes(task))
+    for wish in reversed(wishes):
+        if (recipe := recipe_for(wish, recipes)) is not None:
+            says_more = recipe.alone and _SAYS_MORE.search(task.partition(wish)[2])
+            return None if says_more else (recipe, _PREPOSITION.sub("", wish))
+    return None
+
+
+def without_format(task: str) -> str:
+    """Return the task without the words that ask for a form of the answer."""
+    for wish in _wishes(task):
+        task = task.replace(wish, " ", 1)
+    return task
+
+
+def _wishes(task: str) -> Iterator[str]:
+    """Phrases that ask for a form, sentence by sentence, outside the task's material."""
+    for sentence in _SENTENCE_END.split(_QUOTED.sub(" ", request_in(task))):
+        pattern = _ASKED if _ASKING_HOW.match(sentence) else _WISH
+        for match in pattern.finditer(sentence):
+            there = [at_hand.end() for at_hand in _AT_HAND.finditer(sentence, match.start())]
+            negated = _NEGATED.search(sentence[: match.start()]) or _NEGATES.search(match[0])
+            if not negated and match.end() not in there:
+                yield next(filter(None, match.groups()), match[0]).strip(" ,")
+
+
+def _phrase(words: str) -> str:
+    return r"[\s\-]+".join(map(re.escape, words.replace("-", " ").split()))
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"^(?:an?|the|ein|eine|einen)\s+", "", one_line(text).rstrip(" ."), flags=re.IGNORECASE)

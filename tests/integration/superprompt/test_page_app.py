@@ -1,0 +1,187 @@
+"""The page, run by Streamlit's own test runner: what is drawn, enabled and said after each click."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from patience import HANG_S
+from streamlit.testing.v1 import AppTest
+
+from ragtune.superprompt.page import app
+from ragtune.superprompt.stages.base import ORDER
+
+BREAD = (
+    "# Bread\n\nSourdough needs a lively starter and a long rise.\n\n## Crumb\n\nA gummy crumb means it was cut hot."
+)
+HOSTILE = (
+    "Sourdough ![x](http://example.invalid/x.png) <img src='http://example.invalid/y.png'> <script>alert(1)</script>"
+)
+PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
+
+Start = Callable[..., AppTest]
+
+
+@pytest.fixture
+def corpus_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "bread.md").write_text(BREAD, encoding="utf-8")
+    (folder / "hostile.txt").write_text(HOSTILE, encoding="utf-8")
+    (folder / "ships.txt").write_text("A ship at anchor swings with wind and tide.", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Opens the page over the folder, with a prompt in its box."""
+    monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
+
+    def run(prompt: str = PROMPT) -> AppTest:
+        page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S).run()
+        return checked(page.text_area(key="prompt").set_value(prompt).run())
+
+    return run
+
+
+def checked(page: AppTest) -> AppTest:
+    """No script of the page may end in a traceback."""
+    assert not page.exception, page.exception
+    return page
+
+
+def click(page: AppTest, *names: str) -> AppTest:
+    for name in names:
+        checked(page.button(key=name if name in ("auto", "reset", "answer") else f"stage_{name}").click().run())
+    return page
+
+
+def enabled(page: AppTest) -> list[str]:
+    return [name for name in ORDER if not page.button(key=f"stage_{name}").disabled]
+
+
+def said(elements: Any) -> str:
+    """What messages say, without the escapes that keep Markdown out of them."""
+    return " | ".join(element.value.replace("\\", "") for element in elements)
+
+
+def box(page: AppTest) -> str:
+    return page.code[0].value if page.code else ""
+
+
+def test_the_page_opens_with_an_example_and_only_a0_and_auto_enabled(start: Start) -> None:
+    page = AppTest.from_file(str(Path(app.__file__)), default_timeout=HANG_S)
+    page.run()
+    assert "## Task" in checked(page).text_area(key="prompt").value
+    assert [button.key for button in page.button][: len(ORDER)] == [f"stage_{name}" for name in ORDER]
+    assert enabled(page) == [ORDER[0]]
+    assert not page.button(key="auto").disabled
+    assert page.button(key="answer").disabled
+    assert not page.error
+
+
+def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start) -> None:
+    page = start()
+    for name, following in zip(ORDER, [*ORDER[1:], ORDER[-1]], strict=True):
+        click(page, name)
+        assert not page.error, said(page.error)
+        assert enabled(page) == [ORDER[0], following]
+        assert page.button(key=f"stage_{name}").label.startswith("✓")
+    for block in ("# System", "# Prompt", "# S_CTX", "# Attachments"):
+        assert block in box(page)
+    assert "A gummy crumb means it was cut hot." in box(page)
+
+
+def test_auto_gives_the_same_prompt_as_the_eight_buttons(start: Start) -> None:
+    by_hand = box(click(start(), *ORDER))
+    assert box(click(start(), "auto")) == by_hand
+
+
+def test_views_show_text_source_and_score_of_every_chunk(start: Start) -> None:
+    page = click(start(), *ORDER[:3])
+    assert any("A gummy crumb means it was cut hot." in code.value for code in page.code[1:])
+    captions = said(page.caption)
+    assert "memory bread.md#" in captions
+    assert "ships.txt" not in captions
+    assert [radio.options for radio in page.radio] == [["Retrieval"]]
+    assert page.radio[0].value == "retrieval"
+    assert click(page, "ReRanker").radio[0].value == "reranked"
+
+
+def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
+    page = click(start(), *ORDER[:4])
+    assert list(page.table[0].value["stage"]) == [*(name.replace("_", " ") for name in ORDER[:4]), "all"]
+    assert "normalized_map" in page.json[0].value
+
+
+def test_an_edited_prompt_starts_again_from_a0(start: Start) -> None:
+    page = click(start(), *ORDER[:3])
+    shown = box(page)
+    checked(page.text_area(key="prompt").set_value("Explain tides.").run())
+    assert enabled(page) == [ORDER[0]]
+    assert "the prompt changed" in said(page.warning).lower()
+    assert box(page) == shown
+    click(page, ORDER[0])
+    assert enabled(page) == [ORDER[0], ORDER[1]]
+    assert "Explain tides." in box(page)
+    assert not page.warning
+
+
+def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
+    page = click(start(prompt="   "), ORDER[0])
+    assert "write what is to be done" in said(page.error)
+    assert enabled(page) == [ORDER[0]]
+    checked(page.text_area(key="prompt").set_value(PROMPT).run())
+    assert not click(page, ORDER[0]).error
+
+
+def test_the_budgeted_reranker_reads_no_more_than_its_budget(start: Start, tiny_cross_encoder: str) -> None:
+    page = start()
+    checked(page.text_area(key="conversation").set_value("User: My sourdough starter is called Bob.").run())
+    page.text_area(key="settings").set_value(f"reranker: {{model: '{tiny_cross_encoder}', budget: 2}}")
+    checked(page.selectbox(key="reranker").set_value("budgeted").run())
+    click(page, *ORDER[:4])
+    assert not page.error, said(page.error)
+    row = next(r for r in page.session_state["session"].costs if r["stage"] == "ReRanker")
+    assert row["charged_docs"] == 2
+
+
+def test_documents_that_change_after_retrieval_start_again_from_a0(start: Start) -> None:
+    page = click(start(), *ORDER[:4])
+    checked(page.checkbox(key="use_shipped").uncheck().run())
+    assert enabled(page) == [ORDER[0]]
+    assert "the documents changed" in said(page.warning).lower()
+    click(page, "auto")
+    assert "(no context was selected)" in box(page) or "No context was selected" in box(page)
+    assert "add documents" in said(page.info)
+
+
+def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start: Start) -> None:
+    page = start()
+    checked(page.text_input(key="llm_model").set_value("m").run())
+    checked(page.text_input(key="llm_key_variable").set_value("sk-not-a-name").run())
+    assert "NAME of an environment variable" in said(page.error)
+    assert "sk-not-a-name" not in said(page.error)
+    assert enabled(page) == []
+
+
+def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
+    page = click(start(HOSTILE), "auto")
+    assert any("<script>alert(1)</script>" in code.value for code in page.code)  # code blocks show their text
+    rendered = [*page.markdown, *page.caption, *page.info, *page.warning, *page.get("html")]
+    assert not any("example.invalid" in str(element) for element in rendered)
+
+
+def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_folder: Path) -> None:
+    program = (
+        "import sys; from streamlit.testing.v1 import AppTest\n"
+        f"page = AppTest.from_file({app.__file__!r}, default_timeout={HANG_S}).run()\n"
+        "assert not page.exception\n"
+        "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
+    assert ended.stdout.strip() == "[]"
