@@ -112,7 +112,7 @@ def settled_stage(
     from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
     from ragtune.data.corpus import Corpus, Document
     from ragtune.embedders.tfidf import TfidfEmbedder
-    from ragtune.estimators.uncertainty import UncertaintyEstimator
+    from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
     from ragtune.schedulers.settled import SettledScheduler
 
     # Without a chunk there is no candidate and nothing is ever reranked, but a corpus has at least one document.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, WindowEstimator
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator
 
 
 class SlidingEstimator(WindowEstimator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves, opening
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves, opening
 
 
 class SetwiseInsertionEstimator(WindowEstimator):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators._first_stage import FirstStageEvidence, standardised
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
 _GAIN = 2.0
 """Weight of the pooled evidence for each unit of unexplained agreement."""

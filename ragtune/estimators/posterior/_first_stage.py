@@ -11,7 +11,7 @@ import numpy as np
 from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
-from ragtune.estimators._compact import compact
+from ragtune.estimators.posterior._texts import compact
 
 RETRIEVAL = "retrieval"
 """Name of the only source where items say nothing of their sources."""

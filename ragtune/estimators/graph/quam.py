@@ -12,8 +12,8 @@ from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators._neighbours import Neighbours, joined
+from ragtune.estimators.graph._alternation import AlternatingEstimator, AlternationState
+from ragtune.estimators.graph._neighbours import Neighbours, joined
 
 
 class QuamEstimator(AlternatingEstimator["_Quam"]):

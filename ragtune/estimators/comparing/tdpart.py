@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, by_halves
 
 
 class TDPartEstimator(WindowEstimator):

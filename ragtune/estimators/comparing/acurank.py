@@ -13,7 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.gaussian import tail
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 
 class BlitzRankEstimator(WindowEstimator):

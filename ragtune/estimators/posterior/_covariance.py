@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.estimators._compact import compact
+from ragtune.estimators.posterior._texts import compact
 
 
 class Covariance:
-    """K = XX' + text_weight C + D of n documents, see :class:`ragtune.estimators._posterior.Prior`.
+    """K = XX' + text_weight C + D of n documents, see :class:`ragtune.estimators.posterior._posterior.Prior`.
 
     A column is made when it is asked for and held until it is forgotten: a batch asks for it when choosing, and again
     when scored.

@@ -14,8 +14,8 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._first_stage import scores_by_stage
-from ragtune.estimators._neighbours import Neighbours, joined, neighbours_by
+from ragtune.estimators.graph._neighbours import Neighbours, joined, neighbours_by
+from ragtune.estimators.posterior._first_stage import scores_by_stage
 
 
 class OREEstimator(BaseEstimator):

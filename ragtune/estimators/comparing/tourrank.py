@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, WindowEstimator
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator
 
 _STAGES = ((50, 20), (20, 10), (10, 20), (5, 10), (2, 5))
 """Documents that go on from each stage, and documents of a group in it."""

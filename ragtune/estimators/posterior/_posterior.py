@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators._calibration import LogitCalibration
-from ragtune.estimators._corroboration import Corroboration
-from ragtune.estimators._covariance import Covariance
-from ragtune.estimators._factor import Factor, next_row
-from ragtune.estimators._feedback import Feedback
-from ragtune.estimators._first_stage import FirstStageEvidence, squared_lengths
+from ragtune.estimators.posterior._calibration import LogitCalibration
+from ragtune.estimators.posterior._corroboration import Corroboration
+from ragtune.estimators.posterior._covariance import Covariance
+from ragtune.estimators.posterior._factor import Factor, next_row
+from ragtune.estimators.posterior._feedback import Feedback
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence, squared_lengths
 
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""
@@ -153,7 +153,7 @@ class RelevancePosterior:
 
     @property
     def margins(self) -> dict[str, float]:
-        """See :meth:`ragtune.estimators._corroboration.Corroboration.margins`."""
+        """See :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`."""
         return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
 
     @property

@@ -11,20 +11,20 @@ from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._factor import next_row
-from ragtune.estimators._first_stage import first_stage_evidence, squared_lengths
-from ragtune.estimators._order import PlackettLucePosterior
-from ragtune.estimators._posterior import Prior, RelevancePosterior
-from ragtune.estimators._windows import Ask, Play, WindowEstimator, by_halves
+from ragtune.estimators.comparing._order import PlackettLucePosterior
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, by_halves
+from ragtune.estimators.posterior._factor import next_row
+from ragtune.estimators.posterior._first_stage import first_stage_evidence, squared_lengths
+from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
 
 
 class PlackettLuceEstimator(WindowEstimator):
     """Gaussian posterior over relevance from first-stage evidence, text similarity and the orders of windows.
 
-    The prior is that of :class:`~ragtune.estimators.uncertainty.UncertaintyEstimator`, with a variance of each
-    document's own beside what evidence and similar texts explain. The order of a window is an observation under the
-    Plackett-Luce model, see :class:`ragtune.estimators._order.PlackettLucePosterior`: it moves the documents that were
-    shown, those that read alike, and the first stage's weight. The next window holds the documents with the highest
+    The prior is that of the estimator ``uncertainty``. Each document also has a variance of its own, beside what
+    evidence and similar texts explain. The order of a window is an observation under the Plackett-Luce model, see
+    :class:`ragtune.estimators.comparing._order.PlackettLucePosterior`. It moves the documents that were shown, those
+    that read alike, and the first stage's weight. The next window holds the documents with the highest
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
     are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
     with the first window that was shown before in the same order, as the same question has the same answer.

@@ -17,9 +17,9 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators._belief import PosteriorBelief
-from ragtune.estimators._first_stage import first_stage_evidence
-from ragtune.estimators._posterior import LARGE, Prior, RelevancePosterior
+from ragtune.estimators.posterior._belief import PosteriorBelief
+from ragtune.estimators.posterior._first_stage import first_stage_evidence
+from ragtune.estimators.posterior._posterior import LARGE, Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -35,15 +35,15 @@ class UncertaintyEstimator(BaseEstimator):
     agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
     score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score,
     and where several strategies score, the logits of the others are calibrated to the first one's.
-    See :class:`ragtune.estimators._posterior.Prior` for the model, and Rasmussen and Williams (2006, chapter 2) for
-    the regression.
+    See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
+    chapter 2) for the regression.
 
     It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
     key for ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
     In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
     a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
     less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
-    so that more budget does not hurt; see :class:`ragtune.estimators._corroboration.Corroboration`.
+    so that more budget does not hurt; see :class:`ragtune.estimators.posterior._corroboration.Corroboration`.
 
     ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
     documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is

@@ -8,8 +8,8 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.belief import Belief
-from ragtune.estimators._factor import Factor, next_row
-from ragtune.estimators._posterior import RelevancePosterior
+from ragtune.estimators.posterior._factor import Factor, next_row
+from ragtune.estimators.posterior._posterior import RelevancePosterior
 
 
 class PosteriorBelief(Belief):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators._compact import compact
-from ragtune.estimators._first_stage import squared_lengths, standardised
+from ragtune.estimators.posterior._first_stage import squared_lengths, standardised
+from ragtune.estimators.posterior._texts import compact
 
 _TINY = 1e-6
 """Spreads and weights below it are none."""

@@ -9,7 +9,7 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 _DAMPING = 0.85
 
