@@ -29,7 +29,7 @@ from ragtune import BudgetedReranker
 from ragtune.data.text import terms
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 
 demo = Path(ragtune.__file__).parent / "data" / "demo"
 address = os.environ.get("OPENAI_BASE_URL")

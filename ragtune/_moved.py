@@ -21,6 +21,13 @@ MOVED = {
         "posterior": ("bagel", "similarity", "uncertainty"),
     }.items()
     for name in names
+} | {
+    "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
+    "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
+    "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",
+    "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
+    "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
+    "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
 }
 """New path of each moved module, by its old path."""
 

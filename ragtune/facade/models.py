@@ -82,8 +82,8 @@ def language_model(
     rate = check_number("usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
     from ragtune.llm.client import LLMClient
     from ragtune.llm.prompts import PromptLibrary
-    from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-    from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+    from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+    from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 
     options: dict[str, Any] = {"mode": "live" if cache_dir is None else "record", "cache_dir": cache_dir}
     options |= {"repair": False, "prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
@@ -108,11 +108,11 @@ def is_address(model: str) -> bool:
 def _made(model: Any, options: dict[str, Any]) -> BaseReranker:
     kept = {"cache_dir": None, **options}
     if isinstance(model, str) and is_address(model):
-        from ragtune.rerankers.http import HttpReranker
+        from ragtune.rerankers.http.reranker import HttpReranker
 
         return HttpReranker(model, **kept)
     if isinstance(model, str) or hasattr(model, "num_labels"):
-        from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+        from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
         return CrossEncoderReranker(model, **kept)
     if callable(model):

@@ -18,7 +18,7 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import search_units
 from ragtune.data.filedigest import Stamp
 from ragtune.data.runfile import version_of
-from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.score_table import ScoreTable
 
 
@@ -34,9 +34,8 @@ class ReplayReranker(BaseReranker):
         tokens_per_doc: tokens of a pair; None counts query and document.
         ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
         usd_per_doc: dollars; None takes the manifest's.
-        architecture: the model's size, a name of :data:`ragtune.rerankers.architecture.ARCHITECTURES` or the attributes
-            of an :class:`~ragtune.rerankers.architecture.Architecture`; None takes the manifest's. FLOPs are those of
-            each pair's length. Where no size is known, they are left out.
+        architecture: the model's size: a name of :data:`ragtune.rerankers.models.architecture.ARCHITECTURES`, or the
+            attributes of an ``Architecture``. None takes the manifest's. Without a size no FLOPs are charged.
         docs_per_search_unit: documents that a service bills as one search unit of a call, at least 1 (100 at Cohere and
             Bedrock); None takes the manifest's, and where that has none, search units are left out.
         usd_per_search_unit: dollars; None takes the manifest's. They are added to those by document.

@@ -20,7 +20,7 @@ from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
 from ragtune.rerankers._scale_check import Sample
-from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
 
 

@@ -39,7 +39,7 @@ class SimulatedReranker(BaseReranker):
 
     Scores are 1 / (1 + r) by rank in the batch. A batch is one call; its prompt has ``tokens_per_call`` tokens, the
     query, and each document up to ``max_doc_tokens`` with its fence, and its answer 16 tokens and 4 for each document
-    that is told, which is what :class:`~ragtune.rerankers.llm_listwise.LLMListwiseReranker` allows.
+    that is told, which is what :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker` allows.
 
     Args:
         scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.

@@ -31,13 +31,13 @@ from ragtune.canonical.types import (
 )
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 EMBEDDER = "hashing"
 """Name of the embedder that a server must offer: :class:`ragtune.embedders.hashing.HashingEmbedder` of 256 dims."""
 
 RERANKER = "hashing"
-"""Name of the reranker: :class:`ragtune.rerankers.bi_encoder.BiEncoderReranker` of that embedder."""
+"""Name of the reranker: :class:`ragtune.rerankers.models.bi_encoder.BiEncoderReranker` of that embedder."""
 
 Content = str | tuple[Segment, ...]
 

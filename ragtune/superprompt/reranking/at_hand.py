@@ -35,7 +35,7 @@ def reranker_at_hand(model: str = CROSS_ENCODER) -> BaseReranker | None:
     if folder is None:
         return None
     from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
-    from ragtune.rerankers.bi_encoder import BiEncoderReranker
+    from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
     return BiEncoderReranker(SentenceTransformerEmbedder(str(folder)), preload=False, model="all-MiniLM-L6-v2")
 

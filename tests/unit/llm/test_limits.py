@@ -22,9 +22,9 @@ from ragtune.llm.prompts import PromptLibrary
 from ragtune.llm.types import Message
 from ragtune.reformulators.hyde import HydeReformulator
 from ragtune.reformulators.llm_rewrite import LLMReformulator
-from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 from ragtune.superprompt.agents.config import CONFIG
 from ragtune.superprompt.agents.extractor import Extractor
 

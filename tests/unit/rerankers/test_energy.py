@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from ragtune.core.errors import ConfigError
-from ragtune.rerankers.cross_encoder import CrossEncoderReranker
 from ragtune.rerankers.energy import EnergyMeter
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
 
 @pytest.fixture

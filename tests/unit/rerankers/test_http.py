@@ -23,7 +23,7 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 KEY = "rk-canary-0123456789"

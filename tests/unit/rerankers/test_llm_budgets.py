@@ -16,9 +16,9 @@ from experiments.config.paths import CONF
 from ragtune import CostBudget
 from ragtune.core.types import UNLIMITED, CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 from ragtune.schedulers.greedy import GreedyScheduler
 
 PROMPTS = PromptLibrary(CONF / "prompts.yaml")

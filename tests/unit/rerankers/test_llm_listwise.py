@@ -16,7 +16,7 @@ from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
-from ragtune.rerankers.llm_listwise import LLMListwiseReranker, repaired
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker, repaired
 
 Asking = Callable[..., SimpleNamespace]
 MakeContext = Callable[..., RAGtuneContext]

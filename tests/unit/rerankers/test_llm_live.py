@@ -19,9 +19,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}

@@ -20,7 +20,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker, most_calls
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker, most_calls
 
 Asking = Callable[..., SimpleNamespace]
 MakeContext = Callable[..., RAGtuneContext]

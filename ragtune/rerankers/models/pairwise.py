@@ -18,8 +18,8 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
-from ragtune.rerankers.architecture import Architecture
 from ragtune.rerankers.energy import EnergyMeter
+from ragtune.rerankers.models.architecture import Architecture
 
 _WARM_UP_QUERY = "how long does one passage of ordinary length take"
 _WARM_UP_PASSAGE = " ".join(

@@ -28,9 +28,9 @@ from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Reply, Settings, Transport
 from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs
-from ragtune.rerankers._dialects import DIALECTS, Answer, address_of, key_variable
-from ragtune.rerankers._interview import together
 from ragtune.rerankers._scale_check import ScaleWatch
+from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
+from ragtune.rerankers.llm.interview import together
 from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3

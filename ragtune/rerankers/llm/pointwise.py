@@ -11,9 +11,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
-from ragtune.rerankers._answers import Grade
-from ragtune.rerankers._interview import Conversation, Interview, Question, together
-from ragtune.rerankers._llm import LLMReranker
+from ragtune.rerankers.llm.answers import Grade
+from ragtune.rerankers.llm.base import LLMReranker
+from ragtune.rerankers.llm.interview import Conversation, Interview, Question, together
 
 GRADES = 4
 

@@ -19,8 +19,8 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError, no_scores
 from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
-from ragtune.rerankers._interview import Conversation, Interview, Outcome
 from ragtune.rerankers._order import by_standing
+from ragtune.rerankers.llm.interview import Conversation, Interview, Outcome
 
 
 class LLMReranker(BaseReranker):

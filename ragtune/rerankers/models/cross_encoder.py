@@ -13,9 +13,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import ENERGY, FLOPS
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
-from ragtune.rerankers._pairwise import Pair, PairwiseReranker
-from ragtune.rerankers.architecture import Architecture
 from ragtune.rerankers.energy import EnergyMeter
+from ragtune.rerankers.models.architecture import Architecture
+from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -154,7 +154,7 @@ class CrossEncoderReranker(PairwiseReranker):
         if self._loaded is None:
             if self.backend == "onnx":
                 require_models(f"model {self.model!r}")
-                from ragtune.rerankers._onnx import require_onnx
+                from ragtune.rerankers.models.onnx import require_onnx
 
                 require_onnx()
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
@@ -176,7 +176,7 @@ class CrossEncoderReranker(PairwiseReranker):
         )
         if self.backend == "torch":
             return loaded
-        from ragtune.rerankers._onnx import run_by_onnx
+        from ragtune.rerankers.models.onnx import run_by_onnx
 
         identity = model_identity(model, self.revision)
         return run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
