@@ -40,7 +40,6 @@ client = LLMClient(
     cache_dir="auto" if address else tempfile.mkdtemp(),  # answers are kept, and asked for once
     prices={model: {"prompt": 0.00015, "completion": 0.0006}},  # dollars per 1,000 tokens: your provider's
     concurrency=4,
-    repair=False,  # an answer that is not the JSON asked for is not asked for again, so no money is kept back for it
 )
 llm = LLMPointwiseReranker(client, PromptLibrary(), max_answer_tokens=12)
 

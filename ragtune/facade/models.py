@@ -62,8 +62,7 @@ def language_model(
     """A language model that compares documents, on an OpenAI-compatible server.
 
     A ``listwise`` call orders up to ``window`` documents. ``setwise`` puts a window in order by several calls, so give
-    it policies of small ones (``setwise_insertion``, ``knockout``). An answer that cannot be used is not sent back to
-    be repaired, so that a budget in calls is one in windows.
+    it policies of small ones (``setwise_insertion``, ``knockout``).
 
     Args:
         name: the model, as the server spells it.
@@ -86,7 +85,7 @@ def language_model(
     from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 
     options: dict[str, Any] = {"mode": "live" if cache_dir is None else "record", "cache_dir": cache_dir}
-    options |= {"repair": False, "prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
+    options |= {"prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
     try:
         asked = LLMClient(model=name, **(options | client)), PromptLibrary()
     except TypeError as error:

@@ -19,13 +19,12 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.diskcache import AUTO
-from ragtune.data.scorecache import FigureCache, ScoreCache
+from ragtune.data.scorecache import FigureCache
 from ragtune.llm.credentials import host_of
-from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import shares
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Reply, Settings, Transport
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport
 from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs
 from ragtune.rerankers._scale_check import ScaleWatch
@@ -260,9 +259,8 @@ class HttpReranker(CachedReranker):
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
         """What a call brings, which is kept for good, and what is wrong with it."""
         body = self._body(context.query, [item.content for item in pairs.values()])
-        salt = ScoreCache.key(self.url, *(key.hex() for key in pairs))
         reply: Reply[Answer] = self._transport.post(
-            "rerank", body, salt, lambda got: self._speech.read(got, len(pairs)), deadline
+            "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
         )
         keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
         self._watch.see(reply.body.scores.values(), context)
@@ -272,7 +270,7 @@ class HttpReranker(CachedReranker):
                 problems.append(f"score {raw!r}, which scale={self.scale.value!r} does not allow")
             else:
                 fresh.scores[keys[index]] = score
-        fresh.times = self._time_shares(pairs, reply.latency_ms + reply.wasted_ms, context)
+        fresh.times = self._time_shares(pairs, reply.latency_ms, context)
         self._note_bill(pairs, reply, fresh, context)
         self._keep(fresh.scores, {key: fresh.times[key] for key in fresh.scores})
         return fresh, problems
@@ -313,7 +311,10 @@ class HttpReranker(CachedReranker):
         return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
 
     def _cost_of(self, error: LLMError) -> CostObject:
-        return error.priced(self._token_price).cost if isinstance(error, ServiceError) else CostObject()
+        if not isinstance(error, ServiceError):
+            return CostObject()
+        error.usd = self._token_price.usd(error.prompt_tokens, error.completion_tokens)
+        return error.cost
 
     @property
     def _token_price(self) -> Price:

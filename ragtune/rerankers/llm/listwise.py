@@ -69,7 +69,7 @@ class LLMListwiseReranker(LLMReranker):
         if len(items) < 2:
             return CostObject(docs=len(items))
         dearest = self._comparison(self._longest(items, self.window), context)
-        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
         return one_after_another(price, len(self._starts(len(items))), len(items))
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:

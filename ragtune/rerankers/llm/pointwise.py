@@ -51,9 +51,9 @@ class LLMPointwiseReranker(LLMReranker):
         self.calibration = _calibration(calibration)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """A full answer on every text, and a repair's where the client asks for one."""
+        """A full answer on every text."""
         conversations = dict.fromkeys(self._conversation(item, context) for item in items)
-        prices = [self.llm.expected_cost(c, max_tokens=self.max_answer_tokens, json=True) for c in conversations]
+        prices = [self.llm.expected_cost(c, max_tokens=self.max_answer_tokens) for c in conversations]
         return together(prices, self.llm.concurrency).model_copy(update={"docs": len(items)})
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:

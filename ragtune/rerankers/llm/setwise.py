@@ -66,7 +66,7 @@ class LLMSetwiseReranker(LLMReranker):
         if len(items) < 2:
             return CostObject(docs=len(items))
         dearest = self._comparison(self._longest(items, self.set_size), context)
-        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens, json=True)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
         return one_after_another(price, most_calls(len(items), self.top_k, self.set_size - 1), len(items))
 
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:

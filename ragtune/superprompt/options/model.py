@@ -102,7 +102,6 @@ class LLMOptions(BaseModel):
         timeout_s: seconds that one attempt may take.
         max_retries: further attempts on 429, 5xx, timeouts and lost connections.
         concurrency: requests at once.
-        repair: whether an answer that is not the JSON asked for is sent back once.
         prices: dollars per 1,000 tokens, {model: {prompt: p, completion: c}}; null: calls are free.
         extra: further fields of every request.
     """
@@ -122,7 +121,6 @@ class LLMOptions(BaseModel):
     timeout_s: float = Field(default=120.0, gt=0.0, allow_inf_nan=False)
     max_retries: int = Field(default=4, ge=0)
     concurrency: int = Field(default=4, ge=1)
-    repair: bool = True
     prices: dict[str, dict[str, float]] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 

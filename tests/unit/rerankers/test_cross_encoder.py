@@ -72,7 +72,7 @@ def test_an_export_that_scores_otherwise_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    from ragtune.rerankers import _onnx
+    from ragtune.rerankers.models import onnx as _onnx
 
     real = _onnx.OnnxForward.forward
     monkeypatch.setattr(_onnx.OnnxForward, "forward", lambda self, **f: {"logits": real(self, **f)["logits"] + 0.01})

@@ -59,7 +59,7 @@ def test_windows_slide_from_the_end_to_the_front_and_carry_the_best(asking: Aski
 def test_a_batch_that_fits_into_a_window_is_one_call_at_an_exact_price(
     asking: Asking, make_context: MakeContext
 ) -> None:
-    made = asking(LLMListwiseReranker, highest_first, llm={"repair": False}, max_answer_tokens=60)
+    made = asking(LLMListwiseReranker, highest_first, max_answer_tokens=60)
     context = make_context()
     cost = made.reranker.expected_cost(candidates(8), context)
     made.reranker.rerank(candidates(8), context, "x")
@@ -107,7 +107,7 @@ def test_every_repaired_answer_is_a_permutation_that_keeps_the_order_of_what_was
 def test_a_window_without_an_answer_keeps_its_order_and_loses_only_what_no_other_window_shows(
     asking: Asking, make_context: MakeContext, fault: str
 ) -> None:
-    made = asking(LLMListwiseReranker, highest_first, [fault], llm={"repair": False}, window=4, step=2)
+    made = asking(LLMListwiseReranker, highest_first, [fault], window=4, step=2)
     context = make_context()
     scores = made.reranker.rerank(candidates(6), context, "x")
     assert order(scores) == ["d3", "d2", "d1", "d0"]
@@ -160,7 +160,7 @@ def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict
 def test_a_window_that_failed_has_failed_for_the_whole_request(
     asking: Asking, make_context: MakeContext, fault: str
 ) -> None:
-    made = asking(LLMListwiseReranker, highest_first, faults=[fault], llm={"repair": False})
+    made = asking(LLMListwiseReranker, highest_first, faults=[fault])
     context = make_context()
     errors = []
     for _ in range(2):  # else the record, which holds a call once, would replay otherwise
