@@ -33,7 +33,6 @@ class Known:
         billed_tokens: tokens by a server's count.
         billed_docs: how many documents each counted for on a bill by documents, where it was not one.
         failed: what calls cost that brought no answer.
-        joules: the energy that each took, where that is measured.
     """
 
     scores: dict[bytes, float] = field(default_factory=dict)
@@ -42,7 +41,6 @@ class Known:
     billed_tokens: dict[bytes, float] = field(default_factory=dict)
     billed_docs: dict[bytes, float] = field(default_factory=dict)
     failed: list[CostObject] = field(default_factory=list)
-    joules: dict[bytes, float] = field(default_factory=dict)
 
 
 class CachedReranker(BaseReranker):

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice, check_flag
+from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.units import ENERGY, FLOPS
+from ragtune.core.units import FLOPS
 from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
-from ragtune.rerankers.energy import EnergyMeter
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
 
@@ -57,9 +56,6 @@ class CrossEncoderReranker(PairwiseReranker):
             exported once, which takes some seconds, and kept in the cache. A loaded model stays with PyTorch.
         architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
             :class:`ragtune.rerankers.replay.ReplayReranker`; None tells none.
-        measure_energy: whether the joules of each pass are measured, see
-            :class:`ragtune.rerankers.energy.EnergyMeter`; a pass's energy is shared among its pairs by their tokens.
-            Needs ``cache_dir=None``: nobody has measured what scores took that are kept.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -83,7 +79,6 @@ class CrossEncoderReranker(PairwiseReranker):
         preload: bool = True,
         backend: str = "torch",
         architecture: str | Mapping[str, Any] | None = None,
-        measure_energy: bool = False,
     ) -> None:
         self.backend = check_choice("reranker backend", backend, BACKENDS)
         if backend == "onnx" and device not in (None, "cpu"):
@@ -99,16 +94,12 @@ class CrossEncoderReranker(PairwiseReranker):
         self.revision = revision
         self._given = None if isinstance(model, str) else _with_one_output(model)
         self._loaded: Any = None
-        if check_flag("reranker measure_energy", measure_energy) and cache_dir is not None:
-            raise ConfigError(f"reranker measure_energy=True with cache_dir={str(cache_dir)!r}: allowed is null, none")
-        self._energy = EnergyMeter() if measure_energy else None
         self._reads_size = architecture == "auto"
         self._architecture = None if self._reads_size else Architecture.parse(architecture)
 
     @property
     def unpriced(self) -> frozenset[str]:
-        known = {FLOPS.name: self._reads_size or self._architecture, ENERGY.name: self._energy}
-        return super().unpriced - {unit for unit, is_known in known.items() if is_known}
+        return super().unpriced - ({FLOPS.name} if self._reads_size or self._architecture else set())
 
     @property
     def architecture(self) -> Architecture | None:

@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
-from ragtune.rerankers.energy import EnergyMeter
 from ragtune.rerankers.models.architecture import Architecture
 
 _WARM_UP_QUERY = "how long does one passage of ordinary length take"
@@ -89,7 +88,6 @@ class PairwiseReranker(CachedReranker):
         self._pass_chars: int | None = None
         """Characters of passages that a pass may hold, padding among them, beyond one pair; None: any number."""
         self._speed: Speed | None = None
-        self._energy: EnergyMeter | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_speed": None}
@@ -150,9 +148,7 @@ class PairwiseReranker(CachedReranker):
         return self._cost(items, self._expected_ms(items, context), context)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        cost = self._cost(items, self._made_ms(pairs, known, context), context)
-        joules = sum(known.joules.get(key, 0.0) for key in pairs)
-        return cost.model_copy(update={"joules": joules}) if joules else cost
+        return self._cost(items, self._made_ms(pairs, known, context), context)
 
     def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
         tokens, size = self._count_tokens(items, context), self._size(context)
@@ -176,8 +172,7 @@ class PairwiseReranker(CachedReranker):
         by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].item.content), entry[1].item.doc_id))
         for chunk in self._passes(by_length):
             started = time.perf_counter()
-            with self._energy.measuring() if self._energy else nullcontext([0.0]) as joules:
-                values = self._score(list(chunk.values()))
+            values = self._score(list(chunk.values()))
             took_ms = (time.perf_counter() - started) * 1000.0
             fresh = dict(zip(chunk, values, strict=True))
             tokens = {key: max(1, self._count_tokens([pair.item], pair.context)) for key, pair in chunk.items()}
@@ -185,7 +180,6 @@ class PairwiseReranker(CachedReranker):
             self._keep(fresh, times)
             known.scores |= fresh
             known.times |= times
-            known.joules |= time_shares(joules[0], tokens) if self._energy else {}
 
     def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
         start = 0

@@ -3,26 +3,23 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pytest
-from llm_fakes import FakeService
 from llm_server import Fault
-from patience import HANG_S, wait_until
+from patience import HANG_S
 from pydantic import BaseModel, Field, RootModel
 
 from ragtune.core.errors import ConfigError, InputError, LLMError
 from ragtune.core.request.clock import MonotonicClock
-from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.types import ChatResult, JsonResult, Message
+from ragtune.llm.types import ChatResult, Message
 
 HELLO = [Message("system", "Be kind."), Message("user", "hello")]
 PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}

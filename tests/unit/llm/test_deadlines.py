@@ -20,7 +20,7 @@ from ragtune.core.errors import CacheMissError
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.errors import ServiceError
 from ragtune.llm.types import Message
 
 HELLO = [Message("user", "hello")]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import resource
-import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_server import Fault
 from pydantic import RootModel
 
-from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.errors import ServiceError
 from ragtune.llm.types import Message
 
 HELLO = [Message("user", "hello")]

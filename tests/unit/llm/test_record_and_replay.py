@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from ragtune.core.errors import CacheMissError, ConfigError, LLMError
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.types import ChatResult, Message
+from ragtune.llm.types import Message
 
 HELLO = [Message("user", "hello")]
 

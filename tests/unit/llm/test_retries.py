@@ -13,8 +13,8 @@ from ragtune.core.batches.breaker import CircuitBreaker
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
-from ragtune.llm.errors import CircuitOpenError, ServiceError
 from ragtune.llm.connection import retry_after_s
+from ragtune.llm.errors import CircuitOpenError, ServiceError
 from ragtune.llm.types import Message
 
 HELLO = [Message("user", "hello")]

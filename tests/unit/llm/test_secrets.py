@@ -104,7 +104,7 @@ def test_no_secret_in_errors_behind_a_password(llm_server: Any, make_client: Mak
 
 
 def test_no_secret_in_errors_of_an_unreachable_host(make_client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://canary-user:p4ss%2Fcanary@127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://canary-user:p4ss%2Fcanary@127.0.0.1:9/v1")
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:9/v1") as caught:
         make_client(base_url=None, max_retries=0).chat(HELLO)
     assert PASSWORD not in shown(caught.value)
