@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,13 +15,16 @@ from pydantic import BaseModel
 from ragtune.core.errors import CacheMissError, InputError
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
-from ragtune.llm.errors import ServiceError
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.jsontext import UnusableJSON, parse_json
 from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.transport import Deadline, Reply, Transport
-from ragtune.llm.types import ChatResult, Message, Price
+from ragtune.llm.types import ChatResult, JsonResult, Message, Price, T
 from ragtune.llm.wire import read_completion
 
 _START_CHARS = 60
+_SHOWN_CHARS = 120
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
 _TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
 
 
@@ -193,3 +196,41 @@ class Caller:
             attempts=reply.attempts,
             is_estimated=is_estimated,
         )
+
+
+def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
+    """Return ``result``, if it is a whole answer.
+
+    Raises:
+        AnswerError: if it is a refusal, cut off, or empty.
+    """
+    if result.refusal or result.finish_reason == "content_filter":
+        raise AnswerError(f"{result.model} refused: {_start(result.refusal or 'content filter')}", "refusal", result)
+    if result.finish_reason.lower() in _CUT_OFF:
+        raise AnswerError(
+            f"{result.model} was cut off after {result.completion_tokens} tokens: {limit.advice}", "truncated", result
+        )
+    if not result.text.strip():
+        why = f" after {result.completion_tokens} tokens; if these were thoughts, {limit.advice}"
+        raise AnswerError(
+            f"{result.model} gave an empty answer{why if result.completion_tokens else ''}", "empty", result
+        )
+    return result
+
+
+def require_json(result: ChatResult, schema: type[T]) -> JsonResult[T]:
+    """Return ``result`` with its JSON as a ``schema``.
+
+    Raises:
+        AnswerError: if it holds no such JSON.
+    """
+    given = {entry.name: getattr(result, entry.name) for entry in fields(ChatResult)}
+    try:
+        return JsonResult(**given, parsed=parse_json(result.text, schema))
+    except UnusableJSON as flaw:
+        raise AnswerError(f"{result.model} answered {_start(result.text)}: {flaw}", flaw.kind, result) from None
+
+
+def _start(text: str) -> str:
+    plain = " ".join(text.split())
+    return repr(plain[:_SHOWN_CHARS] + ("..." if len(plain) > _SHOWN_CHARS else ""))

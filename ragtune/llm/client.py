@@ -16,9 +16,8 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import FREE, CostObject
 from ragtune.data.diskcache import AUTO
-from ragtune.llm.answers import require_json, require_usable
 from ragtune.llm.cache import AnswerCache
-from ragtune.llm.calls import Caller, ChatCall, Parameters
+from ragtune.llm.calls import Caller, ChatCall, Parameters, require_json, require_usable
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.limits import AnswerLimit
@@ -169,6 +168,8 @@ class LLMClient:
         own = self._caller.parameters
         heat = own.temperature if temperature is None else check_number("llm temperature", temperature, low=0.0)
         wanted = replace(own, model=model or own.model, temperature=heat)
+        if wanted == own:
+            return self
         other = copy.copy(self)
         other.model, other.price = wanted.model, Price.in_table(wanted.model, self._prices)
         other._caller = replace(self._caller, parameters=wanted, price=other.price)
