@@ -119,7 +119,7 @@ class Sample:
 
     @property
     def _are_surely_log(self) -> bool:
-        """Whether scores are massed near 0 or have a long tail, as logarithms do and short negative distances do not."""
+        """Whether scores are massed near 0 or have a long tail, as logarithms have."""
         return self.typical_best > _SURELY_LOG and (self._middle > 2.0 * _SURELY_LOG or self._low < -4.0)
 
     @property

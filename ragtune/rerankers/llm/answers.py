@@ -1,4 +1,4 @@
-"""What rerankers ask a language model to answer with; numbers may come as RankGPT writes them, ``[2]``."""
+"""Answers that rerankers expect of a language model; numbers may have RankGPT's form, ``[2]``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _numbers(value: Any) -> Any:
 
 
 class Ranking(BaseModel):
-    """The documents of a window by number, from 1, best first; a bare list of two numbers or more will do."""
+    """The documents of a window by number, from 1, best first; a bare list of two numbers or more is accepted."""
 
     ranking: Annotated[list[int], BeforeValidator(_numbers)]
 
@@ -38,7 +38,7 @@ class Ranking(BaseModel):
 
 
 class Best(BaseModel):
-    """The number, from 1, of the best document of a set; a bare number will do."""
+    """The number, from 1, of the best document of a set; a bare number is accepted."""
 
     best: Annotated[int, BeforeValidator(_number)]
 
@@ -49,7 +49,7 @@ class Best(BaseModel):
 
 
 class Grade(BaseModel):
-    """A document's grade, 0 (nothing to do with the query) to 3 (the exact answer); a bare number will do."""
+    """A document's grade, 0 (unrelated to the query) to 3 (the exact answer); a bare number is accepted."""
 
     grade: Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
 

@@ -1,4 +1,4 @@
-"""What rerankers that ask a language model share."""
+"""Base of rerankers that ask a language model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ragtune.rerankers.llm.interview import Conversation, Interview, Outcome
 
 
 class LLMReranker(BaseReranker):
-    """Shows a query and documents to a language model, every text behind a fence, documents cut.
+    """Shows a query and shortened documents to a language model, with every text behind a fence.
 
-    All documents of a batch are charged, and calls, tokens, time and money as the model's answers were billed, whether
-    they came from the service or from the record; this run pays for what it sent. A bad answer is traced and costs what
-    it cost; documents that no good answer speaks of are left out. A batch without any good answer fails. What is left
-    of the request's time is the deadline of all its calls, retries included.
+    A batch is charged all its documents, and the calls, tokens, time and money of the model's answers, recorded or not.
+    The run itself pays for the calls that it sent. Unusable answers are traced and charged; documents without a usable
+    answer have no score, and a batch without any usable answer fails. The request's remaining time limits all calls,
+    retries included.
 
     Args:
         llm: client of the language model.
@@ -37,8 +37,8 @@ class LLMReranker(BaseReranker):
         prompt: key of the template.
         placeholders: names that the template must have, and no others.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, thoughts aside, >= 1; a longer one is cut off and lost. Thoughts have
-            the client's ``thinking_tokens``, as far as the budget can pay for them.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1; a longer one is cut off and lost. Thoughts may
+            have the client's ``thinking_tokens``, as far as the budget can pay for them.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -62,7 +62,7 @@ class LLMReranker(BaseReranker):
 
     @property
     def simulates_time(self) -> bool:
-        """True where answers are recorded: they come with their times, and a run repeats exactly."""
+        """True where answers are recorded with their times, so that a run repeats exactly."""
         return self.llm.mode != "live"
 
     @property
@@ -74,10 +74,10 @@ class LLMReranker(BaseReranker):
         self.llm.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """Scores of the documents that could be judged.
+        """Return the scores of the documents that the model judged.
 
         Raises:
-            LLMError: if none could.
+            LLMError: if it judged none.
             NoVerdictError: if that is because the request's time was over, or nothing was sent.
             CacheMissError: in replay, if a call was never recorded.
         """
@@ -100,7 +100,7 @@ class LLMReranker(BaseReranker):
 
     @abstractmethod
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
-        """Scores in [0, 1] of the documents that could be judged; ``items`` stand best first as far as is known."""
+        """Scores in [0, 1] of the judged documents; ``items`` are in their current order, best first."""
 
     def _calls(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
         return self.expected_cost(items, context).calls
@@ -110,7 +110,7 @@ class LLMReranker(BaseReranker):
         return known
 
     def _shown(self, item: PoolItem) -> str:
-        """The document as far as it is shown."""
+        """The shown start of the document."""
         last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)
         return item.content if last is None else item.content[: last[1]]
 
@@ -118,12 +118,12 @@ class LLMReranker(BaseReranker):
         return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
 
     def _comparison(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
-        """A question about all of the documents together."""
+        """A question about all documents together."""
         documents = fence_all([self._shown(item) for item in items], "document")
         return self._render(context, {"documents": documents, "n": len(items)})
 
     def _longest(self, items: Sequence[PoolItem], count: int) -> list[PoolItem]:
-        """The ``count`` documents that show most tokens: no set of so many costs more."""
+        """The ``count`` documents with the most shown tokens, the dearest set of that size."""
         return sorted(items, key=lambda item: -count_tokens(self._shown(item)))[:count]
 
     def _note(self, context: RAGtuneContext, items: Sequence[PoolItem], why: LLMError | str) -> None:
@@ -133,5 +133,5 @@ class LLMReranker(BaseReranker):
 
 
 def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
-    """``times`` calls of that cost at most, for ``docs`` documents."""
+    """Return the cost of ``times`` calls for ``docs`` documents."""
     return cost.model_copy(update={unit: amount * times for unit, amount in cost.by_unit().items()} | {"docs": docs})

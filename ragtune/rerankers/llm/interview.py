@@ -1,4 +1,4 @@
-"""What a batch asks a language model, and the bill."""
+"""The questions of a batch to a language model, and their bill."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ragtune.llm.types import JsonResult, Message, T
 Conversation = tuple[Message, ...]
 
 Outcome = JsonResult[Any] | LLMError
-"""An answer, or why there is none."""
+"""An answer, or the error in its place."""
 
 
 class Question(NamedTuple):
-    """What is asked, and the documents that it shows."""
+    """A conversation, and the documents that it shows."""
 
     conversation: Conversation
     items: Sequence[PoolItem]
 
 
 class Interview:
-    """Asks for one batch, which may take what is left of the request's time. What the request has asked already is
-    neither asked nor charged again.
+    """Asks the questions of one batch within the request's remaining time. A question that the request has asked before
+    is neither asked nor charged again.
 
     Args:
         llm: client of the language model.
@@ -37,7 +37,7 @@ class Interview:
         limit: how long each answer may be.
 
     Attributes:
-        errors: those that came instead of an answer, in order.
+        errors: errors in place of answers, in order.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Interview:
         self._estimated = 0
 
     def ask(self, questions: Sequence[Question], schema: type[T]) -> list[JsonResult[T] | LLMError]:
-        """Outcomes of the questions, in order; the client asks several at once as far as it can.
+        """Return the outcomes of the questions, in order; the client asks several at once.
 
         Raises:
-            CacheMissError: in replay, if one was never recorded.
+            CacheMissError: in replay, if a call was never recorded.
         """
         new = {c: items for c, items in questions if c not in self._known}
         within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
@@ -77,7 +77,7 @@ class Interview:
         return told
 
     def report(self, docs: int) -> None:
-        """Hand in the bill of a batch of ``docs`` documents."""
+        """Report the bill of a batch of ``docs`` documents to the request's meter."""
         meter = self._context.meter
         if self._estimated:
             self._context.trace.add("reranker", "estimated_usage", calls=self._estimated, tokens=self._charged.tokens)
@@ -86,9 +86,9 @@ class Interview:
 
 
 def together(costs: Sequence[CostObject], slots: int) -> CostObject:
-    """The cost of calls made ``slots`` at once: everything adds up, but the time is that of the fullest slot.
+    """Return the cost of calls made ``slots`` at once: the sum, but the time is that of the busiest slot.
 
-    Each call takes the slot that is free first, in order, as threads do: the same times give the same sum.
+    Each call takes the slot that is free first, in order, as threads do, so the same times give the same sum.
     """
     free_at = [0.0] * slots
     for cost in costs:

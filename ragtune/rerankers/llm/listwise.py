@@ -21,13 +21,13 @@ class LLMListwiseReranker(LLMReranker):
     """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
     (Sun et al., EMNLP 2023). Each window keeps ``window - step`` of the last one's best, so good documents rise.
 
-    A batch is ordered as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``. Answers are
-    repaired: documents that are not named follow in their order, one that is named twice counts where it comes first,
-    numbers that name none are ignored. A window without a usable answer keeps its order.
+    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Incomplete answers are
+    completed: missing documents follow in their order, a repeated number counts where it comes first, and unknown
+    numbers are ignored. A window without a usable answer keeps its order.
 
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They compare documents of one
-    batch; documents of two batches were never compared, so give it batches as large as the budget (scheduler
-    ``one_shot``, or ``sliding_window``). A batch of one is in order: it scores 1/2 and nothing is asked.
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
+    two batches, so use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``). A single
+    document scores 1/2 without a call.
 
     The paper's symbols: w is ``window``, s is ``step``.
 
@@ -39,7 +39,7 @@ class LLMListwiseReranker(LLMReranker):
         window: documents a call, >= 2.
         step: documents by which the window moves, in [1, ``window``).
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, thoughts aside, >= 1; None for 16 and 4 a document.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1; None for 16 and 4 a document.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -65,7 +65,7 @@ class LLMListwiseReranker(LLMReranker):
         super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """Every window at the price of the longest documents; exact but for the answers where one window is all."""
+        """Every window at the price of the longest documents."""
         if len(items) < 2:
             return CostObject(docs=len(items))
         dearest = self._comparison(self._longest(items, self.window), context)
@@ -86,7 +86,7 @@ class LLMListwiseReranker(LLMReranker):
         return rank_scores([item for item in order if item.doc_id in judged])
 
     def _starts(self, n: int) -> list[int]:
-        """Where windows begin, from the last to the first, which begins at 0."""
+        """Starts of the windows, from the last to the first, which is 0."""
         return [*range(n - self.window, 0, -self.step), 0]
 
     def _ranked(
@@ -105,7 +105,7 @@ class LLMListwiseReranker(LLMReranker):
 
 
 def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
-    """Positions from 0 in the order that numbers from 1 name them, every one of ``n`` once; None if none is named."""
+    """Return all positions from 0 to ``n - 1``: first those that the numbers (from 1) name, in order. None if none is named."""
     named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
     if not named:
         return None

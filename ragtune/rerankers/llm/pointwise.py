@@ -21,17 +21,17 @@ GRADES = 4
 class LLMPointwiseReranker(LLMReranker):
     """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
 
-    Documents are judged by themselves, several at once (``llm.concurrency``), so that one bad answer costs one document
-    and a score does not depend on the batch. Equal texts are asked about once. The score is linear in the grade,
-    grade / 3, as in the expected relevance of Zhuang et al. (NAACL 2024), unless ``calibration`` says what a grade is
-    worth: e.g. the share of relevant documents among those of that grade, measured on judged queries.
+    Each document has its own call, several at once (``llm.concurrency``), so a bad answer costs one document and a score
+    does not depend on the batch. Equal texts share a call. The score is grade / 3, as in the expected relevance of
+    Zhuang et al. (NAACL 2024), unless ``calibration`` gives the scores of the grades: for example the share of relevant
+    documents of each grade, measured on judged queries.
 
     Args:
         llm: client of the language model.
         prompts: library that holds the template.
         prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, thoughts aside, >= 1.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1.
         calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
 
     Raises:

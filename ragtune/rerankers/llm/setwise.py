@@ -21,13 +21,12 @@ class LLMSetwiseReranker(LLMReranker):
     """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k
     (Zhuang, Zhuang, Koopman and Zuccon, SIGIR 2024).
 
-    A batch is ordered as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``; so are those behind
-    the top k in the end. Where no usable answer comes, the parent stays. A question that comes again is not asked
-    again.
+    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Documents behind the top k
+    keep it. Without a usable answer the parent stays. A repeated question is not asked again.
 
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They compare documents of one
-    batch; documents of two batches were never compared, so give it batches as large as the budget (scheduler
-    ``one_shot``). A batch of one is in order: it scores 1/2 and nothing is asked.
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
+    two batches, so use batches as large as the budget (scheduler ``one_shot``). A single document scores 1/2 without a
+    call.
 
     The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
 
@@ -39,7 +38,7 @@ class LLMSetwiseReranker(LLMReranker):
         set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
         top_k: documents put in order, >= 1.
         max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer, thoughts aside, >= 1.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1.
 
     Raises:
         ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
@@ -62,7 +61,7 @@ class LLMSetwiseReranker(LLMReranker):
         self.top_k = check_count("reranker top_k", top_k, low=1)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """The most calls that heap sort may need, each at the price of the longest documents."""
+        """The most calls of heap sort, each at the price of the longest documents."""
         if len(items) < 2:
             return CostObject(docs=len(items))
         dearest = self._comparison(self._longest(items, self.set_size), context)
@@ -101,7 +100,7 @@ class LLMSetwiseReranker(LLMReranker):
 
 
 class _Heap:
-    """A heap whose parents are the best of their families, by a judge that names a family's best by position."""
+    """A heap in which each parent is the best of its family; ``best`` returns the position of a family's best."""
 
     def __init__(self, items: Sequence[PoolItem], children: int, best: Callable[[Sequence[PoolItem]], int]) -> None:
         self._items = list(items)
@@ -111,7 +110,7 @@ class _Heap:
             self._sift(parent)
 
     def top(self, k: int) -> list[PoolItem]:
-        """The best ``k``, best first; they leave the heap."""
+        """Remove the best ``k`` and return them, best first."""
         order: list[PoolItem] = []
         while self._items and len(order) < k:
             order.append(self._items[0])
@@ -131,7 +130,7 @@ class _Heap:
 
 
 def most_calls(n: int, top_k: int, children: int) -> int:
-    """Questions that heap sort asks at worst: every sift goes to the bottom."""
+    """Return the most questions of heap sort: every sift goes to the bottom."""
     build = sum(_depth(parent, children, n) for parent in range((n - 2) // children + 1))
     return build + sum(_depth(0, children, n - taken) for taken in range(1, min(top_k, n)))
 
@@ -141,7 +140,7 @@ def _family(parent: int, children: int, size: int) -> list[int]:
 
 
 def _depth(parent: int, children: int, size: int) -> int:
-    """Families between a node and the bottom; the first child is never above the others."""
+    """Families between a node and the bottom."""
     depth = 0
     while (parent := children * parent + 1) < size:
         depth += 1
