@@ -124,7 +124,7 @@ class ScoreTable:
             ) from None
 
     def _held(self, query_id: str, asked: Sequence[str]) -> str:
-        """How many of the requested documents have scores, and whether the others may be spelled differently."""
+        """How many of the requested documents have scores, and how the others may be spelled."""
         known = self._run.scores(query_id)
         if not known:
             hint = form_hint([query_id], self._run)
@@ -153,8 +153,8 @@ class ScoreTable:
     def _check_scale(self) -> None:
         """Refuse scores that cannot be on the declared scale, and warn if they are probably on another one.
 
-        A wrong scale costs quality and goes unnoticed: monoT5's log probabilities read as logits give nDCG@10 .739 in place
-        of .796 on TREC DL 2019.
+        A wrong scale costs quality and goes unnoticed: monoT5's log probabilities read as logits give nDCG@10
+        .739 instead of .796 on TREC DL 2019.
         """
         if self.scale is ScoreScale.RANK or not len(self):
             return
@@ -218,7 +218,7 @@ def _by_doc_id(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def manifest_of(path: Path) -> Path | None:
-    """Find the manifest beside a table, ``<table>.manifest.json`` (``x.run`` and ``x.run.gz`` share one), or None."""
+    """Find ``<table>.manifest.json`` beside a table, or None; ``x.run`` and ``x.run.gz`` share one."""
     for name in (path.name, path.name.removesuffix(".gz")):
         manifest = path.with_name(f"{name}.manifest.json")
         if manifest.is_file():

@@ -37,14 +37,15 @@ class SimulatedReranker(BaseReranker):
 
     A prompt is refused with the probability ``refused``; a repeated call of a refused prompt is refused again.
 
-    Scores are 1 / (1 + r) by rank in the batch. A batch is one call; its prompt has ``tokens_per_call`` tokens, the
+    Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has ``tokens_per_call`` tokens, the
     query, and each document up to ``max_doc_tokens`` with its fence. Its answer has 16 tokens and 4 for each ranked
-    document, which is what :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker` allows.
+    document, the limit of :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker`.
 
     Args:
         scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
         scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
-        told: documents at the front that an answer ranks, >= 1; None for all (listwise), 1 for the best one (setwise). A batch of two is a pairwise call.
+        told: documents at the front that an answer ranks, >= 1; None for all (listwise), 1 for the best one (setwise).
+            A batch of two is a pairwise call.
         noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
         position_bias: penalty of the document shown last, in standard deviations, >= 0.
         refused: share of the calls that fail, in [0, 1].

@@ -1,4 +1,4 @@
-"""How rerank servers want to be asked and how they answer: one small description a dialect.
+"""Requests and answers of rerank servers: one small description per dialect.
 
 Sources: cohere-python (src/cohere/v2/client.py); vLLM (entrypoints/pooling/score/protocol.py), whose shape is Jina's,
 as is that of llama.cpp and LocalAI; text-embeddings-inference and Infinity (their OpenAPI documents); Voyage's API
@@ -20,20 +20,20 @@ from ragtune.llm.credentials import check_base_url
 from ragtune.llm.wire import server_message
 
 ANY_KEY = "RERANK_API_KEY"
-"""Variable of the key for servers that are nobody's own service: no provider's key goes to a stranger."""
+"""Variable of the key for all servers but the providers' own services, so no provider's key goes elsewhere."""
 
-_MOST = 10_000_000  # tokens or search units: a greater figure is a mistake, or a lie
+_MOST = 10_000_000  # tokens or search units: a greater figure is a mistake
 _NUMERAL = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _BLANK = "."  # several servers refuse a whole call that holds an empty text
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call brought.
+    """The results of a call.
 
     Attributes:
-        scores: raw scores by the document's place in the request.
-        problems: results that cannot be used, in words.
+        scores: raw scores by the document's position in the request.
+        problems: descriptions of results that cannot be used.
         tokens: billed tokens by the server's count; None where it gives none.
         search_units: billed search units; None where it gives none.
     """
@@ -46,19 +46,19 @@ class Answer:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One way to ask.
+    """One form of requests and answers.
 
     Attributes:
-        path: where the endpoint is on a server that is named without a path.
-        service: address of the provider's own service; None for software that people run themselves.
+        path: path of the endpoint on a server that is given without a path.
+        service: address of the provider's own service; None for software without one.
         key_env: variable of that service's key.
         texts: name of the request's list of documents.
         limit: name of the request's limit of results; None where there is none.
         has_model: whether a request names a model.
-        fixed: what every request says besides.
-        raw: what asks for logits; None where nothing does.
-        is_raw: whether logits are asked for where nobody says.
-        results: name of the answer's list; None where the answer is one.
+        fixed: further fields of every request.
+        raw: fields that ask for logits; None where there are none.
+        is_raw: whether logits are asked for by default.
+        results: name of the answer's list; None where the answer is a list.
         score: name of a result's score.
         batch_size: the most documents a call, by default.
     """
@@ -77,7 +77,7 @@ class Dialect:
     batch_size: int = 1000
 
     def body(self, query: str, texts: Sequence[str], model: str | None, raw_scores: bool) -> dict[str, Any]:
-        """The request in JSON; all documents are to be answered, in whatever order."""
+        """Return the request in JSON, which asks for the scores of all documents."""
         body: dict[str, Any] = {} if model is None or not self.has_model else {"model": model}
         body |= {
             "query": well_formed(query),
@@ -88,7 +88,7 @@ class Dialect:
         return body | dict(self.fixed) | (dict(self.raw or {}) if raw_scores else {})
 
     def read(self, reply: Any, count: int) -> Answer:
-        """The answer to a call with ``count`` documents, result by result: a bad one costs its document only.
+        """Read the answer to a call with ``count`` documents; a bad result costs its document only.
 
         Raises:
             ValueError: if there is no list of results.
@@ -141,14 +141,13 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def address_of(name: str, url: str | None, path: str | None) -> str:
-    """Where requests go, without a slash at its end.
+    """Return the address of requests, without a slash at its end.
 
-    A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself, one that ends in a version (``/v1``)
-    is followed by ``/rerank``, any other by the dialect's path, unless ``path`` says what follows.
+    A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself. A URL that ends in a version
+    (``/v1``) is followed by ``/rerank``, any other by the dialect's path. ``path`` replaces what follows.
 
     Raises:
-        ConfigError: if there is none, or it is no ``http(s)://host[:port][/path]``; it may hold a secret and is not
-            quoted.
+        ConfigError: unless it is ``http(s)://host[:port][/path]``. It is not quoted, because it may hold a secret.
     """
     dialect = DIALECTS[name]
     base = check_base_url("reranker url", dialect.service if url is None else url, "see api_key_env")
@@ -169,14 +168,14 @@ def address_of(name: str, url: str | None, path: str | None) -> str:
 
 
 def key_variable(name: str, address: str) -> str:
-    """The variable that holds the key: a provider's own for its own service only."""
+    """Return the variable that holds the key: a provider's own variable for its own service only."""
     service = DIALECTS[name].service
     is_own = service is not None and urlsplit(address).netloc == urlsplit(service).netloc
     return DIALECTS[name].key_env if is_own else ANY_KEY
 
 
 def _read_bill(reply: Any) -> tuple[int | None, float | None]:
-    """(tokens, search units) as far as a reply tells them, in whichever dialect's words."""
+    """(tokens, search units) as far as a reply of any dialect reports them."""
     top = reply if isinstance(reply, dict) else {}
     usage, meta = _table(top, "usage"), _table(top, "meta")
     billed, read = _table(meta, "billed_units"), _table(meta, "tokens")
@@ -191,7 +190,7 @@ def _read_bill(reply: Any) -> tuple[int | None, float | None]:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, which some servers write as a text; None where it is none."""
+    """A finite number, which some servers write as a text; None for anything else."""
     if isinstance(value, str) and _NUMERAL.fullmatch(value.strip()):
         value = float(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

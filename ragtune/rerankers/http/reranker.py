@@ -38,50 +38,49 @@ _SHOWN_PROBLEMS = 3
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
 
-    A batch goes in calls of ``batch_size`` documents, ``concurrency`` at once; equal texts go once, blank ones as a
-    full stop. Calls are retried as those of a language model (429, 5xx, timeouts, lost connections; ``Retry-After`` up
-    to 60 s) and end with the request's time. A result that is missing, out of range, contradictory or no number costs
-    its document, a call that fails its documents; a batch without any score fails. Every score is kept at once and for
-    good, so that what was paid for is not paid for again; what is charged does not depend on that.
+    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once. Equal texts are sent once, blank ones
+    as a full stop. Calls are retried like those of a language model (429, 5xx, timeouts, lost connections;
+    ``Retry-After`` up to 60 s) and end with the request's time. A missing, contradictory or invalid score costs its
+    document, a failed call its documents; a batch without any score fails. Scores are cached durably, so nothing is
+    paid for twice; the charge does not depend on the cache.
 
-    Money is that of the calls: search units (one for every 100 documents begun, *each call*, unless the server bills
-    otherwise) and tokens (as the server reports them, else counted here). So a batch of 5 costs as much as one of 100
-    where search units are billed, and the scheduler's batch size is an economic choice.
+    Money is charged by call: search units (one for every 100 documents begun, *each call*, unless the server bills
+    otherwise) and tokens (as the server reports them, else counted here). With search units a batch of 5 costs as much
+    as one of 100, so the scheduler's batch size matters.
 
-    Scores are put on the scale of [0, 1] here, from logits where the server gives them: a server's own sigmoid rounds
-    the best documents to the same 1.0. Ours tells logits apart up to 36.
+    Scores are calibrated to [0, 1] here, from logits if the server can return them, because a server's own sigmoid
+    rounds the best documents to the same 1.0. The sigmoid here separates logits up to 36.
 
     Args:
-        url: ``http(s)://host[:port][/path]``, of the endpoint or of what is above it: one that ends in ``rerank`` is
-            the endpoint, ``/v1`` is followed by ``/rerank``, anything else by the dialect's path (``/v2/rerank``,
+        url: ``http(s)://host[:port][/path]`` of the endpoint or of its server: a URL that ends in ``rerank`` is the
+            endpoint, ``/v1`` is followed by ``/rerank``, anything else by the dialect's path (``/v2/rerank``,
             ``/v1/rerank`` or ``/rerank``). None for Cohere's, Jina's or Voyage's own service.
-        model: name of the model, as the server spells it; None sends none, which the services refuse.
+        model: name of the model, as the server spells it; None sends none. The providers' services require one.
         dialect: ``cohere`` (LiteLLM's too, and RAGtune's own), ``jina`` (llama.cpp's and LocalAI's too), ``vllm``,
             ``tei``, ``infinity`` or ``voyage``.
-        path: what follows the URL instead; "" for nothing.
+        path: path behind the URL instead; "" for none.
         api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
             ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
             unset where the server wants no key.
-        raw_scores: whether logits are asked for (of ``tei``, ``infinity``, and ``vllm`` by ``use_activation: false``);
-            None asks ``tei`` and ``infinity``.
-        scale: what the server's numbers are: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
-            ``logit`` where logits are asked for, else ``identity``. llama.cpp gives logits unasked.
-        extra: further fields of every request's body, e.g. ``{max_tokens_per_doc: 512}``. No secrets: it is
-            configuration.
-        batch_size: documents a call, >= 1; None is 32 for ``tei`` (its server's own limit, unless raised), else 1000.
+        raw_scores: whether to ask for logits (of ``tei``, ``infinity``, and ``vllm`` by ``use_activation: false``);
+            None does so for ``tei`` and ``infinity``.
+        scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
+            ``logit`` if logits are asked for, else ``identity``. llama.cpp always returns logits.
+        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}``, without secrets.
+        batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
         concurrency: calls under way at once, >= 1.
         usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
         ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
-        timeout_s: seconds an attempt may take by the clock on the wall, > 0.
+        timeout_s: seconds that an attempt may take by the wall clock, > 0.
         max_body_bytes: size of an unpacked reply, >= 1; a longer one is not read to its end.
         max_retries: further attempts, >= 0.
         backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
         backoff_cap_s: the longest such wait in seconds, >= 0.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
-        follow_redirects: whether query and documents are sent on to where the server redirects them, to any host.
+        follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
         cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         clock: clock of durations; None takes the machine's.
         sleep: function that waits the given number of seconds.
@@ -163,7 +162,7 @@ class HttpReranker(CachedReranker):
             self._transport.connect()
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, the calls that they take, the search units and tokens of these, time by prices or as known."""
+        """All documents, their calls with search units and tokens, and time by prices or recorded times."""
         return self._bill(items, *self._foreseen(items, context), context)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -177,12 +176,12 @@ class HttpReranker(CachedReranker):
         try:
             self._score_unknown(unknown, context, known)
         finally:
-            # A call that fails does not undo the expense of those before it.
+            # A failed call does not undo the cost of earlier ones.
             self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
         return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
-        """The batches of several requests, as many under way at once as calls may be."""
+        """Score the batches of several requests, at most ``concurrency`` at once."""
         each = super().rerank_many
         return [*map_all(lambda batch: each([batch])[0], batches, self.concurrency)]
 
@@ -192,7 +191,7 @@ class HttpReranker(CachedReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Time and money, and search units where the server bills none."""
+        """Time and money, and search units if the server does not bill them."""
         return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
 
     # -- internals -------------------------------------------------------------------------------------------------
@@ -257,7 +256,7 @@ class HttpReranker(CachedReranker):
             raise no_scores(message, reasons)
 
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
-        """What a call brings, which is kept for good, and what is wrong with it."""
+        """The figures of a call, which are cached, and the problems of its results."""
         body = self._body(context.query, [item.content for item in pairs.values()])
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
@@ -278,7 +277,7 @@ class HttpReranker(CachedReranker):
     # -- what it costs ---------------------------------------------------------------------------------------------
 
     def _note_bill(self, pairs: Pairs, reply: Reply[Answer], fresh: Known, context: RAGtuneContext) -> None:
-        """Share the call's bill among its pairs, and keep the shares of those that have a score."""
+        """Share the call's bill among its pairs, and cache the shares of pairs with a score."""
         tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
         counts = [self._count_tokens([item], context) for item in pairs.values()]
         if tokens is not None or wasted:
@@ -297,7 +296,7 @@ class HttpReranker(CachedReranker):
             known.billed_docs |= self._doc_cache.get(keys)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        """The calls that the pairs take when nothing is kept, at their own cost, and those that failed."""
+        """The cost of the pairs' calls without a cache, and of failed calls."""
         calls = [self._call_cost(call, known, context) for call in self._calls(pairs)]
         return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": len(items)})
 

@@ -105,7 +105,10 @@ class LLMListwiseReranker(LLMReranker):
 
 
 def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
-    """Return all positions from 0 to ``n - 1``: first those that the numbers (from 1) name, in order. None if none is named."""
+    """Return all positions from 0 to ``n - 1``, first those that the numbers (from 1) name, in order.
+
+    Returns None if the numbers name none.
+    """
     named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
     if not named:
         return None

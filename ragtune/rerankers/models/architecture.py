@@ -1,4 +1,4 @@
-"""Floating-point operations of a model from its size and what it reads: a closed form, so that none has to run."""
+"""Floating-point operations of a model, in closed form from its size and its input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragtune.core.plain import quoted
 
 
 class Architecture(BaseModel):
-    """The size of a Transformer, and what reading a text by it takes in floating-point operations.
+    """The size of a Transformer, and the floating-point operations of reading a text.
 
     The closed form of EER-FLOPs (Peng, Wei, Song and Zhao, "Efficiency-Effectiveness Reranking FLOPs for LLM-based
     Rerankers", EMNLP 2025, arXiv 2507.06223, and the authors' ``calculator.py``): two operations for each weight and
@@ -34,7 +34,7 @@ class Architecture(BaseModel):
         heads_per_key: r of a decoder, 1 where every head has keys of its own.
         output_tokens: m, tokens written a document.
         extra_tokens: tokens of a pair beside query and document: separators, or the words of a prompt.
-        max_length: tokens that are read at most; None for no limit.
+        max_length: the most tokens that are read; None for no limit.
     """
 
     kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
@@ -66,7 +66,7 @@ class Architecture(BaseModel):
 
     @classmethod
     def parse(cls, given: Any) -> Architecture | None:
-        """The architecture that a user names: one of :data:`ARCHITECTURES`, its attributes by name, or None.
+        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None.
 
         Raises:
             ConfigError: on an unknown name, or attributes that are missing, unknown or out of range.
@@ -87,10 +87,10 @@ class Architecture(BaseModel):
 
     @classmethod
     def of_model(cls, config: Any, max_length: int | None) -> Architecture:
-        """The architecture that a Hugging Face encoder's configuration describes.
+        """Read the architecture from a Hugging Face encoder's configuration.
 
         Raises:
-            ConfigError: if it names no sizes that are understood.
+            ConfigError: if it does not name the sizes.
         """
         try:
             return cls(

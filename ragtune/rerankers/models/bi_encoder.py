@@ -21,21 +21,21 @@ _DECIMALS = 6
 class BiEncoderReranker(PairwiseReranker):
     """Cosine of query and document vectors (Reimers and Gurevych 2019), mapped to [0, 1] by (1 + cosine) / 2.
 
-    The map keeps the order of negative cosines too, which max(0, cosine) would tie; it is a fixed calibration, so
-    scores crowd around 0.5 to 0.9. Cosines are rounded to 6 decimals, since the last bits of float32 depend on which
-    documents share a pass. A text of which the embedder knows nothing has cosine 0.
+    The map keeps the order of negative cosines, which max(0, cosine) would tie. It is a fixed calibration, so most
+    scores lie between 0.5 and 0.9. Cosines are rounded to 6 decimals, because the last bits of float32 depend on which
+    documents share a pass. A text that the embedder does not know at all has cosine 0.
 
     Args:
         embedder: makes the vectors.
         batch_size: documents a pass, >= 1.
-        max_length: tokens charged for a document, >= 1; None for no limit. How many are read is the embedder's matter.
+        max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
         ms_per_doc: expected milliseconds a document, >= 0.
         ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the embedder
             is made ready.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether the model is loaded beforehand even where all scores may be in the cache.
-        model: name of the model for people; None takes the embedder's.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even if all scores may be cached.
+        model: displayed name of the model; None takes the embedder's.
 
     Raises:
         ConfigError: on an argument out of range.

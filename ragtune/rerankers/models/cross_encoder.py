@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 BACKENDS = ("torch", "onnx")
-"""What can make the forward passes: PyTorch, or ONNX Runtime on the CPU."""
+"""Libraries for the forward passes: PyTorch, or ONNX Runtime on the CPU."""
 
 _DECIMALS = 5
 
 _PASS, _CHARS_ON_CPU = 32, 1000
-"""Pairs of a pass, where nobody says, and characters of their passages on a CPU."""
+"""Default pairs of a pass, and characters of their passages on a CPU."""
 
 
 class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
 
-    The sigmoid is applied here, whatever activation the model's own configuration names, so that every cross-encoder
-    is on the one calibrated scale (rule O1). Logits are rounded to 5 decimals before it: padding makes the
-    last bits of float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or once a score
-    is missing; never on a request's clock.
+    The sigmoid is applied here, without the activation of the model's own configuration, so that every cross-encoder is
+    on one calibrated scale (rule O1). Logits are rounded to 5 decimals before, because padding makes the last bits of
+    float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or with the first missing
+    score, and never on a request's clock.
 
     Args:
         model: local folder or hub name of a model with one output, or a loaded ``sentence_transformers.CrossEncoder``,
-            whose scores are not kept, because nothing says which weights it has.
+            whose scores are not cached, because its weights cannot be identified.
         max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
             tokens without one).
         batch_size: pairs a forward pass, >= 1; None: 32, and on a CPU no more than one or 1,000 characters of passages,
@@ -49,13 +49,13 @@ class CrossEncoderReranker(PairwiseReranker):
         ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the model is
             made ready.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether the model is loaded beforehand even where all scores may be in the cache.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even if all scores may be cached.
         backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
-            and are kept apart; which is faster depends on the processor (``benchmarks/bench_models.py``). The model is
-            exported once, which takes some seconds, and kept in the cache. A loaded model stays with PyTorch.
+            and are cached apart. Which is faster depends on the processor (``benchmarks/bench_models.py``). The model
+            is exported once, which takes some seconds, and cached. A loaded model needs ``torch``.
         architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
-            :class:`ragtune.rerankers.replay.ReplayReranker`; None tells none.
+            :class:`ragtune.rerankers.replay.ReplayReranker`; None reports no FLOPs.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -103,7 +103,7 @@ class CrossEncoderReranker(PairwiseReranker):
 
     @property
     def architecture(self) -> Architecture | None:
-        """The model's size; None where nobody has said it.
+        """The model's size; None if it was not given.
 
         Raises:
             InputError: if the model's configuration cannot be read, or names no sizes.

@@ -21,14 +21,14 @@ _FILE = "model.onnx"
 _OPSET = 17
 _SAMPLE = [("a query", "a passage that is somewhat longer than it"), ("another query, with more words", "a passage")]
 _FURTHEST = 1e-4
-"""How far a score may be from PyTorch's: of float32, the order of additions changes no more than 1e-5 of a logit."""
+"""The largest allowed difference to PyTorch's score; the order of float32 additions changes a logit by up to 1e-5."""
 
 
 class OnnxForward(torch.nn.Module):
-    """Takes the place of a transformer in a ``CrossEncoder``, which goes on with tokens, batches and activations.
+    """Replaces the transformer of a ``CrossEncoder``, which keeps its tokenizer, batches and activation.
 
     Args:
-        graph: the transformer as ONNX, whose inputs are named as the tokenizer names them.
+        graph: the transformer as ONNX, with the tokenizer's input names.
         config: its configuration.
     """
 
@@ -60,14 +60,14 @@ def require_onnx() -> None:
 
 
 def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache) -> CrossEncoder:
-    """Have the forward passes of a model made by ONNX Runtime; the model is changed, its PyTorch weights are let go.
+    """Run a model's forward passes with ONNX Runtime; the model is changed in place and loses its PyTorch weights.
 
     The graph is exported once, with attention, layer normalisation and activations fused, and kept in the cache.
 
     Args:
         model: a cross-encoder on the CPU.
-        identity: what pins its weights.
-        cache: where the graph is kept.
+        identity: identifies its weights.
+        cache: cache of the graph.
 
     Raises:
         ValueError: if the exported model does not score as the model does.
@@ -132,7 +132,7 @@ def _fused(file: Path, config: Any) -> bytes:
 
 
 def _require_same_scores(model: CrossEncoder, exported: OnnxForward) -> None:
-    """Compare on pairs of other numbers and lengths than were traced."""
+    """Compare scores on pairs of other numbers and lengths than were traced."""
     pairs = [*_SAMPLE, ("a third query", " ".join(["which has a passage of many more words"] * 8))]
     features = model.tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
     transformer: Any = model[0]

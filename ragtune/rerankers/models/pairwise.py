@@ -1,4 +1,4 @@
-"""What rerankers share whose model runs in this process: passes, and how long they take."""
+"""Base of rerankers whose model runs in this process: forward passes and their times."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _WARM_UP_PASSAGE = " ".join(
 _WARM_UP_BATCH, _WARM_UP_TRIES = 8, 3
 
 _CHARS_A_TOKEN = 4
-"""Characters of a model's token, by and large."""
+"""Approximate characters of a model's token."""
 
 
 class Speed(NamedTuple):
-    """How fast a model is, as a line in the tokens of a batch."""
+    """Milliseconds of a pass as a line in its tokens."""
 
     ms_per_call: float
     ms_per_token: float
 
 
 class Pair(NamedTuple):
-    """A document and the request that it is to be scored for."""
+    """A document and its request."""
 
     item: PoolItem
     context: RAGtuneContext
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 @dataclass
 class _Asked:
-    """A batch, the key of each of its documents by id, and those pairs that it pays for."""
+    """A batch, the keys of its documents by id, and the pairs that it pays for."""
 
     batch: RerankBatch
     keys: dict[str, bytes]
@@ -54,23 +54,22 @@ class _Asked:
 
 
 class PairwiseReranker(CachedReranker):
-    """Scores pairs in forward passes of ``batch_size``, keeps every score at once, and reports what it really paid.
+    """Scores pairs in forward passes of ``batch_size``, caches every score, and reports what it really paid.
 
     A batch is charged all its documents, one call, the tokens of every pair, money by the price, and the time that each
-    score took when it was made, in this run or an earlier one: a pass's time is shared among its pairs by their tokens.
-    So a charge does not depend on what the cache holds; only a score kept by a version that timed nothing is charged
-    the expected time. Actual cost is what the cache did not have. Loading the model is never on a request's clock.
+    score took when it was made, in this run or an earlier one. A pass's time is shared among its pairs by their tokens.
+    The charge does not depend on the cache. The actual cost covers only scores that the cache did not hold. Loading the
+    model is never on a request's clock.
 
     Args:
         batch_size: pairs a forward pass, >= 1.
         max_length: tokens of a pair that are read and charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0. Where both are 0, it is what the pairs took if the
-            cache knows that, else what passes of the loaded model take; without a time limit none is loaded for it.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0. If both are 0, cached times of the pairs count,
+            else measured passes. Without a time limit no model is loaded for that.
         usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether :meth:`prepare` loads the model. Without it, it is loaded once a score is missing, or where a
-            request under a time limit begins with pairs that the cache does not know: a run whose scores are all kept
-            loads none.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score, or with
+            the first uncached pair of a request under a time limit; a run with cached scores only loads none.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class PairwiseReranker(CachedReranker):
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.preload = check_flag("reranker preload", preload)
         self._pass_chars: int | None = None
-        """Characters of passages that a pass may hold, padding among them, beyond one pair; None: any number."""
+        """Characters of passages in a pass of more than one pair, with padding; None: any number."""
         self._speed: Speed | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,7 +100,7 @@ class PairwiseReranker(CachedReranker):
         """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
-        """Open the caches. If ``preload`` says so, load the model and learn from a few passes how long a batch takes.
+        """Open the caches. With ``preload``, load the model and measure a few passes.
 
         Raises:
             InputError: if a cache cannot be used or the model cannot be loaded.
@@ -130,7 +129,7 @@ class PairwiseReranker(CachedReranker):
             self._score_passes(unknown, known)
         except Exception as caught:
             error = caught
-        # A pass that fails does not undo the expense of those before it, nor the scores of a batch that had no part.
+        # A failed pass does not undo the cost of earlier ones, nor the scores of batches without a pair in it.
         return [self._settled(each, known, error) for each in asked]
 
     def _settled(self, asked: _Asked, known: Known, error: Exception | None) -> Mapping[str, float] | Exception:
@@ -157,18 +156,18 @@ class PairwiseReranker(CachedReranker):
         return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd, flops=flops)
 
     def _size(self, context: RAGtuneContext) -> Architecture | None:
-        """The size of the model that reads pairs, for its FLOPs; None where it is not known."""
+        """The size of the model, for FLOPs; None where it is not known."""
         return None
 
     def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
-        """Score the pairs pass by pass; what each brings is known then, and kept for good."""
+        """Score the pairs pass by pass; each pass's scores are cached at once."""
         if not unknown:
             return
         with ExitStack() as stack:
             for context in {id(pair.context): pair.context for pair in unknown.values()}.values():
                 stack.enter_context(context.tracker.clock.paused())
             self._make_ready()
-        # Texts of like length share a pass, which wastes the least padding.
+        # Texts of similar length share a pass, which needs the least padding.
         by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].item.content), entry[1].item.doc_id))
         for chunk in self._passes(by_length):
             started = time.perf_counter()
@@ -189,7 +188,7 @@ class PairwiseReranker(CachedReranker):
             start += size
 
     def _pass_size(self, longest: str) -> int:
-        """Pairs of a pass whose longest passage is given; of one that is cut, what is read takes room."""
+        """Number of pairs in a pass with that longest passage; a passage that is cut counts with its read part."""
         if self._pass_chars is None:
             return self.batch_size
         read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
@@ -216,7 +215,7 @@ class PairwiseReranker(CachedReranker):
             return
         self._make_ready()
         self._timed_pass(1)  # the first pass of a process is slower than all others
-        # Whatever else the machine does makes a pass slower, never faster.
+        # Other work of the machine makes a pass slower, never faster.
         one_ms, one = min(self._timed_pass(1) for _ in range(_WARM_UP_TRIES))
         many_ms, many = min(self._timed_pass(_WARM_UP_BATCH) for _ in range(_WARM_UP_TRIES))
         ms_per_token = max(0.0, many_ms - one_ms) / max(1, many - one)
