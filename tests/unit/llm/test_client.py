@@ -105,21 +105,6 @@ def test_errors_travel_between_processes(llm_server: Any, make_client: Make) -> 
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"colour": "red"}',
-        'Sure! Here it is:\n```json\n{"colour": "red"}\n```\nHappy to help.',
-        'I choose {"colour": "red"}, since [1] says so.',
-        '<think>{"colour": "blue"} or not?</think>{"colour": "red"}',
-        '{"note": "not this"} {"colour": "red"}',
-    ],
-)
-def test_json_is_found_in_whatever_stands_around_it(llm_server: Any, make_client: Make, text: str) -> None:
-    llm_server.answer(text)
-    assert make_client().chat_json(HELLO, Choice).parsed == Choice(colour=Colour.RED)
-
-
-@pytest.mark.parametrize(
     ("fault", "schema", "kind"),
     [
         ("malformed_json", Choice, "malformed_json"),

@@ -41,11 +41,6 @@ def test_a_calibration_says_what_a_grade_is_worth(asking: Asking, make_context: 
     assert reranker.rerank(items("text"), make_context(), "default") == {"d0": 0.4}
 
 
-@pytest.mark.parametrize("said", ['{"grade": "3"}', 'Sure!\n```json\n{"grade": 3, "why": "it says so"}\n```'])
-def test_a_grade_is_found_in_what_models_say_around_it(asking: Asking, make_context: MakeContext, said: str) -> None:
-    assert asking(LLMPointwiseReranker, said).reranker.rerank(items("text"), make_context(), "x") == {"d0": 1.0}
-
-
 FAULTS = ["server_error", "cut_off", "malformed_json", "wrong_enum", "refusal", "empty"]
 
 
