@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -181,17 +181,11 @@ class CrossEncoderReranker(PairwiseReranker):
             activation_fn=torch.nn.Identity(),
             show_progress_bar=False,
         )
-        return [_sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
+        sigmoid, *_ = CALIBRATIONS[ScoreScale.LOGIT]
+        return [sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
 
 
 def _with_one_output(model: CrossEncoder) -> CrossEncoder:
     if model.num_labels != 1:
         raise ValueError(f"it has {model.num_labels} outputs: allowed is a cross-encoder with one")
     return model
-
-
-def _sigmoid(logit: float) -> float:
-    if logit >= 0:
-        return 1.0 / (1.0 + math.exp(-logit))
-    odds = math.exp(logit)
-    return odds / (1.0 + odds)
