@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -118,7 +120,7 @@ def test_a_failed_call_replays_as_such_and_is_tried_again_when_recording(llm_ser
 
 def test_a_session_with_a_third_of_its_calls_failing_replays_to_the_letter(llm_server: Any, make_client: Make) -> None:
     llm_server.fail_randomly(0.3, seed=7, kinds=[kind for kind in FAULTS if kind != "slow"])
-    llm_server.answer(lambda chat: f'["{chat.first_prompt}"]')
+    llm_server.answer(lambda chat: f'["{chat.prompt}"]')
     conversations = [[Message("user", f"question {i}")] for i in range(200)]
     recording = make_client(mode="record", breaker_failures=1000)
     recorded = recording.chat_json_many(conversations, Names)
@@ -132,6 +134,18 @@ def test_a_session_with_a_third_of_its_calls_failing_replays_to_the_letter(llm_s
     replayed = make_client(mode="replay").chat_json_many(conversations, Names)
     assert [lasting(outcome) for outcome in replayed] == [lasting(outcome) for outcome in recorded]
     assert len(llm_server.requests) == sent
+
+
+def test_answers_that_an_earlier_version_recorded_are_read(
+    llm_server: Any, make_client: Make, private_cache: Path
+) -> None:
+    made = make_client(mode="record").chat(HELLO)
+    [file] = private_cache.rglob("answers.sqlite")
+    with contextlib.closing(sqlite3.connect(file)) as store:
+        [(row,)] = store.execute("select value from answers")
+        store.execute("update answers set value = ?, checksum = null", [row.replace("{", '{"wasted_ms": 70.0, ', 1)])
+        store.commit()
+    assert make_client(mode="replay").chat(HELLO).latency_ms == made.latency_ms + 70.0
 
 
 def test_answers_survive_a_kill(llm_server: Any, make_client: Make, private_cache: Path) -> None:

@@ -187,7 +187,7 @@ def test_without_an_agent_the_default_stands_and_is_logged_or_the_stage_refuses(
 
 def failing(meter: CostMeter) -> str:
     meter.charge(CostObject(tokens=3, calls=1))
-    raise ServiceError("no answer", "timeout", attempts=2, wasted_ms=40.0)
+    raise ServiceError("no answer", "timeout", attempts=2, latency_ms=40.0)
 
 
 def test_an_agent_that_fails_stops_the_stage_with_its_costs(make_pipeline: Make, reach: Reach) -> None:
