@@ -6,7 +6,9 @@ import asyncio
 import functools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import time
@@ -81,6 +83,8 @@ class Connection:
             follow_redirects=follow_redirects,
         )
         _run(_warm_up())
+        self._close = weakref.finalize(self, _shut, self._client, self.owner)
+        self._close.atexit = False  # the end of the process closes them
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], within_s: float) -> T | Failure:
         """Return what ``parse`` makes of the reply's JSON, from which secrets have been removed.
@@ -107,8 +111,9 @@ class Connection:
 
     def close(self) -> None:
         """Close the connections for good."""
-        if self.owner == os.getpid():
-            _run(self._client.aclose())
+        closing = self._close()
+        if closing is not None:
+            closing.result()
 
     async def _exchange(self, url: str, body: Mapping[str, Any], within_s: float) -> str | Failure:
         import httpx2
@@ -189,6 +194,11 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="ragtune-llm", daemon=True).start()
     return loop
+
+
+def _shut(client: Any, owner: int) -> Future[None] | None:
+    """Close the client's connections, but not a parent process's."""
+    return asyncio.run_coroutine_threadsafe(client.aclose(), _loop(owner)) if owner == os.getpid() else None
 
 
 async def _warm_up() -> None:
