@@ -45,11 +45,11 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.graph import CorpusGraph
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.estimators.gar import GAREstimator
-from ragtune.estimators.ore import OREEstimator
-from ragtune.estimators.quam import QuamEstimator
-from ragtune.estimators.similarity import SimilarityEstimator
-from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.estimators.graph.gar import GAREstimator
+from ragtune.estimators.graph.ore import OREEstimator
+from ragtune.estimators.graph.quam import QuamEstimator
+from ragtune.estimators.posterior.similarity import SimilarityEstimator
+from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
 
 ESTIMATORS: dict[str, Callable[[Corpus], BaseEstimator]] = {

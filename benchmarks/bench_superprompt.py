@@ -18,7 +18,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from ragtune.core.interfaces import BaseReranker
-from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 from ragtune.superprompt import Pipeline, SuperPrompt
 from ragtune.superprompt.memory.folders import read_folder
 from ragtune.superprompt.options import PromptOptions, load_options

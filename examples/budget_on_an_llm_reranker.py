@@ -29,7 +29,7 @@ from ragtune import BudgetedReranker
 from ragtune.data.text import terms
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 
 demo = Path(ragtune.__file__).parent / "data" / "demo"
 address = os.environ.get("OPENAI_BASE_URL")
@@ -40,7 +40,6 @@ client = LLMClient(
     cache_dir="auto" if address else tempfile.mkdtemp(),  # answers are kept, and asked for once
     prices={model: {"prompt": 0.00015, "completion": 0.0006}},  # dollars per 1,000 tokens: your provider's
     concurrency=4,
-    repair=False,  # an answer that is not the JSON asked for is not asked for again, so no money is kept back for it
 )
 llm = LLMPointwiseReranker(client, PromptLibrary(), max_answer_tokens=12)
 

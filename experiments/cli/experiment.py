@@ -172,7 +172,7 @@ _PRICES = {
     MONEY: "reranker.usd_per_doc",
     FLOPS: "reranker.architecture",
     SEARCH_UNITS: "reranker.docs_per_search_unit",
-    ENERGY: "reranker.measure_energy",
+    ENERGY: "a reranker that reports joules",
 }
 """Options that give a price to the units which have none by themselves."""
 

@@ -29,7 +29,7 @@ from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, MissingExtraError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 TARGETS = ("memory", "postgres", "rest", "mcp")
 _REMOTE: dict[str, type[RestTarget] | type[McpTarget]] = {"rest": RestTarget, "mcp": McpTarget}

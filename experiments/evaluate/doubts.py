@@ -47,8 +47,8 @@ def doubts(outcomes: Outcomes) -> dict[str, int]:
     A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
     the randomization test over the queries, after Holm's correction for the number of sources, at the level of 5%. It
     takes several sources and an estimator that compares them, see
-    :meth:`ragtune.estimators._corroboration.Corroboration.margins`. With a single source, nothing can be said. The
-    library and the server say it as requests come, see :class:`ragtune.facade.doubts.Doubts`.
+    :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`. With a single source, nothing can be
+    said. The library and the server say it as requests come, see :class:`ragtune.facade.doubts.Doubts`.
 
     Args:
         outcomes: of all queries of a run.

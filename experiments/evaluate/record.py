@@ -20,7 +20,7 @@ from ragtune.core.output import ControllerOutput, rankings_of
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
-from ragtune.estimators.uncertainty import MARGINS
+from ragtune.estimators.posterior.uncertainty import MARGINS
 from ragtune.rerankers._scale_check import SCALE_DOUBT
 from ragtune.retrievers.signalled import SILENT_SIGNAL
 
@@ -156,7 +156,7 @@ class QueryRecord:
         """By how much each source agrees better with the others than the reranker does, after the last score.
 
         Empty where the estimator has written none, see
-        :meth:`ragtune.estimators._corroboration.Corroboration.margins`.
+        :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`.
         """
         # Of a long trace only these are read: inside of a text, JSON would have a backslash before the second quote.
         at = self.trace.rfind(_MARGINS)

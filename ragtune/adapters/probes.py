@@ -129,7 +129,7 @@ def probe_postgres(timeout_s: float) -> Finding:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
     except ImportError:
         return Finding("RAGTUNE_DSN is set: pip install 'ragtune[postgres]'", is_well=False)
-    from ragtune.llm.redaction import Redactor
+    from ragtune.llm.credentials import Redactor
 
     try:
         parts = conninfo_to_dict(dsn)

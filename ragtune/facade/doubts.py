@@ -59,7 +59,8 @@ def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
 
     Args:
         tested: of each source the mean over requests of its margin, see
-            :meth:`ragtune.estimators._corroboration.Corroboration.margins`, and the two-sided p-value that it is 0.
+            :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`, and the two-sided p-value that it
+            is 0.
 
     Returns:
         Holm's corrected p-value of those whose margin is above 0 at the level of 5%.

@@ -62,8 +62,7 @@ def language_model(
     """A language model that compares documents, on an OpenAI-compatible server.
 
     A ``listwise`` call orders up to ``window`` documents. ``setwise`` puts a window in order by several calls, so give
-    it policies of small ones (``setwise_insertion``, ``knockout``). An answer that cannot be used is not sent back to
-    be repaired, so that a budget in calls is one in windows.
+    it policies of small ones (``setwise_insertion``, ``knockout``).
 
     Args:
         name: the model, as the server spells it.
@@ -82,11 +81,11 @@ def language_model(
     rate = check_number("usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
     from ragtune.llm.client import LLMClient
     from ragtune.llm.prompts import PromptLibrary
-    from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-    from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+    from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+    from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 
     options: dict[str, Any] = {"mode": "live" if cache_dir is None else "record", "cache_dir": cache_dir}
-    options |= {"repair": False, "prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
+    options |= {"prices": {name: {"prompt": rate, "completion": rate}} if rate else None}
     try:
         asked = LLMClient(model=name, **(options | client)), PromptLibrary()
     except TypeError as error:
@@ -108,11 +107,11 @@ def is_address(model: str) -> bool:
 def _made(model: Any, options: dict[str, Any]) -> BaseReranker:
     kept = {"cache_dir": None, **options}
     if isinstance(model, str) and is_address(model):
-        from ragtune.rerankers.http import HttpReranker
+        from ragtune.rerankers.http.reranker import HttpReranker
 
         return HttpReranker(model, **kept)
     if isinstance(model, str) or hasattr(model, "num_labels"):
-        from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+        from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
         return CrossEncoderReranker(model, **kept)
     if callable(model):

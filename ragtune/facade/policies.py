@@ -12,17 +12,17 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseEstimator, BaseScheduler
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
-from ragtune.estimators.acurank import AcuRankEstimator
 from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.estimators.blitzrank import BlitzRankEstimator
-from ragtune.estimators.jointrank import JointRankEstimator
-from ragtune.estimators.knockout import KnockoutEstimator
-from ragtune.estimators.plackett_luce import PlackettLuceEstimator
-from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
-from ragtune.estimators.sliding import SlidingEstimator
-from ragtune.estimators.tdpart import TDPartEstimator
-from ragtune.estimators.tourrank import TourRankEstimator
-from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.estimators.comparing.acurank import AcuRankEstimator
+from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
+from ragtune.estimators.comparing.jointrank import JointRankEstimator
+from ragtune.estimators.comparing.knockout import KnockoutEstimator
+from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
+from ragtune.estimators.comparing.sliding import SlidingEstimator
+from ragtune.estimators.comparing.tdpart import TDPartEstimator
+from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 from ragtune.schedulers._batches import BatchOptions
 from ragtune.schedulers.greedy import GreedyScheduler

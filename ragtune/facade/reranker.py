@@ -27,7 +27,7 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
-from ragtune.estimators.uncertainty import MARGINS
+from ragtune.estimators.posterior.uncertainty import MARGINS
 from ragtune.facade.budgets import budget_of
 from ragtune.facade.candidates import Scores, candidates, listed
 from ragtune.facade.defaults import TRUST
@@ -57,7 +57,7 @@ _PRICES = {
     MONEY: "usd_per_1k_tokens, usd_per_search_unit or usd_per_doc",
     FLOPS: "architecture",
     SEARCH_UNITS: "a server that bills them",
-    ENERGY: "measure_energy",
+    ENERGY: "a reranker that reports joules",
 }
 
 
@@ -77,7 +77,7 @@ class BudgetedReranker:
         tokens: tokens that the reranker may read a query.
         flops: floating-point operations a query, of a model whose ``architecture`` is given.
         search_units: search units a query, of a server that bills them.
-        joules: energy a query, of a model with ``measure_energy``.
+        joules: energy a query, of a reranker that reports it.
         policy: ``uncertainty`` (spends the budget where it helps most), ``settled`` or ``early_stop`` (stop as well
             once the top 10 is unlikely to change), ``fixed_depth`` (the first stage's best), for a reranker that
             compares ``plackett_luce`` or another of :func:`~ragtune.facade.policies.policy_named`, or a

@@ -1,4 +1,4 @@
-"""The durable record of a language model's answers, keyed on all that they depend on."""
+"""The durable record of a language model's answers, keyed on everything that they depend on."""
 
 from __future__ import annotations
 
@@ -6,24 +6,35 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.diskcache import resolve_cache_dir
 from ragtune.data.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
-from ragtune.llm.types import Price
+from ragtune.llm.types import ChatResult, Price
 
 
-class RecordedAnswer(BaseModel):
-    """An answer as it was got, usable or not: a bad one was paid for as well, and replays as what it was.
+class _Record(BaseModel):
+    """One call. Version 0.1 recorded the time of failed attempts apart, as ``wasted_ms``."""
 
-    ``is_estimated`` says that tokens were counted here, because the server did not tell them.
-    """
+    latency_ms: float = 0.0
+    wasted_ms: float = 0.0
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def took_ms(self) -> float:
+        """Milliseconds of the call, with failed attempts and waits."""
+        return self.latency_ms + self.wasted_ms
+
+
+class RecordedAnswer(_Record):
+    """An answer, usable or not: a bad one was paid for as well, and replays as it was."""
 
     text: str
     refusal: str
@@ -31,54 +42,46 @@ class RecordedAnswer(BaseModel):
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
-    latency_ms: float
     attempts: int
-    wasted_ms: float
     is_estimated: bool = False
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def result(self, price: Price, cached: bool) -> ChatResult:
+        """The answer with its bill."""
+        given = self.model_dump(exclude={"latency_ms", "wasted_ms"})
+        usd = price.usd(self.prompt_tokens, self.completion_tokens)
+        return ChatResult(**given, latency_ms=self.took_ms, usd=usd, cached=cached)
 
 
-class RecordedFailure(BaseModel):
-    """A call that got no answer: replay fails as the recording did, while recording again tries again."""
+class RecordedFailure(_Record):
+    """A call without an answer: replay fails as the recording did, and recording again tries again."""
 
     kind: ServiceKind
     message: str
     attempts: int
-    wasted_ms: float
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     @classmethod
     def of(cls, error: ServiceError) -> RecordedFailure:
-        """The record of the failure that ``error`` describes."""
-        return cls(
-            kind=error.kind,
-            message=str(error),
-            attempts=error.attempts,
-            wasted_ms=error.wasted_ms,
-            prompt_tokens=error.prompt_tokens,
-            completion_tokens=error.completion_tokens,
-        )
+        """The record of a failure."""
+        bill = {name: getattr(error, name) for name in ("attempts", "latency_ms", "prompt_tokens", "completion_tokens")}
+        return cls(kind=error.kind, message=str(error), **bill)
 
     def error(self, price: Price) -> ServiceError:
         """The recorded error, to be raised again; replaying it costs nothing."""
         make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
         bill = self.prompt_tokens, self.completion_tokens
-        return make(self.message, self.kind, self.attempts, self.wasted_ms, True, *bill).priced(price)
+        error = make(self.message, self.kind, self.attempts, self.took_ms, *bill, cached=True)
+        error.usd = price.usd(*bill)
+        return error
 
 
-class RecordedVector(BaseModel):
+class RecordedVector(_Record):
     """One text's embedding (float32, little endian, base64) and its share of its batch's bill."""
 
     vector: str
     prompt_tokens: int
-    latency_ms: float
     is_estimated: bool = False
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def of(
@@ -93,11 +96,12 @@ class RecordedVector(BaseModel):
         return np.frombuffer(base64.b64decode(self.vector), dtype="<f4").astype(np.float32)
 
 
-R = TypeVar("R", RecordedAnswer, RecordedFailure, RecordedVector)
+Recorded = RecordedAnswer | RecordedFailure | RecordedVector
+_RECORDED: TypeAdapter[Recorded] = TypeAdapter(Recorded)
 
 
 class AnswerCache:
-    """Recorded calls in one SQLite file (WAL), for several threads and processes at once.
+    """Recorded calls in one SQLite file, for several threads and processes at once.
 
     It holds answers, token counts and times under hashes: no prompt, no address and no secret.
 
@@ -145,39 +149,24 @@ class AnswerCache:
         """32 bytes that identify a call: its kind, model, messages and every parameter that it is sent with."""
         return SqliteCache.key(call, json.dumps(parameters, sort_keys=True, ensure_ascii=False))
 
-    def answer(self, key: bytes) -> RecordedAnswer | RecordedFailure | None:
-        """The recorded answer or failure of a chat call; None if the call was never recorded."""
-        value = self._get([key]).get(key)
-        if value is None:
-            return None
-        return _read(RecordedAnswer, value) or _read(RecordedFailure, value)
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Recorded]:
+        """The recorded calls by key; keys that were never recorded are left out."""
+        if self._is_read_only and not self.path.exists():
+            return {}
+        known = {key: _read(value) for key, value in self._store.get(list(dict.fromkeys(keys))).items()}
+        return {key: record for key, record in known.items() if record is not None}
 
-    def vectors(self, keys: Sequence[bytes]) -> dict[bytes, RecordedVector]:
-        """The recorded embeddings by key; keys that were never recorded are left out."""
-        known = {key: _read(RecordedVector, value) for key, value in self._get(list(dict.fromkeys(keys))).items()}
-        return {key: vector for key, vector in known.items() if vector is not None}
-
-    def put(self, records: Mapping[bytes, RecordedAnswer | RecordedVector]) -> None:
-        """Keep records durably; a record that cannot be written causes a warning, and its answer is not lost."""
-        self._store.put({key: record.model_dump_json() for key, record in records.items()})
-
-    def put_failure(self, key: bytes, failure: RecordedFailure) -> None:
-        """Keep a failure, unless the call was answered at another time."""
-        if not isinstance(self.answer(key), RecordedAnswer):
-            self._store.put({key: failure.model_dump_json()})
+    def put(self, records: Mapping[bytes, Recorded]) -> None:
+        """Keep records durably. A record that cannot be written causes a warning; its answer is not lost."""
+        self._store.put({key: record.model_dump_json(exclude={"wasted_ms"}) for key, record in records.items()})
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""
         self._store.close()
 
-    def _get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        if self._is_read_only and not self.path.exists():
-            return {}
-        return self._store.get(keys)
 
-
-def _read(kind: type[R], value: str) -> R | None:
+def _read(value: str) -> Recorded | None:
     try:
-        return kind.model_validate_json(value)
+        return _RECORDED.validate_json(value)
     except ValidationError:
         return None

@@ -5,33 +5,32 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pydantic import BaseModel
 
 from ragtune.core.errors import CacheMissError, InputError
-from ragtune.core.request.clock import Clock
 from ragtune.core.tokens import count_tokens
-from ragtune.core.types import CostObject
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
-from ragtune.llm.deadline import Deadline
-from ragtune.llm.errors import ServiceError
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.llm.jsontext import UnusableJSON, parse_json
 from ragtune.llm.limits import AnswerLimit
-from ragtune.llm.transport import Reply, Settings, Transport
-from ragtune.llm.types import ChatResult, Message, Price
-from ragtune.llm.wire import Completion, read_completion
+from ragtune.llm.transport import Deadline, Reply, Transport
+from ragtune.llm.types import ChatResult, JsonResult, Message, Price, T
+from ragtune.llm.wire import read_completion
 
 _START_CHARS = 60
+_SHOWN_CHARS = 120
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
 _TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What every request of a client carries; see :class:`ragtune.llm.client.LLMClient`."""
+    """Parameters of every request of a client; see :class:`ragtune.llm.client.LLMClient`."""
 
     model: str
     temperature: float | None
@@ -68,7 +67,7 @@ class ChatCall:
         return {name: value for name, value in body.items() if value is not None} | dict(parameters.extra)
 
     def identity(self, parameters: Parameters) -> dict[str, Any]:
-        """All that the answer depends on: the request, and the schema even where the server is not told of it."""
+        """Everything that the answer depends on: the request, and the schema even where it is not sent."""
         schema = self.schema and {"name": self.schema.__name__, "schema": self.schema.model_json_schema()}
         return {**self.body(parameters), "schema": schema}
 
@@ -81,88 +80,63 @@ class ChatCall:
         return {"type": "json_schema", "json_schema": schema}
 
 
+@dataclass
 class Caller:
-    """Answers calls as the mode says: from the service, from the record, or from one after the other.
+    """Answers calls from the service or from the record, as the mode says.
 
-    Args:
-        settings, clock, sleep: what :class:`ragtune.llm.transport.Transport` is made with.
-        parameters: what every request carries.
+    Attributes:
+        transport: sends requests; variants of a client share it.
+        parameters: parameters of every request.
         price: price of the model's tokens.
         mode: ``live``, ``record`` or ``replay``.
         cache: the record of answers; None in mode ``live``.
-        lender: caller whose connections are shared; None opens connections of its own.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        parameters: Parameters,
-        price: Price,
-        mode: str,
-        cache: AnswerCache | None,
-        clock: Clock,
-        sleep: Callable[[float], None],
-        lender: Caller | None = None,
-    ) -> None:
-        self.parameters = parameters
-        self.price = price
-        self.mode = mode
-        self.cache = cache
-        self._lender = lender
-        self._settings = settings
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = threading.Lock()
-        self._transport: Transport | None = None
-        self._flights: dict[bytes, tuple[threading.Lock, list[None]]] = {}
-
-    @property
-    def host(self) -> str:
-        """Host and path of the service, without user or password."""
-        return self._settings.host
+    transport: Transport
+    parameters: Parameters
+    price: Price
+    mode: str
+    cache: AnswerCache | None
 
     def deadline(self, within_ms: float = math.inf) -> Deadline:
         """The deadline of a call that may take ``within_ms`` milliseconds from now."""
-        return Deadline(self._clock, within_ms)
+        return Deadline(self.transport.clock, within_ms)
 
     def prepare(self) -> None:
         """Open the record, import the library and open a connection, where calls may be sent.
 
         Raises:
-            InputError: if the record cannot be used; where all calls are sent, if none can be. What is recorded needs
+            InputError: if the record cannot be used, or in mode ``live`` no call can be sent. Recorded answers need
                 neither key nor library.
         """
         if self.cache is not None:
             self.cache.check()
         if self.mode != "replay":
             with suppress(InputError) if self.mode == "record" else nullcontext():
-                self._connected().connect()
+                self.transport.connect()
 
-    def ask(self, call: ChatCall, deadline: Deadline) -> tuple[ChatResult, str]:
-        """The answer, usable or not, and what the model said by way of refusal (empty if it did not refuse).
-
-        What was recorded took its time when it was made: where that is more than is left, it is late again.
+    def ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
+        """Return the answer, usable or not.
 
         Raises:
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
-        key = AnswerCache.key("chat", call.identity(self.parameters))
         if self.cache is None:
-            return self._result(self._send(call, key, deadline), cached=False)
-        with self._alone(key):
-            known = self.cache.answer(key)
-            if known and (isinstance(known, RecordedAnswer) or self.mode == "replay"):
-                return self._recorded(known, deadline)
-            if self.mode == "replay":
-                raise self.miss(key, call.messages[-1].content)
-            try:
-                answer = self._send(call, key, deadline)
-            except ServiceError as error:
-                self.cache.put_failure(key, RecordedFailure.of(error))
-                raise
-            self.cache.put({key: answer})
-            return self._result(answer, cached=False)
+            return self._send(call, deadline).result(self.price, cached=False)
+        key = AnswerCache.key("chat", call.identity(self.parameters))
+        known = self.cache.get([key]).get(key)
+        if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
+            return self._recorded(known, deadline)
+        if self.mode == "replay":
+            raise self.miss(key, call.messages[-1].content)
+        try:
+            answer = self._send(call, deadline)
+        except ServiceError as error:
+            self.cache.put({key: RecordedFailure.of(error)})
+            raise
+        self.cache.put({key: answer})
+        return answer.result(self.price, cached=False)
 
     def miss(self, key: bytes, text: str) -> CacheMissError:
         """The error of a call that replay does not know."""
@@ -173,122 +147,90 @@ class Caller:
             "run it once with mode=record"
         )
 
-    def post(
-        self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any], deadline: Deadline
-    ) -> Reply[Any]:
-        """See :meth:`Transport.post`; errors carry the price of what they cost."""
+    def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Deadline) -> Reply[Any]:
+        """See :meth:`Transport.post`; errors carry the price of their tokens."""
         try:
-            return self._connected().post(call, body, salt, parse, deadline)
+            return self.transport.post(call, body, parse, deadline)
         except ServiceError as error:
-            failed = error.priced(self.price)
-        raise failed
-
-    def variant(self, parameters: Parameters, price: Price) -> Caller:
-        """A caller with other parameters over the same connections, limits and record."""
-        return Caller(
-            self._settings, parameters, price, self.mode, self.cache, self._clock, self._sleep, self._lender or self
-        )
+            error.usd = self.price.usd(error.prompt_tokens, error.completion_tokens)
+            raise
 
     def close(self) -> None:
         """Close all connections; they reopen on use."""
-        if self._lender is not None:
-            self._lender.close()
-        if self._transport is not None:
-            self._transport.close()
+        self.transport.close()
         if self.cache is not None:
             self.cache.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
-            "_transport": None,
-            "_flights": {},
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
-
-    @contextmanager
-    def _alone(self, key: bytes) -> Iterator[None]:
-        """No two threads ask the same thing at once: the second reads what the first has paid for."""
-        with self._lock:
-            lock, waiting = self._flights.setdefault(key, (threading.Lock(), []))
-            waiting.append(None)
-        try:
-            with lock:
-                yield
-        finally:
-            with self._lock:
-                waiting.pop()
-                if not waiting:
-                    del self._flights[key]
-
-    def _connected(self) -> Transport:
-        """The transport, made on first use, hence never in replay."""
-        if self._lender is not None:
-            return self._lender._connected()
-        with self._lock:
-            if self._transport is None:
-                self._transport = Transport(self._settings, self._clock, self._sleep)
-            return self._transport
-
-    def _recorded(self, known: RecordedAnswer | RecordedFailure, deadline: Deadline) -> tuple[ChatResult, str]:
-        took_ms, left_ms = known.wasted_ms, deadline.left_ms
-        if isinstance(known, RecordedAnswer):
-            took_ms += known.latency_ms
-        if not deadline.spend_recorded(took_ms):
-            message = f"the recorded answer took {took_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
+    def _recorded(self, known: RecordedAnswer | RecordedFailure, deadline: Deadline) -> ChatResult:
+        """The recorded outcome, which is late where it took longer than the time that is left."""
+        left_ms = deadline.left_ms
+        if known.took_ms > left_ms:
+            message = f"the recorded answer took {known.took_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
             raise ServiceError(message, "deadline", known.attempts, left_ms, cached=True)
         if isinstance(known, RecordedFailure):
             raise known.error(self.price)
-        return self._result(known, cached=True)
+        return known.result(self.price, cached=True)
 
-    def _send(self, call: ChatCall, key: bytes, deadline: Deadline) -> RecordedAnswer:
-        reply = self._posted(call, key, deadline)
-        completion = reply.body
-        prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
+    def _send(self, call: ChatCall, deadline: Deadline) -> RecordedAnswer:
+        try:
+            reply = self.post("chat", call.body(self.parameters), read_completion, deadline)
+        except ServiceError as error:
+            if error.kind == "rejected" and _TOO_LONG.search(str(error)):
+                error.args = (f"{error}; thinking_tokens={call.limit.thinking} may be too many",)
+            raise
+        answer, wasted = reply.body, reply.wasted
+        prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
         is_estimated = prompt is None or written is None
         if prompt is None:
             prompt = sum(count_tokens(message.content) for message in call.messages)
         if written is None:
-            written = count_tokens(completion.text) + count_tokens(completion.refusal)
+            written = count_tokens(answer.text) + count_tokens(answer.refusal)
         return RecordedAnswer(
-            text=completion.text,
-            refusal=completion.refusal,
-            model=completion.model or self.parameters.model,
-            finish_reason=completion.finish_reason,
-            prompt_tokens=prompt + (reply.wasted.prompt_tokens or 0),
-            completion_tokens=written + (reply.wasted.completion_tokens or 0),
+            text=answer.text,
+            refusal=answer.refusal,
+            model=answer.model or self.parameters.model,
+            finish_reason=answer.finish_reason,
+            prompt_tokens=prompt + (wasted.prompt_tokens or 0),
+            completion_tokens=written + (wasted.completion_tokens or 0),
             latency_ms=reply.latency_ms,
             attempts=reply.attempts,
-            wasted_ms=reply.wasted_ms,
             is_estimated=is_estimated,
         )
 
-    def _posted(self, call: ChatCall, key: bytes, deadline: Deadline) -> Reply[Completion]:
-        try:
-            return self.post("chat", call.body(self.parameters), key, read_completion, deadline)
-        except ServiceError as error:
-            is_too_long = error.kind == "rejected" and _TOO_LONG.search(str(error))
-            failed = error.with_hint(f"thinking_tokens={call.limit.thinking} may be too many") if is_too_long else error
-        raise failed
 
-    def _result(self, answer: RecordedAnswer, cached: bool) -> tuple[ChatResult, str]:
-        usd = self.price.usd(answer.prompt_tokens, answer.completion_tokens)
-        tokens = answer.prompt_tokens + answer.completion_tokens
-        elapsed = answer.latency_ms + answer.wasted_ms
-        paid = CostObject() if cached else CostObject(tokens=tokens, calls=1, latency_ms=elapsed, usd=usd)
-        result = ChatResult(
-            text=answer.text,
-            model=answer.model,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            usd=usd,
-            latency_ms=answer.latency_ms,
-            cached=cached,
-            finish_reason=answer.finish_reason,
-            attempts=answer.attempts,
-            wasted_ms=answer.wasted_ms,
-            is_estimated=answer.is_estimated,
-            paid=paid,
+def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
+    """Return ``result``, if it is a whole answer.
+
+    Raises:
+        AnswerError: if it is a refusal, cut off, or empty.
+    """
+    if result.refusal or result.finish_reason == "content_filter":
+        raise AnswerError(f"{result.model} refused: {_start(result.refusal or 'content filter')}", "refusal", result)
+    if result.finish_reason.lower() in _CUT_OFF:
+        raise AnswerError(
+            f"{result.model} was cut off after {result.completion_tokens} tokens: {limit.advice}", "truncated", result
         )
-        return result, answer.refusal
+    if not result.text.strip():
+        why = f" after {result.completion_tokens} tokens; if these were thoughts, {limit.advice}"
+        raise AnswerError(
+            f"{result.model} gave an empty answer{why if result.completion_tokens else ''}", "empty", result
+        )
+    return result
+
+
+def require_json(result: ChatResult, schema: type[T]) -> JsonResult[T]:
+    """Return ``result`` with its JSON as a ``schema``.
+
+    Raises:
+        AnswerError: if it holds no such JSON.
+    """
+    given = {entry.name: getattr(result, entry.name) for entry in fields(ChatResult)}
+    try:
+        return JsonResult(**given, parsed=parse_json(result.text, schema))
+    except UnusableJSON as flaw:
+        raise AnswerError(f"{result.model} answered {_start(result.text)}: {flaw}", flaw.kind, result) from None
+
+
+def _start(text: str) -> str:
+    plain = " ".join(text.split())
+    return repr(plain[:_SHOWN_CHARS] + ("..." if len(plain) > _SHOWN_CHARS else ""))

@@ -7,29 +7,23 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, CostObject
 from ragtune.data.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
-from ragtune.llm.calls import Caller, ChatCall, Parameters
-from ragtune.llm.deadline import Deadline
+from ragtune.llm.calls import Caller, ChatCall, Parameters, require_json, require_usable
 from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Settings
+from ragtune.llm.transport import Deadline, Settings, Transport
 from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.usable import MAX_WISH_TOKENS, most_quoted, require_usable, structured
-
-I = TypeVar("I")  # noqa: E741
-R = TypeVar("R")
 
 MODES = ("live", "record", "replay")
 JSON_MODES = ("none", "json_object", "json_schema")
@@ -41,52 +35,46 @@ _Billed = ChatResult | EmbeddingResult | AnswerError | ServiceError
 class LLMClient:
     """Chat and embeddings of one model on an OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, ...).
 
-    Requests are retried on 429, 5xx, timeouts and lost connections, after exponential backoff or the server's
-    ``Retry-After`` (up to 60 s): a call takes ``1 + max_retries`` times ``timeout_s`` and the waits between at most,
-    and no longer than the ``within_ms`` that it may be given, which counts for queueing, retries, waits and the repair
-    together. After ``breaker_failures`` failures in a row nothing is sent for a while. Answers are recorded under a
-    hash of model, messages and parameters (not of the server: give two servers that call different models alike two
-    cache folders). Answers that cannot be used are recorded too, since they were paid for, and calls that failed for
-    good, so that a replay fails where the recording did; a call made several times in a recording replays as its last
-    outcome.
-    Instances are safe for threads and travel to other processes without connections.
+    Requests are retried on 429, 5xx, timeouts, lost connections and replies that cannot be read. The wait doubles, or
+    is the server's ``Retry-After`` (up to 60 s). ``within_ms`` of a call limits queueing, requests and waits together.
+    After ``breaker_failures`` failures in a row nothing is sent for a while.
 
-    The API key is read from the environment when the connection is opened, which alone keeps it. It is logged, quoted
-    and recorded nowhere, even if a server repeats it, in part or in another spelling, in any field of a reply. A user
-    and a password for the server may stand in ``OPENAI_BASE_URL``.
+    Answers are recorded under a hash of model, messages and parameters, but not of the server: use two cache folders
+    for two servers that call different models alike. Unusable answers are recorded too, because they were paid for.
+    Failed calls are recorded for replay.
+
+    The API key is read from the environment when the connection is opened. It is not logged or recorded, and hidden
+    where a reply repeats it. ``OPENAI_BASE_URL`` may hold a user and a password. Instances are safe for threads and
+    travel to other processes without connections.
 
     Args:
         model: name of the model, as the server spells it.
         base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else ``default_base_url``.
         default_base_url: address in the same form, used where neither is given; None is OpenAI's.
-        api_key_env: name of the environment variable that holds the key. Where it is unset a placeholder is sent,
-            which local servers ignore; OpenAI's own service is refused.
+        api_key_env: name of the environment variable that holds the key. It may be unset for servers that need no key.
         mode: ``live`` sends everything; ``record`` sends what is not recorded yet and records it; ``replay`` sends
-            nothing, and what is not recorded is an error.
+            nothing, and a call that is not recorded is an error.
         cache_dir: folder of the record; ``auto`` takes the platform's cache folder; None is allowed in mode ``live``
             only.
         temperature: >= 0; None leaves it to the server (some models refuse any).
         seed: seed of the server's sampling; None sends none.
-        max_tokens: the most tokens of an answer, >= 1; an answer that is longer is cut off, which is an error.
+        max_tokens: the most tokens of an answer, >= 1; a longer answer is cut off, which is an error.
         thinking_tokens: the most tokens of thoughts before an answer, >= 0; a request states the sum of both.
         max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
-        timeout_s: seconds a request may take by the clock on the wall, from connecting to the last byte of its reply,
-            > 0; every attempt has as many.
+        timeout_s: seconds that each attempt may take by the wall clock, from connecting to the last byte, > 0.
         max_body_bytes: size of an unpacked reply, >= 1; a longer reply is not read to its end and is an error.
         max_retries: further attempts, >= 0.
         backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
         backoff_cap_s: the longest such wait in seconds, >= 0.
         concurrency: requests under way at once, >= 1.
-        breaker_failures: failures in a row that open the circuit, >= 1.
+        breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
         prices: dollars per 1,000 tokens by model, ``{model: {prompt: p, completion: c}}``. None or empty: calls are
             free. A table that lacks ``model`` is refused, since a budget in dollars would never bind.
         json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
-        repair: whether an answer that is not the JSON asked for is sent back once, with what is wrong with it.
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
         embedding_batch: texts a request, >= 1.
-        extra: further fields of every request's body, for servers with options of their own. No secrets: it is
-            configuration.
+        extra: further fields of every request's body, for servers with options of their own, without secrets.
         clock: clock of durations and of the circuit breaker; None takes the machine's.
         sleep: function that waits the given number of seconds.
 
@@ -118,7 +106,6 @@ class LLMClient:
         breaker_cooldown_s: float = 2.0,
         prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         json_mode: str = "none",
-        repair: bool = True,
         ms_per_call: float = 0.0,
         embedding_batch: int = 64,
         extra: Mapping[str, Any] | None = None,
@@ -130,8 +117,7 @@ class LLMClient:
         self.model = model
         self.mode = check_choice("llm mode", mode, MODES)
         self.thinking_tokens = check_count("llm thinking_tokens", thinking_tokens)
-        self._limit = replace(AnswerLimit.of(max_tokens), thinking=self.thinking_tokens)
-        self.repair = repair
+        self._limit = AnswerLimit.of(max_tokens)
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
         self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
         self._prices = dict(prices or {})
@@ -158,15 +144,8 @@ class LLMClient:
             json_mode=check_choice("llm json_mode", json_mode, JSON_MODES),
             extra=dict(extra or {}),
         )
-        self._caller = Caller(
-            settings,
-            parameters,
-            self.price,
-            self.mode,
-            AnswerCache.of(self.mode, cache_dir),
-            clock or MonotonicClock(),
-            sleep,
-        )
+        transport = Transport(settings, clock or MonotonicClock(), sleep)
+        self._caller = Caller(transport, parameters, self.price, mode, AnswerCache.of(mode, cache_dir))
 
     def __repr__(self) -> str:
         return f"LLMClient(model={self.model!r}, host={self.host!r}, mode={self.mode!r})"
@@ -174,7 +153,7 @@ class LLMClient:
     @property
     def host(self) -> str:
         """``host[:port]/path`` of the service, without user or password."""
-        return self._caller.host
+        return self._caller.transport.settings.host
 
     def variant(self, model: str | None = None, temperature: float | None = None) -> LLMClient:
         """This client asking another model or at another temperature, over the same connections, limits and record.
@@ -193,7 +172,7 @@ class LLMClient:
             return self
         other = copy.copy(self)
         other.model, other.price = wanted.model, Price.in_table(wanted.model, self._prices)
-        other._caller = self._caller.variant(wanted, other.price)
+        other._caller = replace(self._caller, parameters=wanted, price=other.price)
         return other
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -224,7 +203,7 @@ class LLMClient:
             CacheMissError: in replay, if the call was never recorded.
         """
         call = self._call(messages, max_tokens)
-        return require_usable(*self._caller.ask(call, self._caller.deadline(within_ms)), call.limit)
+        return require_usable(self._caller.ask(call, self._caller.deadline(within_ms)), call.limit)
 
     def chat_json(
         self,
@@ -234,27 +213,20 @@ class LLMClient:
         max_tokens: int | AnswerLimit | None = None,
         within_ms: float = math.inf,
     ) -> JsonResult[T]:
-        """The model's answer as a ``schema``, out of whatever prose and code fences stand around it.
+        """Ask the model and return its answer as a ``schema``, out of the prose and code fences around it.
 
         Args:
             messages: the conversation; its prompt must say what JSON is wanted.
             schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
-            max_tokens: the most tokens of each answer, thoughts aside; None takes the client's limit.
-            within_ms: milliseconds that the whole call may take, the repair included.
+            max_tokens: the most tokens of the answer, thoughts aside; None takes the client's limit.
+            within_ms: milliseconds that the whole call may take, see :meth:`chat`.
 
         Raises:
-            AnswerError: if the answer, and its repair where one is asked for, is not usable; it carries the bill of
-                both.
+            AnswerError: if the answer is not usable; it carries the bill.
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
         return self._chat_json(messages, schema, max_tokens, self._caller.deadline(within_ms))
-
-    def chat_many(
-        self, conversations: Sequence[Sequence[Message]], *, max_tokens: int | None = None
-    ) -> list[ChatResult | LLMError]:
-        """:meth:`chat` of each, ``concurrency`` at once; in order, a failed one as the error that it raised."""
-        return self._all(lambda messages: self.chat(messages, max_tokens=max_tokens), conversations)
 
     def chat_json_many(
         self,
@@ -269,8 +241,8 @@ class LLMClient:
         All of them together may take ``within_ms``.
         """
         deadline = self._caller.deadline(within_ms)
-        return self._all(
-            lambda messages: self._chat_json(messages, schema, max_tokens, copy.copy(deadline)), conversations
+        return map_all(
+            lambda messages: self._chat_json(messages, schema, max_tokens, deadline), conversations, self.concurrency
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
@@ -280,29 +252,26 @@ class LLMClient:
             ServiceError: if a request got no usable reply; the batches before it are recorded.
             CacheMissError: in replay, if a text was never recorded.
         """
-        return embed_texts(self._caller, list(texts), self.embedding_batch, self._all)
+        return embed_texts(self._caller, texts, self.embedding_batch, self.concurrency)
+
+    def close(self) -> None:
+        """Close all connections; they reopen on use."""
+        self._caller.close()
 
     # -- costs -----------------------------------------------------------------------------------------------------
 
-    def expected_cost(
-        self, messages: Sequence[Message], *, max_tokens: int | None = None, json: bool = False
-    ) -> CostObject:
+    def expected_cost(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> CostObject:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
         thoughts: most models have none, see :meth:`ragtune.llm.limits.AnswerLimit.within`.
 
         Args:
             messages: the conversation that would be sent.
             max_tokens: the most tokens of the answer; None takes the client's limit.
-            json: whether the call is :meth:`chat_json`, whose repair is then reserved as well.
         """
         answer = (self._limit if max_tokens is None else AnswerLimit.of(max_tokens)).answer
         prompt = sum(count_tokens(message.content) for message in messages)
-        calls = 1
-        if json and self.repair:
-            # The repair repeats the conversation and the bad answer's start, and says what is wrong with it.
-            prompt, answer, calls = 2 * prompt + most_quoted(answer) + MAX_WISH_TOKENS, 2 * answer, 2
         usd = self.price.usd(prompt, answer)
-        return CostObject(tokens=prompt + answer, calls=calls, latency_ms=calls * self.ms_per_call, usd=usd)
+        return CostObject(tokens=prompt + answer, calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     @staticmethod
     def cost(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
@@ -310,22 +279,18 @@ class LLMClient:
 
         An error that carries no bill (a cache miss) costs nothing.
         """
-        return outcome.cost if isinstance(outcome, _Billed) else CostObject()
+        return outcome.cost if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
     def paid(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
-        """What the call really cost now: nothing where it was recorded, retries' time included where it was not."""
-        return outcome.paid if isinstance(outcome, _Billed) else CostObject()
+        """What the call really cost now: nothing where it was recorded."""
+        return outcome.paid if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
     def is_estimated(outcome: ChatResult | EmbeddingResult | LLMError) -> bool:
-        """Whether tokens that are charged were counted here by rule, since the server did not tell them."""
+        """Whether tokens that are charged were counted here by rule, because the server did not report them."""
         result = outcome.result if isinstance(outcome, AnswerError) else outcome
         return isinstance(result, ChatResult | EmbeddingResult) and result.is_estimated
-
-    def close(self) -> None:
-        """Close all connections; they reopen on use."""
-        self._caller.close()
 
     # -- internals -------------------------------------------------------------------------------------------------
 
@@ -333,7 +298,7 @@ class LLMClient:
         self, messages: Sequence[Message], schema: type[T], max_tokens: int | AnswerLimit | None, deadline: Deadline
     ) -> JsonResult[T]:
         call = self._call(messages, max_tokens, schema)
-        return structured(call, schema, partial(self._caller.ask, deadline=deadline), self.repair)
+        return require_json(require_usable(self._caller.ask(call, deadline), call.limit), schema)
 
     def _call(
         self, messages: Sequence[Message], max_tokens: int | AnswerLimit | None, schema: type[T] | None = None
@@ -344,6 +309,3 @@ class LLMClient:
         if limit.thinking is None:
             limit = replace(limit, thinking=self.thinking_tokens)
         return ChatCall(tuple(messages), limit, schema)
-
-    def _all(self, call: Callable[[I], R], inputs: Sequence[I]) -> list[R | LLMError]:
-        return map_all(call, inputs, self.concurrency)

@@ -1,4 +1,4 @@
-"""How a language model's call fails: in the service or in the answer; ``kind`` says which way."""
+"""Errors of language model calls: no answer from the service, or an answer that cannot be used."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from ragtune.core.errors import InconclusiveError, LLMError, NotAskedError
-from ragtune.core.types import CostObject
-from ragtune.llm.types import ChatResult, Price
+from ragtune.core.types import FREE, CostObject
+from ragtune.llm.types import ChatResult
 
 ServiceKind = Literal[
     "rate_limited",
@@ -24,7 +24,7 @@ AnswerKind = Literal["truncated", "refusal", "empty", "malformed_json", "wrong_e
 
 
 class ServiceError(LLMError):
-    """No answer was got: the service failed after all retries, refused the request, or took too long.
+    """The service gave no answer: it failed after all retries, refused the request, or took too long.
 
     Attributes:
         kind: ``rate_limited`` (429), ``unavailable`` (5xx), ``timeout`` (no whole reply within ``timeout_s``),
@@ -32,13 +32,11 @@ class ServiceError(LLMError):
             ``malformed_response`` (no chat completion in the body), ``too_large`` (the body), ``circuit_open`` (nothing
             was sent).
         attempts: requests sent.
-        wasted_ms: milliseconds spent on them and between them.
-        prompt_tokens: tokens read, where the server reported any with a reply that cannot be used.
-        completion_tokens: tokens written, where the server reported any with a reply that cannot be used.
+        latency_ms: milliseconds spent on them and between them.
+        prompt_tokens: tokens read, as far as the server reported any.
+        completion_tokens: tokens written, as far as the server reported any.
         usd: dollars for those tokens.
         cached: whether a recorded failure is replayed.
-        cost: what is charged: a call if anything was sent, the time, and the tokens and money that the server reported.
-        paid: what this call itself cost; nothing where ``cached``.
     """
 
     def __init__(
@@ -46,39 +44,37 @@ class ServiceError(LLMError):
         message: str,
         kind: ServiceKind,
         attempts: int = 0,
-        wasted_ms: float = 0.0,
-        cached: bool = False,
+        latency_ms: float = 0.0,
         prompt_tokens: int = 0,
         completion_tokens: int = 0,
-        usd: float = 0.0,
+        cached: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind: ServiceKind = kind
         self.attempts = attempts
-        self.wasted_ms = wasted_ms
-        self.cached = cached
+        self.latency_ms = latency_ms
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = completion_tokens
-        self.usd = usd
-        tokens = prompt_tokens + completion_tokens
-        self.cost = CostObject(tokens=tokens, calls=min(1, attempts), latency_ms=wasted_ms, usd=usd)
-        self.paid = CostObject() if cached else self.cost
+        self.usd = 0.0
+        self.cached = cached
 
-    def priced(self, price: Price) -> ServiceError:
-        """This error with the price of its tokens in dollars."""
-        usd = price.usd(self.prompt_tokens, self.completion_tokens)
-        return type(self)(*self._told(), usd)
+    @property
+    def cost(self) -> CostObject:
+        """What is charged: a call if anything was sent, the time, and the tokens and money that were reported."""
+        tokens = self.prompt_tokens + self.completion_tokens
+        return CostObject(tokens=tokens, calls=min(1, self.attempts), latency_ms=self.latency_ms, usd=self.usd)
 
-    def with_hint(self, hint: str) -> ServiceError:
-        """This error with a hint behind its message."""
-        return type(self)(f"{self}; {hint}", *self._told()[1:], self.usd)
-
-    def _told(self) -> tuple[str, ServiceKind, int, float, bool, int, int]:
-        bill = self.prompt_tokens, self.completion_tokens
-        return str(self), self.kind, self.attempts, self.wasted_ms, self.cached, *bill
+    @property
+    def paid(self) -> CostObject:
+        """What this call itself cost: nothing if the failure was recorded."""
+        return FREE if self.cached else self.cost
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (*self._told(), self.usd)
+        return type(self), (str(self), self.kind), self.__dict__
+
+
+class CircuitOpenError(ServiceError):
+    """Nothing was sent, because the service failed too often in a row; the message says how long to wait."""
 
 
 class NoVerdictError(LLMError, InconclusiveError):
@@ -88,11 +84,11 @@ class NoVerdictError(LLMError, InconclusiveError):
 
 
 class NeverSentError(NoVerdictError, NotAskedError):
-    """No call of the batch was sent, since the service had failed before."""
+    """No call of the batch was sent, because the service had failed before."""
 
 
 def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
-    """Returns the error of a batch without any score.
+    """Return the error of a batch without any score.
 
     Args:
         message: the error's text.
@@ -108,17 +104,13 @@ def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
     return (NoVerdictError if kinds and kinds <= {"deadline", "circuit_open"} else LLMError)(message)
 
 
-class CircuitOpenError(ServiceError):
-    """Nothing was sent, because the service failed too often in a row; the message says how long to wait."""
-
-
 class AnswerError(LLMError):
-    """An answer was got, and billed, that cannot be used.
+    """The service gave an answer, and billed it, that cannot be used.
 
     Attributes:
         kind: ``truncated`` (cut off at max_tokens), ``refusal``, ``empty``, ``malformed_json``, ``wrong_enum`` (a value
-            that is not one of those allowed), ``wrong_count`` (a list too short or too long), ``wrong_shape``.
-        result: the answer with its bill, the repair's included.
+            that is not allowed), ``wrong_count`` (a list too short or too long), ``wrong_shape``.
+        result: the answer with its bill.
         cost: what is charged for the answer.
         paid: what this call itself cost.
     """

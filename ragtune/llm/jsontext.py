@@ -1,4 +1,8 @@
-"""JSON out of what a model says around it: thoughts, prose, code fences, trailing commas, RankGPT's rankings."""
+"""JSON out of a model's text: around it are thoughts, prose, code fences, trailing commas, RankGPT's rankings.
+
+The package ``json-repair`` was tried (0.64). It returns a value for every text: ``[2]`` for "I compared [1] and [2].",
+``[1]`` for ``[2] > [4] > [1]``, NaN as a number. An answer must be refused where it may mean another thing.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ragtune.llm.errors import AnswerKind
-from ragtune.llm.thoughts import without_thoughts
-from ragtune.llm.types import well_formed_json
+from ragtune.llm.wire import well_formed_json
 
 T = TypeVar("T", bound=BaseModel)
+
+_NAME = r"[\w:-]{0,20}?(?:think|thought|reason|reflect|scratchpad)[\w-]{0,20}"
+_OPENING = re.compile(
+    rf"<{_NAME}\s{{0,9}}>|\[THINK\]|◁think▷|<\|channel\|>(?:analysis|commentary)\b[^<]{{0,60}}<\|message\|>",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(rf"</{_NAME}\s{{0,9}}>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.IGNORECASE)
 
 _BRACKET = re.compile(r"[{\[]")
 _TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
@@ -22,35 +32,32 @@ _CHAIN = re.compile(
     r"\[\d{1,6}\](?:\s*[>=]\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*[>=][ \t]*\d{1,6})+[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"\d+")
-_MOST_STARTS = 4096  # places that look like JSON and are none: a megabyte of brackets must not take for ever
-_DEEP = 64  # such places that one counts for which is nested too deep, since it takes that much longer
+# The limits below bound the time that a megabyte of brackets takes.
+_MOST_STARTS = 4096  # brackets that do not begin a JSON value
+_DEEP = 64  # such brackets that one counts for where values are nested too deep, which takes longer to find out
 _MOST_COMMAS = 256
 _MOST_VALUES = 256  # the last ones
-_ENUM_ERRORS = ("enum", "literal_error")
-_COUNT_ERRORS = ("too_short", "too_long")
 
 
 class UnusableJSON(Exception):  # noqa: N818
-    """Why a text is not what was asked for.
+    """Why a text is not the JSON that was asked for.
 
     Attributes:
         kind: ``malformed_json``, ``wrong_enum``, ``wrong_count`` or ``wrong_shape``.
-        problem: what is wrong, in words that a repair can be asked for with.
     """
 
     def __init__(self, kind: AnswerKind, problem: str) -> None:
         super().__init__(problem)
         self.kind: AnswerKind = kind
-        self.problem = problem
 
 
 def parse_json(text: str, schema: type[T]) -> T:
     """Return the last JSON value in ``text`` that is valid by ``schema``.
 
-    Thoughts do not count (:func:`ragtune.llm.thoughts.without_thoughts`): a draft in them is no answer. A text that is
-    JSON as a whole is taken as it stands. Objects come before rankings of the form ``[2] > [1]``, and these before
-    lists, since prose around an answer often cites documents as ``[1]``. A ranking of that form comes after those that
-    hold its documents and more: an explanation behind an answer compares a few documents again.
+    A draft in thoughts does not count, see :func:`without_thoughts`. A text that is JSON as a whole is taken as it is.
+    Objects come before rankings of the form ``[2] > [1]``, and these before lists, because prose around an answer often
+    cites documents as ``[1]``. A ranking of that form comes after those that hold its documents and more: an
+    explanation behind an answer often compares a few documents again.
 
     Raises:
         UnusableJSON: if no value is valid; the error describes the value that was tried first.
@@ -69,16 +76,13 @@ def parse_json(text: str, schema: type[T]) -> T:
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Every JSON value in ``text``, in the order in which :func:`parse_json` tries them."""
+    """Yield every JSON value in ``text`` in the order in which :func:`parse_json` tries them."""
     text = text.strip("\ufeff \t\r\n")
-    whole = _Reader(text).read(0)
-    if whole is not None and whole[1] == len(text):
-        yield whole[0]
-        return
     said = without_thoughts(text).strip()
-    if said != text and (whole := _Reader(said).read(0)) is not None and whole[1] == len(said):
-        yield whole[0]
-        return
+    for whole in dict.fromkeys((text, said)):
+        if (read := _Reader(whole).read(0)) is not None and read[1] == len(whole):
+            yield read[0]
+            return
     found = list(_Reader(said).values())[::-1]
     yield from (value for value in found if isinstance(value, dict))
     chains = [numbers_in(chain) for chain in _CHAIN.findall(said)][::-1]
@@ -87,12 +91,31 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def numbers_in(text: str) -> list[int]:
-    """The whole numbers of a ranking such as ``[2] > [4] > [1]``, in order."""
+    """Return the whole numbers of a ranking such as ``[2] > [4] > [1]``, in order."""
     return [int(digits) for digits in _NUMBER.findall(text)]
 
 
+def without_thoughts(text: str) -> str:
+    """Return what follows the last closing tag of thoughts, or the whole text where there is no such tag.
+
+    Some chat templates swallow the opening tag, so everything before the last closing tag counts as thoughts. Thoughts
+    that are opened and never closed reach to the end. Where nothing follows and every tag has its partner, the text
+    before the thoughts is the answer.
+
+    >>> without_thoughts('maybe {"best": 1}?</think>{"best": 2}')
+    '{"best": 2}'
+    """
+    closings = list(_CLOSING.finditer(text))
+    openings = list(_OPENING.finditer(text))
+    start = closings[-1].end() if closings else 0
+    end = next((tag.start() for tag in openings if tag.start() >= start), len(text))
+    if closings and openings and len(openings) == len(closings) and not text[start:].strip():
+        start, end = 0, openings[0].start()
+    return text[start:end]
+
+
 class _Reader:
-    """Reads JSON out of a text; a comma before a closing bracket is taken for a blank."""
+    """Reads JSON out of a text; a comma before a closing bracket counts as a blank."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -100,7 +123,7 @@ class _Reader:
         self._starts, self._commas = _MOST_STARTS, _MOST_COMMAS
 
     def values(self) -> deque[Any]:
-        """Objects and lists that stand in no other one, in order."""
+        """Return the outermost objects and lists, in order."""
         found: deque[Any] = deque(maxlen=_MOST_VALUES)
         opening = _BRACKET.search(self._text)
         while opening is not None and self._starts > 0:
@@ -111,7 +134,7 @@ class _Reader:
         return found
 
     def read(self, start: int) -> tuple[Any, int] | None:
-        """The value that begins at ``start`` and where it ends; None where none does."""
+        """Return the value that begins at ``start`` and where it ends, or None."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, start)
@@ -125,7 +148,7 @@ class _Reader:
                 return None
 
     def _blanked(self, start: int, position: int) -> bool:
-        """Whether the fault at ``position`` was a trailing comma, which is a blank now."""
+        """Replace the comma before ``position`` by a blank, if it stands before a closing bracket and after a value."""
         is_comma = self._text[position : position + 1] == ","
         comma = position if is_comma else self._text.rfind(",", start, position)
         found = _TRAILING_COMMA.match(self._text, comma) if comma > start and self._commas else None
@@ -141,10 +164,10 @@ def _refuse(constant: str) -> Any:
 
 
 def _kind(error: ValidationError) -> AnswerKind:
-    types = [entry["type"] for entry in error.errors(include_url=False, include_context=False)]
-    if any(kind in _ENUM_ERRORS for kind in types):
+    kinds = {entry["type"] for entry in error.errors(include_url=False, include_context=False)}
+    if kinds & {"enum", "literal_error"}:
         return "wrong_enum"
-    return "wrong_count" if any(kind in _COUNT_ERRORS for kind in types) else "wrong_shape"
+    return "wrong_count" if kinds & {"too_short", "too_long"} else "wrong_shape"
 
 
 def _problem(error: ValidationError) -> str:

@@ -13,10 +13,10 @@ from ragtune.llm.types import Price
 
 @dataclass(frozen=True)
 class AnswerLimit:
-    """The most tokens of an answer, thoughts aside, and of the thoughts.
+    """The most tokens of an answer and of the thoughts before it.
 
     Attributes:
-        answer: tokens of the answer, >= 1.
+        answer: tokens of the answer without thoughts, >= 1.
         option: the option that sets them and its value, for messages.
         thinking: tokens of the thoughts, >= 0; None for the client's ``thinking_tokens``.
         is_short: whether the budget allows less thinking than the client would.
@@ -58,7 +58,7 @@ class AnswerLimit:
             tracker: the request's account, on which the answers are charged already.
             price: the price of the model's tokens.
             thinking: tokens of thoughts that a call should have.
-            calls: the number of calls that share what is left; only asked where tokens or dollars are limited.
+            calls: returns the number of calls that share the rest; only used where tokens or dollars are limited.
         """
         room = thinking
         if tracker.budget.max_tokens is not None or tracker.budget.max_cost_usd is not None:

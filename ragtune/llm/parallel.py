@@ -1,4 +1,4 @@
-"""Several calls at once, by threads that nobody has to wait for."""
+"""Several calls at once, by threads that do not keep the process alive."""
 
 from __future__ import annotations
 
@@ -14,48 +14,38 @@ R = TypeVar("R")
 
 
 def map_all(call: Callable[[I], R], inputs: Sequence[I], at_once: int) -> list[R | LLMError]:
-    """Run ``call`` on every input, ``at_once`` at a time; results keep the order, a failure is its exception.
+    """Run ``call`` on every input, ``at_once`` at a time.
 
-    An interrupt ends the wait at once, and the process when it likes: unlike a ``ThreadPoolExecutor``'s, these threads
-    are daemons, so that a server that hangs keeps nobody. What was not begun by then is not begun any more.
+    An interrupt ends the wait at once. The threads are daemons, unlike a ``ThreadPoolExecutor``'s, so a server that
+    hangs does not delay the end of the process. Calls that have not begun by then are dropped.
+
+    Returns:
+        The results in order; an ``LLMError`` takes the place of the result. Any other error is raised after all calls
+        have ended, the first in order.
     """
-
-    def attempt(given: I) -> R | LLMError:
-        try:
-            return call(given)
-        except LLMError as error:
-            return error
-
-    if len(inputs) < 2 or at_once == 1:
-        return [attempt(given) for given in inputs]
-    return _in_threads(attempt, inputs, at_once)
-
-
-def _in_threads(work: Callable[[I], R], inputs: Sequence[I], count: int) -> list[R]:
-    """The results in order, or the first error in that order once all have ended."""
-    waiting: SimpleQueue[int] = SimpleQueue()
-    ended: SimpleQueue[int] = SimpleQueue()
-    results: dict[int, R] = {}
+    results: dict[int, R | LLMError] = {}
     errors: dict[int, BaseException] = {}
-    stop = threading.Event()
+    places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
 
-    def run() -> None:
+    def work() -> None:
         while not stop.is_set():
             try:
-                place = waiting.get_nowait()
+                place = places.get_nowait()
             except Empty:
                 return
             try:
-                results[place] = work(inputs[place])
+                results[place] = call(inputs[place])
+            except LLMError as error:
+                results[place] = error
             except BaseException as error:
                 errors[place] = error
-            ended.put(place)
+            ended.put(None)
 
     for place in range(len(inputs)):
-        waiting.put(place)
+        places.put(place)
     try:
-        for _ in range(min(count, len(inputs))):
-            threading.Thread(target=run, daemon=True).start()
+        for _ in range(min(at_once, len(inputs))):
+            threading.Thread(target=work, daemon=True).start()
         for _ in inputs:
             ended.get()
     finally:

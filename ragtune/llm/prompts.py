@@ -1,4 +1,4 @@
-"""Prompt templates from a YAML file; values are inserted literally, untrusted text behind a fence it cannot close."""
+"""Prompt templates from a YAML file, and fences that untrusted text cannot close."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.llm.types import ROLES, Message, well_formed
 
 SHIPPED = Path(__file__).with_name("prompts.yaml")
-"""The prompts of every component that asks a language model."""
+"""The prompts of all components that ask a language model."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _LABEL = re.compile(r"[a-z][a-z0-9_]*(?: [a-z0-9_]+)*")
@@ -22,14 +22,14 @@ _DIGEST_CHARS = 12
 class PromptLibrary:
     """Templates by dotted key, e.g. ``reformulation.llm_rewrite`` (rule R4).
 
-    A template maps roles (``system``, ``user``, ``assistant``) to texts, which become messages in that order. A text
-    holds placeholders: lower-case names in braces. All other braces stand for themselves, so JSON needs no escapes.
+    A template maps roles (``system``, ``user``, ``assistant``) to texts, which become messages in that order. Texts
+    hold placeholders: lower-case names in braces. All other braces are literal, so JSON needs no escapes.
 
     Args:
-        source: a YAML file, or its content as nested mappings; None takes the prompts that ship with the package.
+        source: a YAML file, or its content as nested mappings; None takes the package's own prompts.
 
     Raises:
-        ConfigError: if the file cannot be read, or holds anything but mappings that end in roles and texts.
+        ConfigError: if the file cannot be read, or is not a tree of mappings with roles and texts as leaves.
     """
 
     reads_files = ("source",)
@@ -42,27 +42,27 @@ class PromptLibrary:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The templates' keys in alphabetical order."""
+        """Keys of the templates in alphabetical order."""
         return tuple(sorted(self._templates))
 
     def template(self, key: str) -> Mapping[str, str]:
-        """The texts of a template by role.
+        """Return the texts of a template by role.
 
         Raises:
-            ConfigError: if there is no such template; the message lists those that there are.
+            ConfigError: if there is no such template; the message lists the known ones.
         """
         if key not in self._templates:
             raise ConfigError(f"prompt {key!r} is not in {self._origin}: there are {', '.join(self.keys)}")
         return dict(self._templates[key])
 
     def placeholders(self, key: str) -> frozenset[str]:
-        """Names that the template's texts hold in braces."""
+        """Return the names of the template's placeholders."""
         return frozenset(name for text in self.template(key).values() for name in _PLACEHOLDER.findall(text))
 
     def render(self, key: str, values: Mapping[str, object]) -> list[Message]:
-        """The template's messages, every ``{name}`` replaced by ``str(values[name])``.
+        """Return the template's messages, with every ``{name}`` replaced by ``str(values[name])``.
 
-        It is one pass: what is inserted is never looked at again, whatever braces it holds.
+        Replacement is one pass: braces within inserted values stay as they are.
 
         Raises:
             ConfigError: if there is no such template, a placeholder has no value, or a value has no placeholder.
@@ -98,9 +98,9 @@ class PromptLibrary:
 
 
 def fence(text: str, label: str) -> str:
-    """``text`` between two markers that it does not hold, so that it cannot pretend to end.
+    """Return ``text`` between two markers that it does not contain, so that it cannot end the fence itself.
 
-    The markers carry a digest of the text, which makes them the same on every run::
+    The markers carry a digest of the text, so they are the same on every run::
 
         [[begin document 3 5feceb66ffc8]]
         ...
@@ -108,7 +108,7 @@ def fence(text: str, label: str) -> str:
 
     Args:
         text: untrusted text: a document, a query, an earlier answer.
-        label: name of the kind of text, in lower-case words and numbers.
+        label: kind of text, in lower-case words and numbers.
 
     Raises:
         ConfigError: on a label of another form.
@@ -125,7 +125,7 @@ def fence(text: str, label: str) -> str:
 
 
 def fence_all(texts: Sequence[str], label: str) -> str:
-    """Every text behind its own fence, numbered from 1: ``label 1``, ``label 2``, ..., an empty line between."""
+    """Return every text behind its own fence, labelled ``label 1``, ``label 2``, ..., with empty lines between."""
     return "\n\n".join(fence(text, f"{label} {number}") for number, text in enumerate(texts, start=1))
 
 

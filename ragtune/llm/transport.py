@@ -1,26 +1,29 @@
-"""One request to the service: sent, retried, timed, and never quoted with a secret in it."""
+"""One call of the service: its attempts, their waits, and the bill of all of them."""
 
 from __future__ import annotations
 
 import math
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
-from ragtune.llm.credentials import check_base_url, check_variable, host_of
-from ragtune.llm.deadline import Deadline
+from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import CircuitOpenError, ServiceError
-from ragtune.llm.retry import LONGEST_WAIT_S, backoff_s
 from ragtune.llm.wire import Usage
 
 T = TypeVar("T")
+
+LONGEST_WAIT_S = 60.0
+"""A server that asks for a longer wait is not waited for: the call fails and says so."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,10 @@ class Settings:
     follow_redirects: bool = False
 
     def checked(self, who: str) -> Settings:
-        """These settings, if they can be.
+        """Return these settings with addresses in their plain form.
 
         Args:
-            who: whose they are, for messages.
+            who: owner of the settings, for messages.
 
         Raises:
             ConfigError: on a value out of range.
@@ -67,24 +70,42 @@ class Settings:
         return host_of(self.base_url, self.default_base_url)
 
 
+@dataclass
+class Deadline:
+    """When a call must have ended, with its retries and waits.
+
+    Attributes:
+        clock: clock of the time.
+        within_ms: milliseconds from now, infinite for no limit.
+    """
+
+    clock: Clock
+    within_ms: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._begun_ms = self.clock.now_ms()
+
+    @property
+    def left_ms(self) -> float:
+        """Milliseconds left, never below 0."""
+        return max(0.0, self.within_ms - (self.clock.now_ms() - self._begun_ms))
+
+
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """What a service replied, with the milliseconds that its request and everything before it took, and the tokens
-    that the server reported for the attempts before it."""
+    """What a service replied.
+
+    Attributes:
+        body: the parsed reply.
+        latency_ms: milliseconds of the request, and of failed attempts and waits before it.
+        attempts: requests sent.
+        wasted: tokens that the server reported for failed attempts.
+    """
 
     body: T
     latency_ms: float
     attempts: int
-    wasted_ms: float
     wasted: Usage = field(default_factory=Usage)
-
-
-@dataclass(frozen=True)
-class _Attempt(Generic[T]):
-    got: T | Failure
-    started_ms: float
-    ended_ms: float
-    is_sent: bool = True
 
 
 class Transport:
@@ -97,42 +118,34 @@ class Transport:
     """
 
     def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._settings = settings
-        self._clock = clock
+        self.settings = settings
+        self.clock = clock
         self._sleep = sleep
-        self.breaker = CircuitBreaker(settings.breaker_failures, settings.breaker_cooldown_s * 1000.0, clock)
+        self._breaker = CircuitBreaker(settings.breaker_failures, settings.breaker_cooldown_s * 1000.0, clock)
         self._slots = threading.BoundedSemaphore(settings.concurrency)
         self._lock = threading.Lock()
         self._connection: Connection | None = None
 
     def connect(self) -> Connection:
-        """The open connection, opened on first use; nothing is sent.
+        """Return the open connection, opened on first use; nothing is sent.
 
         Raises:
             ConfigError: if the key is missing.
             MissingExtraError: if the extra ``llm`` is not installed.
         """
-        settings = self._settings
+        own = self.settings
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
-                self._connection = Connection(
-                    settings.base_url,
-                    settings.default_base_url,
-                    settings.api_key_env,
-                    settings.max_body_bytes,
-                    settings.follow_redirects,
-                )
+                credentials = read_credentials(own.base_url, own.default_base_url, own.api_key_env)
+                self._connection = Connection(credentials, own.max_body_bytes, own.follow_redirects)
             return self._connection
 
-    def post(
-        self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], T], deadline: Deadline
-    ) -> Reply[T]:
-        """The reply to ``body``.
+    def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
+        """Send ``body``, again where that may help, and return the reply.
 
         Args:
             call: ``chat``, ``embeddings`` or ``rerank``, see :meth:`ragtune.llm.connection.Connection.post`.
             body: the request in JSON.
-            salt: seeds the jitter of retries.
             parse: function that reads the reply's JSON; its ValueError says what is wrong with the reply.
             deadline: end of all attempts and waits together.
 
@@ -143,17 +156,17 @@ class Transport:
             MissingExtraError: if the extra ``llm`` is not installed.
         """
         connection = self.connect()
-        begun = self._clock.now_ms()
+        begun = self.clock.now_ms()
         failure: Failure | None = None
         wasted, sent = Usage(), 0
-        while sent <= self._settings.max_retries and (permit := self.breaker.enter()):
-            attempt = self._attempt(lambda within_s: connection.post(call, body, parse, within_s), deadline, permit)
-            sent += attempt.is_sent
-            if not isinstance(attempt.got, Failure):
-                waited = attempt.started_ms - begun if sent > 1 else 0.0
-                return Reply(attempt.got, attempt.ended_ms - attempt.started_ms, sent, waited, wasted)
-            failure, wasted = attempt.got, wasted + attempt.got.usage
-            wait_s = self._wait_s(failure, sent, salt)
+        while sent <= self.settings.max_retries and (permit := self._breaker.enter()):
+            send = partial(connection.post, call, body, parse)
+            got, took_ms = self._attempt(send, deadline, permit)
+            if not isinstance(got, Failure):
+                return Reply(got, self.clock.now_ms() - begun if sent else took_ms, sent + 1, wasted)
+            sent += got.is_sent
+            failure, wasted = got, wasted + got.usage
+            wait_s = self._wait_s(failure, sent)
             if wait_s is None:
                 break
             if wait_s * 1000.0 >= deadline.left_ms:
@@ -163,7 +176,7 @@ class Transport:
             self._sleep(wait_s)
         if failure is None:
             raise CircuitOpenError(self._open_message(), "circuit_open")
-        raise self._error(failure, sent, self._clock.now_ms() - begun, wasted)
+        raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
 
     def close(self) -> None:
         """Close the connections; they reopen on use."""
@@ -173,63 +186,62 @@ class Transport:
             self._connection = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._settings, self._clock, self._sleep)
+        return type(self), (self.settings, self.clock, self._sleep)
 
-    def _attempt(self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit) -> _Attempt[T]:
-        """One request, as soon as there is a slot; whether it went well or not is told to the breaker."""
-        healthy = None
+    def _attempt(
+        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit
+    ) -> tuple[T | Failure, float]:
+        """Send one request once a slot is free, and report its outcome to the breaker.
+
+        Returns:
+            What it brought, and its milliseconds without the wait for the slot.
+        """
+        is_well: bool | None = None
+        is_free = False
         try:
-            attempt = self._in_slot(send, deadline)
-            failure = attempt.got if isinstance(attempt.got, Failure) else None
-            if failure is None or failure.kind not in ("rate_limited", "deadline"):
-                healthy = failure is None or not failure.is_sick
-            return attempt
+            is_free = self._slots.acquire(timeout=min(deadline.left_ms / 1000.0, threading.TIMEOUT_MAX))
+            started, left_s = self.clock.now_ms(), deadline.left_ms / 1000.0
+            if not is_free or left_s <= 0.0:
+                detail = "no request could be sent before the deadline"
+                return Failure("deadline", detail, retryable=False, is_sent=False), 0.0
+            got = send(min(self.settings.timeout_s, left_s))
+            if not isinstance(got, Failure):
+                is_well = True
+            elif got.kind == "timeout" and left_s < self.settings.timeout_s:
+                detail = f"{got.detail}, the time that was left"
+                got = replace(got, kind="deadline", retryable=False, detail=detail)
+            elif got.kind != "rate_limited":
+                is_well = not got.is_sick
+            return got, self.clock.now_ms() - started
         finally:
-            if healthy:
-                self.breaker.succeed()
+            if is_free:
+                self._slots.release()
+            if is_well:
+                self._breaker.succeed()
             else:
-                (self.breaker.leave if healthy is None else self.breaker.fail)(permit)
+                (self._breaker.leave if is_well is None else self._breaker.fail)(permit)
 
-    def _in_slot(self, send: Callable[[float], T | Failure], deadline: Deadline) -> _Attempt[T]:
-        queued = self._clock.now_ms()
-        left_s = deadline.left_ms / 1000.0
-        if not self._slots.acquire(timeout=None if math.isinf(left_s) else min(left_s, threading.TIMEOUT_MAX)):
-            late = Failure("deadline", "no request could be sent before the deadline", retryable=False)
-            return _Attempt(late, queued, self._clock.now_ms(), is_sent=False)
-        try:
-            started, left_s = self._clock.now_ms(), deadline.left_ms / 1000.0
-            if left_s <= 0.0:
-                late = Failure("deadline", "the deadline had passed", retryable=False)
-                return _Attempt(late, queued, started, is_sent=False)
-            got = send(min(self._settings.timeout_s, left_s))
-            if isinstance(got, Failure) and got.kind == "timeout" and left_s < self._settings.timeout_s:
-                got = replace(got, kind="deadline", retryable=False, detail=f"{got.detail}, the time that was left")
-            return _Attempt(got, started, self._clock.now_ms())
-        finally:
-            self._slots.release()
-
-    def _wait_s(self, failure: Failure, attempt: int, salt: bytes) -> float | None:
-        """Seconds until the next attempt; None where there is none."""
-        settings = self._settings
-        if not failure.retryable or attempt > settings.max_retries:
+    def _wait_s(self, failure: Failure, sent: int) -> float | None:
+        """Seconds until the next attempt; None where there is none. Half of the backoff is random."""
+        own = self.settings
+        if not failure.retryable or sent > own.max_retries:
             return None
-        wait_s = backoff_s(attempt, settings.backoff_initial_s, settings.backoff_cap_s, salt)
         if failure.retry_after_s is not None:
-            wait_s = failure.retry_after_s
-        return wait_s if wait_s <= LONGEST_WAIT_S else None
+            return failure.retry_after_s if failure.retry_after_s <= LONGEST_WAIT_S else None
+        longest = min(own.backoff_cap_s, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
-    def _error(self, failure: Failure, attempts: int, wasted_ms: float, wasted: Usage) -> ServiceError:
+    def _error(self, failure: Failure, attempts: int, latency_ms: float, wasted: Usage) -> ServiceError:
         times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         asked = ""
         if failure.retry_after_s is not None and failure.retry_after_s > LONGEST_WAIT_S:
             asked = f"; it asks to wait {failure.retry_after_s:.0f} s, more than the {LONGEST_WAIT_S:g} s allowed"
-        message = f"{self._settings.host} gave no answer in {times} ({failure.detail}{asked})"
+        message = f"{self.settings.host} gave no answer in {times} ({failure.detail}{asked})"
         bill = wasted.prompt_tokens or 0, wasted.completion_tokens or 0
-        return ServiceError(message, failure.kind, attempts, wasted_ms, False, *bill)
+        return ServiceError(message, failure.kind, attempts, latency_ms, *bill)
 
     def _open_message(self) -> str:
-        seconds = self.breaker.wait_ms / 1000.0
         return (
-            f"{self._settings.host} failed {self._settings.breaker_failures} times or more in a row: "
-            f"nothing is sent for another {seconds:.0f} s"
+            f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
+            f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s"
         )

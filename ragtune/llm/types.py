@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,11 @@ from pydantic import BaseModel
 from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import well_formed as well_formed
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, CostObject
 
 T = TypeVar("T", bound=BaseModel)
 
 ROLES = ("system", "user", "assistant")
-
-
-def well_formed_json(value: Any) -> Any:
-    """The JSON value with every text made :func:`well_formed`: JSON's escapes can spell lone surrogates."""
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, list):
-        return [well_formed_json(entry) for entry in value]
-    if isinstance(value, dict):
-        return {well_formed(name): well_formed_json(entry) for name, entry in value.items()}
-    return value
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class Price:
 
     Attributes:
         prompt: price of 1,000 tokens that are sent, >= 0.
-        completion: price of 1,000 tokens that are answered, >= 0; embeddings have none.
+        completion: price of 1,000 tokens of answers, >= 0; embeddings have none.
 
     Raises:
         ConfigError: on an amount that is negative or not a number.
@@ -88,7 +77,7 @@ class Price:
         """A model's price; a price of 0 where there is no table.
 
         Raises:
-            ConfigError: if the table lacks the model or holds a price that is none.
+            ConfigError: if the table lacks the model, or a price is unusable.
         """
         if not prices:
             return cls()
@@ -107,50 +96,45 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatResult:
-    """A model's answer and its bill.
-
-    Everything but ``cached`` and ``paid`` is the same whether the answer comes from the service or from the record.
+    """A model's answer and its bill, the same from the service and from the record but for ``cached`` and ``paid``.
 
     Attributes:
-        text: what the model said.
+        text: the answer.
+        refusal: what the model said instead of an answer; empty if it did not refuse.
         model: the model as the server names it.
-        prompt_tokens: tokens read, by the server's count (counted here where it gives none that can be believed),
-            those included that it reported for attempts without a usable reply.
+        finish_reason: ``stop``, ``length``, ``content_filter``, ...
+        prompt_tokens: tokens read, by the server's count, or counted here where the server gives no credible figure.
+            Tokens that the server reported for failed attempts are included.
         completion_tokens: tokens written, counted in the same way.
         usd: dollars by the price table.
-        latency_ms: milliseconds of the requests that were answered.
+        latency_ms: milliseconds of the call, with failed attempts and waits.
+        attempts: requests sent, failed ones included.
+        is_estimated: whether tokens were counted here because the server did not report them.
         cached: whether nothing was sent.
-        finish_reason: ``stop``, ``length``, ``content_filter``, ...
-        attempts: requests it took, failed ones included.
-        wasted_ms: milliseconds of failed requests and of waiting for the next.
-        calls: what it took: 1, or 2 where a request for a repair was sent, answered or not.
-        is_estimated: whether tokens were counted here by rule, since the server did not tell them.
-        paid: what this call itself cost, nothing where ``cached``.
     """
 
     text: str
+    refusal: str = ""
     model: str
+    finish_reason: str
     prompt_tokens: int
     completion_tokens: int
     usd: float
     latency_ms: float
-    cached: bool
-    finish_reason: str
     attempts: int
-    wasted_ms: float = 0.0
-    calls: int = 1
     is_estimated: bool = False
-    paid: CostObject = field(default_factory=CostObject)
+    cached: bool
 
     @property
     def cost(self) -> CostObject:
-        """What is charged for it, paid anew or not (rule B8: charged and actual are separate figures).
-
-        The time is all that passed when the answer was made, its failed attempts and waits included.
-        """
+        """What is charged, whether the answer was paid for now or earlier (rule B8)."""
         tokens = self.prompt_tokens + self.completion_tokens
-        elapsed_ms = self.latency_ms + self.wasted_ms
-        return CostObject(tokens=tokens, calls=self.calls, latency_ms=elapsed_ms, usd=self.usd)
+        return CostObject(tokens=tokens, calls=1, latency_ms=self.latency_ms, usd=self.usd)
+
+    @property
+    def paid(self) -> CostObject:
+        """What this call itself cost: nothing if the answer was recorded."""
+        return FREE if self.cached else self.cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +142,7 @@ class JsonResult(ChatResult, Generic[T]):
     """An answer in JSON.
 
     Attributes:
-        parsed: the answer as the model that was asked for.
+        parsed: the answer as an instance of the requested model.
     """
 
     parsed: T
@@ -169,30 +153,13 @@ class EmbeddingResult:
     """Vectors and their bill.
 
     Attributes:
-        vectors: shape (number of texts, d), float32, as the server gave them (not normalised); (0, 0) for no texts.
-        model: the model asked for.
-        prompt_tokens: tokens read.
-        usd: dollars by the price table.
-        latency_ms: milliseconds of the requests, failed attempts and waits included, summed over batches.
-        cached: whether nothing was sent.
-        attempts: requests it took now, failed ones included; 0 where ``cached``.
-        calls: batches that the texts make.
-        is_estimated: whether tokens were counted here by rule, since the server did not tell them.
-        paid: what this call itself cost.
+        vectors: shape (number of texts, d), float32, not normalised; (0, 0) for no texts.
+        cost: what is charged, whether the vectors were paid for now or earlier. Times of batches are added up.
+        paid: what this call itself cost; nothing if all vectors were recorded.
+        is_estimated: whether tokens were counted here because the server did not report them.
     """
 
     vectors: NDArray[np.float32]
-    model: str
-    prompt_tokens: int
-    usd: float
-    latency_ms: float
-    cached: bool
-    attempts: int
-    calls: int
+    cost: CostObject
+    paid: CostObject
     is_estimated: bool = False
-    paid: CostObject = field(default_factory=CostObject)
-
-    @property
-    def cost(self) -> CostObject:
-        """What is charged for the vectors, whether they were paid for anew or not."""
-        return CostObject(tokens=self.prompt_tokens, calls=self.calls, latency_ms=self.latency_ms, usd=self.usd)

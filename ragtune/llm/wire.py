@@ -1,36 +1,46 @@
-"""The parts of the OpenAI API's replies that are read; whatever else a server sends is ignored."""
+"""The parts of the OpenAI API's replies that are read; everything else in a reply is ignored."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ragtune.llm.types import well_formed_json
+from ragtune.core.plain import well_formed
 
-_LONGEST_INT = 300  # digits; Python refuses thousands of them, and floats are infinite by then
 _MESSAGES = ("error", "errors", "message", "detail", "msg")
-_MOST_TOKENS = 10_000_000  # more than any model reads: a greater count is a mistake, or a lie
+_MOST_TOKENS = 10_000_000  # more than any model reads: a greater count is a mistake
 
 
-def _believable(count: Any) -> int | None:
-    """A count of tokens as servers write them; None where it is none, so that a bad figure costs no answer."""
-    if isinstance(count, str) and count.strip().isdecimal() and len(count) < len(str(_MOST_TOKENS)) + 1:
+def well_formed_json(value: Any) -> Any:
+    """Return the JSON value with lone surrogates replaced in all texts, since JSON's escapes can spell them."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [well_formed_json(entry) for entry in value]
+    if isinstance(value, dict):
+        return {well_formed(name): well_formed_json(entry) for name, entry in value.items()}
+    return value
+
+
+def _credible(count: Any) -> int | None:
+    """A count of tokens; None for a value that cannot be one, so that a bad figure does not cost the answer."""
+    if isinstance(count, str) and count.strip().isdecimal() and len(count) <= len(str(_MOST_TOKENS)):
         count = int(count)
     if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= _MOST_TOKENS:
         return None
     return int(count) if count == int(count) else None
 
 
-_Count = Annotated[int | None, BeforeValidator(_believable)]
+_Count = Annotated[int | None, BeforeValidator(_credible)]
 
 
 class Usage(BaseModel):
-    """Tokens by the server's count; None where it gives none that can be believed."""
+    """Tokens by the server's count; None where it gives no credible figure."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
@@ -43,8 +53,8 @@ class Usage(BaseModel):
         )
 
 
-class Completion(BaseModel):
-    """The first choice of a chat completion."""
+class Completion(NamedTuple):
+    """The first choice of a chat completion; empty texts for fields that the server leaves out."""
 
     text: str
     refusal: str
@@ -54,7 +64,7 @@ class Completion(BaseModel):
 
 
 def _text_of(content: Any) -> Any:
-    """The text of a content in parts, as Mistral's reasoning models give it; parts of thoughts are none of it."""
+    """The text of a content in parts, as Mistral's reasoning models give it, without the parts that are thoughts."""
     if not isinstance(content, list):
         return content
     parts = [part for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text")]
@@ -86,20 +96,17 @@ class _Embeddings(BaseModel):
 
 
 def read_json(text: str) -> Any:
-    """A body's JSON, after a byte order mark if there is one.
+    """Return a body's JSON, after a byte order mark if there is one.
 
     Raises:
-        ValueError: if the body is something else.
+        ValueError: if the body is not JSON.
         RecursionError: if it is nested too deep.
     """
-    return json.loads(
-        text.removeprefix("\ufeff"),
-        parse_int=lambda digits: int(digits) if len(digits) < _LONGEST_INT else float(digits),
-    )
+    return json.loads(text.removeprefix("\ufeff"))
 
 
 def server_message(body: Any) -> str:
-    """What an error body says, in the shapes that servers give it; empty where it says nothing.
+    """Return what an error body says, in the shapes that servers use; empty if it says nothing.
 
     >>> server_message({"error": {"message": "no such model", "code": 404}})
     'no such model'
@@ -108,47 +115,42 @@ def server_message(body: Any) -> str:
         return body
     if isinstance(body, list):
         return server_message(body[0]) if body else ""
-    told = (server_message(body.get(name)) for name in _MESSAGES) if isinstance(body, Mapping) else ()
-    return next(filter(None, told), "")
+    found = (server_message(body.get(name)) for name in _MESSAGES) if isinstance(body, Mapping) else ()
+    return next(filter(None, found), "")
 
 
 def read_usage(body: Any) -> Usage:
-    """What a reply says that it cost, usable otherwise or not."""
+    """Return the usage that a reply reports, whether it can be used otherwise or not."""
     usage = body.get("usage") if isinstance(body, dict) else None
     return Usage.model_validate(usage) if isinstance(usage, dict) else Usage()
 
 
 def read_completion(body: Any) -> Completion:
-    """A reply of ``/chat/completions``.
+    """Read a reply of ``/chat/completions``.
 
     Raises:
         ValueError: if the body is something else.
     """
     reply = _Completion.model_validate(well_formed_json(body))
     choice = reply.choices[0]
-    return Completion(
-        text=choice.message.content or "",
-        refusal=choice.message.refusal or "",
-        finish_reason=choice.finish_reason or "stop",
-        model=reply.model or "",
-        usage=read_usage(body),
-    )
+    message = choice.message
+    reason = choice.finish_reason or "stop"
+    return Completion(message.content or "", message.refusal or "", reason, reply.model or "", read_usage(body))
 
 
 def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], Usage]:
-    """A reply of ``/embeddings``: vectors of shape (count, d) in the order of the texts, and usage.
+    """Read a reply of ``/embeddings``: vectors of shape (count, d) in the order of the texts, and the usage.
 
     Raises:
-        ValueError: if it is none, or not ``count`` finite vectors of one length.
+        ValueError: unless there are ``count`` finite vectors of one length.
     """
-    reply = _Embeddings.model_validate(body)
-    if sorted(row.index for row in reply.data) != list(range(count)):
-        raise ValueError(f"{len(reply.data)} vectors for {count} texts, or numbered otherwise")
-    rows = [row.embedding for row in sorted(reply.data, key=lambda row: row.index)]
-    if len({len(row) for row in rows}) > 1:
+    rows = sorted(_Embeddings.model_validate(body).data, key=lambda row: row.index)
+    if [row.index for row in rows] != list(range(count)):
+        raise ValueError(f"{len(rows)} vectors for {count} texts, or other numbers than 0 to {count - 1}")
+    if len({len(row.embedding) for row in rows}) > 1:
         raise ValueError("vectors of different lengths")
-    with np.errstate(over="ignore"):  # what overflows is refused below
-        vectors = np.asarray(rows, dtype=np.float32)
+    with np.errstate(over="ignore"):  # an overflow becomes infinite, which is refused below
+        vectors = np.asarray([row.embedding for row in rows], dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError("a vector with a value that is not finite")
     return vectors, read_usage(body)

@@ -24,7 +24,7 @@ _OVERHEAD_TOKENS = 16  # brackets, quotes and commas of the list, and a code fen
 class PromptedReformulator(BaseReformulator):
     """One call that answers with a JSON list of texts; its tokens, time and money are charged (rule B9).
 
-    What is left of the request's time is its deadline, retries and repair included.
+    What is left of the request's time is its deadline, with retries.
 
     Args:
         llm: the model.
@@ -61,7 +61,7 @@ class PromptedReformulator(BaseReformulator):
         if self._has_nothing_to_ask(context):
             return []
         limit = AnswerLimit(self._answer_tokens(context), f"max_tokens_each={self.max_tokens_each}").within(
-            context.tracker, self.llm.price, self.llm.thinking_tokens, lambda: 2 if self.llm.repair else 1
+            context.tracker, self.llm.price, self.llm.thinking_tokens, lambda: 1
         )
         try:
             result = self.llm.chat_json(
@@ -77,10 +77,10 @@ class PromptedReformulator(BaseReformulator):
         return distinct_rewrites(result.parsed.root, context.query)[: context.num_reformulations]
 
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
-        """The prompt and an answer of full length, and a repair's where the client asks for one."""
+        """The prompt and an answer of full length."""
         if self._has_nothing_to_ask(context):
             return FREE
-        return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context), json=True)
+        return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context))
 
     @property
     def unpriced(self) -> frozenset[str]:

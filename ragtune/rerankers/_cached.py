@@ -1,4 +1,4 @@
-"""What live rerankers that score one (query, document) pair at a time share: a durable cache of scores and times."""
+"""Base of live rerankers that score one (query, document) pair at a time: a durable cache of scores and times."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from ragtune.data.diskcache import resolve_cache_dir
 from ragtune.data.scorecache import ScoreCache, TimeCache
 
 Pairs = Mapping[bytes, PoolItem]
-"""Documents by what identifies them with their query; equal texts are one pair."""
+"""Documents by the key of the pair with their query; equal texts are one pair."""
 
 
 @dataclass
 class Known:
-    """What is known of pairs, by key.
+    """Figures of pairs, by key.
 
     Attributes:
         scores: calibrated scores.
-        times: the milliseconds that each took when it was made.
-        tokens: tokens of pairs so timed.
+        times: milliseconds that each score took when it was made.
+        tokens: tokens of the pairs with a time.
         billed_tokens: tokens by a server's count.
-        billed_docs: how many documents each counted for on a bill by documents, where it was not one.
-        failed: what calls cost that brought no answer.
-        joules: the energy that each took, where that is measured.
+        billed_docs: documents that each pair counted for on a bill by documents, if not one.
+        failed: costs of calls without an answer.
     """
 
     scores: dict[bytes, float] = field(default_factory=dict)
@@ -42,14 +41,13 @@ class Known:
     billed_tokens: dict[bytes, float] = field(default_factory=dict)
     billed_docs: dict[bytes, float] = field(default_factory=dict)
     failed: list[CostObject] = field(default_factory=list)
-    joules: dict[bytes, float] = field(default_factory=dict)
 
 
 class CachedReranker(BaseReranker):
-    """Keeps every score at once and for good, and reports what it really paid.
+    """Caches every score durably, and reports what it really paid.
 
-    What a batch is charged does not depend on what the cache holds: each score is charged the time that it took when it
-    was made, in this run or an earlier one. Actual cost is what the cache did not have.
+    The charge of a batch does not depend on the cache: each score is charged the time that it took when it was made, in
+    this run or an earlier one. The actual cost covers only scores that the cache did not hold.
 
     Args:
         batch_size: pairs that are sent together, >= 1.
@@ -79,19 +77,19 @@ class CachedReranker(BaseReranker):
 
     @abstractmethod
     def _identity(self) -> str:
-        """All that a score depends on besides query and text."""
+        """Everything that a score depends on besides query and text."""
 
     @abstractmethod
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        """What the documents cost, whose pairs are given."""
+        """The cost of the documents of these pairs."""
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Time and money, and what is told only where it is known."""
+        """Time and money, and the units that only some rerankers report."""
         return frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})
 
     def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
-        """Those whose pair the cache does not know; of several with one text, the first."""
+        """Documents whose pair is not in the cache; of several with one text, the first."""
         keys = self._keys(items, context)
         first = {keys[item.doc_id]: item for item in reversed(items)}
         known = self._cache.get(list(first)) if self._cache else {}
@@ -113,7 +111,7 @@ class CachedReranker(BaseReranker):
                 cache.check()
 
     def _recall(self, keys: Sequence[bytes], known: Known) -> None:
-        """Add what the cache knows of the pairs."""
+        """Add the cached figures of the pairs."""
         if self._cache and self._times:
             known.scores |= self._cache.get(keys)
             known.times |= self._times.get([key for key in keys if key in known.scores])
@@ -122,7 +120,7 @@ class CachedReranker(BaseReranker):
         return sum(self._lengths(items, context))
 
     def _lengths(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[int]:
-        """Tokens of each pair that are read."""
+        """Tokens of each pair that the model reads."""
         query = count_tokens(context.query)
         limit = self.max_length
         pairs = [query + tokens_of(item) for item in items]
@@ -154,7 +152,7 @@ class CachedReranker(BaseReranker):
     # -- how long it should take -----------------------------------------------------------------------------------
 
     def _made_ms(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> float:
-        """The time that the pairs took when they were scored, and a guess for those of which it is not known."""
+        """The time that the pairs took when they were scored, and an estimate for pairs without a time."""
         untimed = [item for key, item in pairs.items() if key not in known.times]
         timed_ms = sum(known.times[key] for key in pairs if key in known.times)
         return timed_ms + (self._guess_ms(untimed, context, known) if untimed else 0.0)
@@ -164,7 +162,7 @@ class CachedReranker(BaseReranker):
         return bool(self.ms_per_doc or self.ms_per_call)
 
     def _foreseen(self, items: Sequence[PoolItem], context: RAGtuneContext) -> tuple[Pairs, Known]:
-        """The pairs, and what is known of their times: under a time limit it matters, so the cache is asked."""
+        """The pairs, with their cached times if the request has a time limit."""
         keys = self._keys(items, context)
         pairs = {keys[item.doc_id]: item for item in items}
         if self._has_price or context.time_left_ms == math.inf:
@@ -179,7 +177,7 @@ class CachedReranker(BaseReranker):
         return pairs, known
 
     def _guess_ms(self, items: Sequence[PoolItem], context: RAGtuneContext, known: Known) -> float:
-        """By prices, else by what was measured, else by what else is known in the request, else 0."""
+        """Milliseconds by prices, else by measurement, else by other times of the request, else 0."""
         if self._has_price:
             return self.ms_per_call + self.ms_per_doc * len(items)
         measured = self._measured_ms(items, context)
@@ -189,11 +187,11 @@ class CachedReranker(BaseReranker):
         return measured or 0.0
 
     def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
-        """How long they should take, if a warm-up has told."""
+        """Milliseconds by a warm-up; None without one."""
         return None
 
 
 def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
-    """A whole, shared among those that made it by their weights."""
+    """Share a whole in proportion to the weights."""
     total = sum(weights.values())
     return {key: whole * weight / total for key, weight in weights.items()}

@@ -1,4 +1,4 @@
-"""Whether scores are on the scale that was declared for them: those of a table, and those of a live reranker."""
+"""Checks whether scores of a table or a live reranker are on their declared scale."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers.scale import ScoreScale
 
 ENOUGH = 20
-"""Scores from which a table says on which scale they are."""
+"""The fewest scores of a table that are checked."""
 
 FIRST_SCORES = 200
-"""Scores of a live reranker that are looked at, and scores from which their sign says something."""
+"""Scores of a live reranker that are checked, and the fewest scores whose sign is evidence."""
 
 SCALE_DOUBT = "scale_doubt"
-"""Action of the event that doubts the scale of a live reranker, with the doubt in words."""
+"""Action of the trace event with a warning about the scale of a live reranker."""
 
 _ALMOST_ALL = 0.99
-"""A share that a few odd scores, such as a probability of 1.0001, do not change."""
+"""Share of scores that must fit; a few odd ones, such as a probability of 1.0001, do not count."""
 
 _NEAR_ZERO = -1.0
 """Log probabilities of the best documents lie above this: the model gives half of them more than exp(-1) = .37."""
 
 _SURELY_LOG = -0.1
-"""Best scores above this are those of log probabilities: five tables of monoT5 have medians of -.005 to -.014."""
+"""Medians of best scores above this belong to log probabilities; those of five monoT5 tables are -.014 to -.005."""
 
 _BY_ORDER = "if only their order counts"
 
 
 class Verdict(NamedTuple):
-    """What scores say of the scale that was declared.
+    """An objection to the declared scale.
 
     Attributes:
-        words: what is wrong with it, as the end of a sentence about the scores.
-        is_sure: whether the scores cannot be on it; else it is a doubt.
+        words: what is wrong, as the end of a sentence about the scores.
+        is_sure: whether the scores cannot be on the scale; otherwise it is a warning.
     """
 
     words: str
@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
 
 
 class Sample:
-    """Scores whose scale is asked for. Shares and quantiles count, since one odd score says nothing.
+    """Scores whose scale is checked, by shares and quantiles, because a single odd score is no evidence.
 
     Args:
         scores: shape (n,), n >= 1.
@@ -59,11 +59,11 @@ class Sample:
         self._low, self._middle, self._high = np.quantile(scores, [0.05, 0.5, 0.99]).tolist()
 
     def within(self, low: float, high: float = np.inf) -> bool:
-        """Whether almost all scores lie there."""
+        """Whether almost all scores are in the range."""
         return float(((self._scores >= low) & (self._scores <= high)).mean()) >= _ALMOST_ALL
 
     def looks_like(self) -> ScoreScale:
-        """The scale that the scores seem to be on.
+        """Return the scale that the scores seem to be on.
 
         - ``log_prob``: almost all at most 0, and the best score of the median query is near 0;
         - ``identity``: almost all in [0, 1]. Cosines may lie there too, and no check can tell them apart for sure;
@@ -77,7 +77,7 @@ class Sample:
         return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
 
     def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
-        """What the scores say against a scale; None where they may be on it.
+        """Return an objection to a scale; None where the scores may be on it.
 
         Args:
             declared: the scale that was asked for.
@@ -119,19 +119,19 @@ class Sample:
 
     @property
     def _are_surely_log(self) -> bool:
-        """Massed near 0, or with the long tail that only logarithms have; short distances below 0 are neither."""
+        """Whether scores are massed near 0 or have a long tail, as logarithms have."""
         return self.typical_best > _SURELY_LOG and (self._middle > 2.0 * _SURELY_LOG or self._low < -4.0)
 
     @property
     def _are_rather_probabilities(self) -> bool:
-        """Cosines of one model with different texts are neither massed near 0 nor spread from 0 to 1."""
+        """Whether scores are massed near 0 or spread from 0 to 1, as cosines of one model are not."""
         return float((self._scores < 0.01).mean()) > 0.1 or (self._low < 0.25 and self._high > 0.9)
 
 
 class ScaleWatch:
-    """Looks at the first scores of a live reranker, and doubts their scale once; thread-safe.
+    """Checks the scale of a live reranker's first scores once; thread-safe.
 
-    A paid run is never ended for it: the doubt is an event of the request that brought the last of these scores.
+    A wrong scale never ends a paid run: the warning is an event of the request that brought the last of these scores.
 
     Args:
         declared: the scale of the reranker.
@@ -144,7 +144,7 @@ class ScaleWatch:
         self._best: list[float] = []
 
     def see(self, scores: Iterable[float], context: RAGtuneContext) -> None:
-        """Take what the reranker returned for one call, as it returned it."""
+        """Take the raw scores of one call."""
         with self._lock:
             if self._scores is None or not (new := [score for score in scores if np.isfinite(score)]):
                 return

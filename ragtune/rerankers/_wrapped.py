@@ -1,4 +1,4 @@
-"""What a reranker shares that asks another one."""
+"""Base of rerankers that pass batches on to another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ragtune.core.types import CostObject
 
 
 class WrappedReranker(BaseReranker):
-    """Changes the way to another reranker; what that one can score, what it costs and what it has kept stays the same.
+    """Passes batches on to another reranker, with the same costs, the same cache and the same scorable documents.
 
     Args:
         inner: the other reranker.
@@ -32,7 +32,7 @@ class WrappedReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Those of the inner reranker."""
+        """As the inner reranker."""
         return self.inner.unpriced
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:

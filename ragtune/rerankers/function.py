@@ -1,4 +1,4 @@
-"""Anything that can be called with a query and texts."""
+"""Reranking by a function of the caller."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from ragtune.rerankers.scale import PAIR_SCALES, ScoreScale, calibrated, pair_sc
 
 
 class FunctionReranker(BaseReranker):
-    """Scores by a function of the caller's.
+    """Scores documents by a function of the caller.
 
     Args:
-        function: ``function(query, texts)`` gives one number a text, higher is better, on the scale ``scale``. An error
-            that it raises loses the batch, not the request; a score that is None, NaN or infinite loses its document.
+        function: ``function(query, texts)`` returns one number per text on the scale ``scale``; higher is better. An
+            error loses the scores of its batch; a score that is None, NaN or infinite is lost alone.
         scale: what its numbers are: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``.
         usd_per_doc: dollars, >= 0; 0 means unknown.
 
     Raises:
-        ConfigError: on an argument out of range, or once the function returns what the scale does not allow, since no
-            later batch would be any better.
+        ConfigError: on an argument out of range, or when the function returns a value that the scale does not allow.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class FunctionReranker(BaseReranker):
 
     def _relevance(self, score: float) -> float:
         if not math.isfinite(score):
-            return math.nan  # which the loop refuses for this document alone
+            return math.nan  # the loop refuses it for this document alone
         relevance = calibrated(score, self._scale)
         if relevance is None:
             raise ConfigError(

@@ -10,10 +10,9 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class NoOpReranker(BaseReranker):
-    """Gives every document the final score that it has already, clipped to [0, 1] (rule A5).
+    """Returns every document's current final score, clipped to [0, 1] (rule A5).
 
-    The order stays as it is. Documents and calls are counted, since the policy asked for them; nothing is really
-    spent: no tokens, no time, no money.
+    The order stays as it is. Documents and calls are counted, but no tokens, time or money are spent.
     """
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -21,7 +20,7 @@ class NoOpReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """None: it really is free."""
+        """Empty: the reranker is free."""
         return frozenset()
 
     @property

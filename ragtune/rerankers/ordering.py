@@ -1,4 +1,4 @@
-"""Anything that can put texts in order."""
+"""Reranking by a function of the caller that orders texts."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from ragtune.rerankers._order import by_standing, rank_scores
 
 
 class OrderingReranker(BaseReranker):
-    """Compares documents by a function of the caller's that puts texts in order.
+    """Compares documents by a function of the caller that orders texts.
 
     Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables; they compare documents of one batch
-    only. A batch is shown as it stands when it comes: by score, then ``initial_rank``, then ``doc_id``.
+    only. The function gets a batch in its current order: by score, then ``initial_rank``, then ``doc_id``.
 
     Args:
-        function: ``function(query, texts)`` gives positions in ``texts``, from 0, best first. Texts that it leaves out
-            share the rank behind those that it names, so one that picks the best returns a list of one. An error that
-            it raises loses the batch, not the request.
+        function: ``function(query, texts)`` returns positions in ``texts``, from 0, best first. Texts that it leaves
+            out share the next rank, so a function that picks the best returns a list of one. An error loses the
+            scores of its batch.
         usd_per_call: dollars, >= 0; 0 means unknown.
 
     Raises:
-        ConfigError: on an argument out of range, or once the function returns something else, since no later batch
-            would be any better.
+        ConfigError: on an argument out of range, or when the function returns something else.
     """
 
     compares = True

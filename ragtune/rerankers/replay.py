@@ -1,4 +1,4 @@
-"""Replays a real reranker's recorded scores."""
+"""Replay of recorded scores."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import search_units
 from ragtune.data.filedigest import Stamp
 from ragtune.data.runfile import version_of
-from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.score_table import ScoreTable
 
 
 class ReplayReranker(BaseReranker):
-    """Looks scores up in a table, so that policies explore for ever what a model scored once (rule C2).
+    """Looks scores up in a table, so that experiments repeat without the model (rule C2).
 
-    What the policy is charged is what the model would have cost: from the arguments, else from the table's manifest,
-    else counted (tokens) or 0 (time and money, unknown). What the run itself pays is nothing.
+    A policy is charged what the model would have cost, by the arguments, else by the table's manifest. Without a price,
+    tokens are counted, and time and money are 0 (unknown). The run itself pays nothing.
 
     Args:
         scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
@@ -34,17 +34,16 @@ class ReplayReranker(BaseReranker):
         tokens_per_doc: tokens of a pair; None counts query and document.
         ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
         usd_per_doc: dollars; None takes the manifest's.
-        architecture: the model's size, a name of :data:`ragtune.rerankers.architecture.ARCHITECTURES` or the attributes
-            of an :class:`~ragtune.rerankers.architecture.Architecture`; None takes the manifest's. FLOPs are those of
-            each pair's length. Where no size is known, they are left out.
-        docs_per_search_unit: documents that a service bills as one search unit of a call, at least 1 (100 at Cohere and
-            Bedrock); None takes the manifest's, and where that has none, search units are left out.
-        usd_per_search_unit: dollars; None takes the manifest's. They are added to those by document.
-        ties: what orders equal scores: ``first_stage``, or for comparison with published figures ``trec_eval``, see
+        architecture: the model's size: a name of :data:`ragtune.rerankers.models.architecture.ARCHITECTURES`, or the
+            attributes of an ``Architecture``. None takes the manifest's. Without a size no FLOPs are charged.
+        docs_per_search_unit: documents that a service bills as one search unit of a call, >= 1 (100 at Cohere and
+            Bedrock); None takes the manifest's. Without either, no search units are charged.
+        usd_per_search_unit: dollars, added to those by document; None takes the manifest's.
+        ties: order of equal scores: ``first_stage``, or ``trec_eval`` to compare with published figures, see
             :class:`ragtune.rerankers.score_table.TieRule`.
 
     Raises:
-        ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
+        ScoreTableError: if the table is unusable, or lacks a requested pair.
         ConfigError: if a price is not a finite number >= 0.
     """
 
@@ -92,7 +91,7 @@ class ReplayReranker(BaseReranker):
             "usd": given["usd_per_doc"] is None and given["usd_per_search_unit"] is None,
             "flops": self.architecture is None,
             "search_units": self.docs_per_search_unit is None,
-            "joules": True,  # nothing runs, so nothing can be measured
+            "joules": True,
         }
 
     @property
@@ -109,7 +108,7 @@ class ReplayReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Energy, and what neither an argument nor the manifest says: time, money, FLOPs, search units."""
+        """Energy, and the units without a price: time, money, FLOPs, search units."""
         return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -142,7 +141,7 @@ class ReplayReranker(BaseReranker):
 
 @lru_cache(maxsize=4096)
 def _cost(tokens: int, docs: int, latency_ms: float, usd: float, flops: float, search_units: int) -> CostObject:
-    """A call's cost. Batches of one size differ in little but their tokens, and most costs come again and again."""
+    """A call's cost; most costs recur, since batches of one size differ in little but their tokens."""
     return CostObject(
         tokens=tokens, docs=docs, calls=1, latency_ms=latency_ms, usd=usd, flops=flops, search_units=search_units
     )
@@ -152,7 +151,7 @@ _count_cached = lru_cache(maxsize=4096)(count_tokens)
 
 
 def load_table(path: str, scale: str | None, ties: str = "first_stage") -> ScoreTable:
-    """The table, read once per process and version of the file (a sweep asks for it again and again)."""
+    """Return the table, read once per process and version of the file, because a sweep needs it many times."""
     file = Path(path)
     return _load_version(path, scale, ties, version_of(file) if file.exists() else None)
 

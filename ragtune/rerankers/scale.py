@@ -1,4 +1,4 @@
-"""What a reranker's numbers are, and so how they become relevance in [0, 1]."""
+"""Scales of reranker scores, and their calibration to relevance in [0, 1]."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ragtune.core.arguments import check_choice, check_member
 
 
 class ScoreScale(str, Enum):
-    """What a table's numbers are, and so how they become relevance in [0, 1].
+    """The scale of scores, which determines how they become relevance in [0, 1].
 
     - ``identity``: already in [0, 1];
     - ``logit``: sigmoid;
     - ``log_prob``: exponential (monoT5's log P(relevant));
     - ``rank``: only the order within a query counts; the r-th document (from 1) scores 1 / (1 + r), whose logit is
-      -ln r (listwise rerankers); equal scores share their mean rank, so that the first stage orders them;
+      -ln r (listwise rerankers); equal scores share their mean rank, so the first stage orders them;
     - ``cosine``: (1 + cosine) / 2.
     """
 
@@ -37,32 +37,32 @@ CALIBRATIONS: Mapping[ScoreScale, tuple[Callable[[float], float], float, float]]
     ScoreScale.LOG_PROB: (math.exp, -math.inf, 0.0),
     ScoreScale.COSINE: (lambda s: min(1.0, (1.0 + s) / 2.0), -1.0, 1.0 + 1e-6),
 }
-"""By scale: what makes relevance of a score, and the lowest and the highest score that it allows."""
+"""By scale: the calibration, and the lowest and the highest score that it allows."""
 
 
 def calibrated(score: float, scale: ScoreScale) -> float | None:
-    """The score in [0, 1]; None where the scale does not allow it. ``rank`` needs all scores of a query."""
+    """Return the score in [0, 1]; None where the scale does not allow it. ``rank`` needs all scores of a query."""
     calibrate, low, high = CALIBRATIONS[scale]
     return calibrate(score) if low <= score <= high else None
 
 
 def parse_scale(scale: ScoreScale | str) -> ScoreScale:
-    """The scale of that name.
+    """Return the scale of that name.
 
     Raises:
-        ConfigError: if there is none.
+        ConfigError: if there is no such scale.
     """
     return check_member(ScoreScale, "scale", scale)
 
 
 PAIR_SCALES = tuple(scale.value for scale in CALIBRATIONS)
-"""Scales on which a score says something without the others of its query: all but ``rank``."""
+"""Scales on which a score needs no other scores of its query: all but ``rank``."""
 
 
 def pair_scale(scale: ScoreScale | str) -> ScoreScale:
-    """The scale of that name, if a reranker can have it that sees some documents of a query at a time.
+    """Return the scale of that name, for a reranker that sees only some documents of a query at a time.
 
     Raises:
-        ConfigError: if it cannot.
+        ConfigError: if there is no such scale, or it needs all scores of a query.
     """
     return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))

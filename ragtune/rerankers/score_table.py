@@ -1,4 +1,4 @@
-"""Score tables: a real reranker's scores for (query, document) pairs, with what they cost (rule C2)."""
+"""Score tables: a real reranker's scores of (query, document) pairs, with their costs (rule C2)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ragtune.data.run import Run
 from ragtune.data.runfile import read_run
 from ragtune.data.textfile import read_json
 from ragtune.rerankers._scale_check import Sample
-from ragtune.rerankers.architecture import Architecture
+from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
 
 
 class TieRule(str, Enum):
-    """What orders documents of equal scores.
+    """The order of documents with equal scores.
 
     - ``first_stage``: their place in the first stage, the rule of all policies (rule O4);
     - ``trec_eval``: their ids, descending, as trec_eval orders a run file. For comparison with published figures.
@@ -36,15 +36,15 @@ class TieRule(str, Enum):
 
 
 class ScoreManifest(BaseModel):
-    """What a table says of itself, in ``<table>.manifest.json`` beside it; every field may be unknown (None).
+    """Facts about a table, from ``<table>.manifest.json`` beside it; every field may be unknown (None).
 
     Attributes:
         scale: scale of the numbers.
-        model, revision: model that scored, and its version.
+        model, revision: the reranker and its version.
         text_hash: digest of the corpus that was scored.
         tokens_per_doc, ms_per_doc, ms_per_call, usd_per_doc: mean cost of a pair and of a call.
-        architecture: size of the model, for its FLOPs.
-        docs_per_search_unit, usd_per_search_unit: how a service bills a call.
+        architecture: size of the model, for FLOPs.
+        docs_per_search_unit, usd_per_search_unit: a service's bill of a call.
         source: where the scores come from.
     """
 
@@ -71,7 +71,7 @@ class ScoreTable:
         path: a TREC run, or a table with columns for query id, document id and score, see
             :func:`ragtune.data.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
-        ties: what orders equal scores, see :class:`TieRule`.
+        ties: order of equal scores, see :class:`TieRule`.
 
     Attributes:
         doubts: see :attr:`ragtune.core.component.Component.doubts`: a scale that is probably another one.
@@ -97,7 +97,7 @@ class ScoreTable:
         return sum(len(self._run.scores(query_id)) for query_id in self._run)
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        """The queries that it holds scores of, by its name in messages."""
+        """The queries with scores, under the table's name in messages."""
         return {f"score table {self.path.name}": self._run}
 
     def of_query(self, query_id: str) -> Mapping[str, float]:
@@ -128,7 +128,7 @@ class ScoreTable:
             ) from None
 
     def _held(self, query_id: str, asked: Sequence[str]) -> str:
-        """How many of the documents asked for have scores, and how the others may be written there."""
+        """How many of the requested documents have scores, and how the others may be spelled."""
         known = self._run.scores(query_id)
         if not known:
             hint = form_hint([query_id], self._run)
@@ -141,7 +141,7 @@ class ScoreTable:
         )
 
     def calibrate(self, query_id: str) -> Mapping[str, float]:
-        """The calibrated scores of a query, made anew from the file's."""
+        """Calibrate the scores of a query."""
         scores = self._calibrated(query_id)
         return _by_doc_id(scores) if self.ties is TieRule.TREC_EVAL else scores
 
@@ -155,10 +155,10 @@ class ScoreTable:
         return dict(zip(pairs, map(calibrate, pairs.values()), strict=True))
 
     def _check_scale(self) -> None:
-        """Refuse scores that cannot be on the declared scale, and warn of those that are probably on another.
+        """Refuse scores that cannot be on the declared scale, and warn if they are probably on another one.
 
-        A wrong scale costs quality without a sign: monoT5's log probabilities read as logits give nDCG@10 .739 in place
-        of .796 on TREC DL 2019.
+        A wrong scale costs quality and goes unnoticed: monoT5's log probabilities read as logits give nDCG@10
+        .739 instead of .796 on TREC DL 2019.
         """
         if self.scale is ScoreScale.RANK or not len(self):
             return
@@ -193,7 +193,7 @@ class ScoreTable:
 
 @lru_cache(maxsize=1024)
 def _calibrated_scores(table: ScoreTable, query_id: str) -> Mapping[str, float]:
-    """Calibrated scores of the queries at work; those of all would fill the memory where there are many."""
+    """Calibrated scores of recent queries; those of all queries may not fit into memory."""
     return table.calibrate(query_id)
 
 
@@ -207,7 +207,7 @@ def _by_rank(pairs: Mapping[str, float]) -> dict[str, float]:
 
 
 def _by_doc_id(scores: Mapping[str, float]) -> dict[str, float]:
-    """The scores with equal ones pulled apart by the smallest steps there are, the larger document id above."""
+    """Separate equal scores by the smallest possible steps, with the larger document id above."""
     best_first = sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
     apart: dict[str, float] = {}
     # Downwards from the upper half and upwards from the lower one, so that all stay in [0, 1].
@@ -223,7 +223,7 @@ def _by_doc_id(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def manifest_of(path: Path) -> Path | None:
-    """The manifest beside a table, ``<table>.manifest.json``; that of ``x.run`` serves ``x.run.gz``. None: has none."""
+    """Find ``<table>.manifest.json`` beside a table, or None; ``x.run`` and ``x.run.gz`` share one."""
     for name in (path.name, path.name.removesuffix(".gz")):
         manifest = path.with_name(f"{name}.manifest.json")
         if manifest.is_file():

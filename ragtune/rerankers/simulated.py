@@ -1,4 +1,4 @@
-"""A comparer without a model: windows in the order of recorded scores, with the faults of language models."""
+"""A simulated language model: it orders windows by recorded scores, with the faults of real models."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _DOC_MARKS = 8
 
 
 class SimulatedReranker(BaseReranker):
-    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, by a
-    score table: curves of quality against calls are exact and repeatable, and cost nothing.
+    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, using a
+    score table. Curves of quality against calls are exact, repeatable and free.
 
     The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
     logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
     so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977); without noise the order is the table's.
-    Documents are shown as they stand when they come, by the estimator's final key, ties by rank, and equal utilities
-    keep that order. The noise belongs to the prompt: the same documents shown in the same order to the same query get
-    the same answer, as from a model at temperature 0, and any other prompt an independent one.
+    Documents are shown in their current order, by the estimator's final key and then by rank; equal utilities keep that
+    order. The noise depends on the prompt: the same documents in the same order get the same answer, as from a model at
+    temperature 0, and any other prompt gets an independent one.
 
-    A prompt is refused with the probability ``refused``: its call fails, and so does every call that repeats it.
+    A prompt is refused with the probability ``refused``; a repeated call of a refused prompt is refused again.
 
-    Scores are 1 / (1 + r) by rank in the batch. A batch is one call; its prompt has ``tokens_per_call`` tokens, the
-    query, and each document up to ``max_doc_tokens`` with its fence, and its answer 16 tokens and 4 for each document
-    that is told, which is what :class:`~ragtune.rerankers.llm_listwise.LLMListwiseReranker` allows.
+    Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has ``tokens_per_call`` tokens, the
+    query, and each document up to ``max_doc_tokens`` with its fence. Its answer has 16 tokens and 4 for each ranked
+    document, the limit of :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker`.
 
     Args:
         scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
         scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
-        told: documents at the front that an answer tells apart, >= 1; None for all (listwise), 1 for the best one
-            (setwise). A batch of two is a pairwise call.
+        told: documents at the front that an answer ranks, >= 1; None for all (listwise), 1 for the best one (setwise).
+            A batch of two is a pairwise call.
         noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
-        position_bias: standard deviations by which the document shown last is put down, >= 0.
+        position_bias: penalty of the document shown last, in standard deviations, >= 0.
         refused: share of the calls that fail, in [0, 1].
         tokens_per_call: tokens of the instructions, >= 0.
         tokens_per_doc: tokens of a document, >= 0; None counts its text.
@@ -104,7 +104,7 @@ class SimulatedReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """Time and money, unless an argument says them."""
+        """Time and money, unless an argument gives a price."""
         unknown = {"latency_ms": not self.ms_per_call, "usd": not self.prices}
         return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
 

@@ -17,7 +17,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE, BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.testing.budgets import require_same_under_all_budgets
 from ragtune.testing.collection import make_context
 from ragtune.testing.files import require_declared_files

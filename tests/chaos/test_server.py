@@ -18,7 +18,7 @@ import pytest
 from rerank_server import KEY, ask, serving
 
 from ragtune.adapters.rerank import RerankServer
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 from tests.support.llm_server import Fault
 
 SECONDS = float(os.environ.get("CHAOS_SERVER_SECONDS", "2"))

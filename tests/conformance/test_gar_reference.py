@@ -19,7 +19,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.request import Request
 from ragtune.data.graph import CorpusGraph
-from ragtune.estimators.gar import GAREstimator
+from ragtune.estimators.graph.gar import GAREstimator
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.schedulers.greedy import GreedyScheduler

@@ -14,7 +14,7 @@ from hydra.utils import get_class, instantiate
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.replay.component import complete
-from ragtune.estimators._windows import WindowEstimator
+from ragtune.estimators.comparing._windows import WindowEstimator
 
 Make = Callable[..., Any]
 

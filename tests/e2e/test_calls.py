@@ -40,7 +40,6 @@ def test_a_model_is_asked_as_often_as_the_budget_says_and_the_record_replays(
     llm_server.rules.insert(0, Rule(lambda chat: "ranking" in chat.text, by_shared_words))
     model = ["model=test", f"base_url={llm_server.url}", f"cache_dir={tmp_path / 'record'}"]
     command = [*tiny[:-1], *POLICY, "reranker=llm_listwise", *(f"reranker.llm.{option}" for option in model)]
-    command += ["reranker.llm.repair=false"]  # else a second call is reserved with each, and the last one would not fit
     command += ["+reranker.llm.prices.test={prompt: 0.001, completion: 0.002}"]
     summary, queries = outcome(main(*command))
     assert (queries["charged_calls"] <= CALLS).all()
@@ -78,7 +77,6 @@ def asked(tiny: list[str], llm_server: Any, tmp_path: Path, monkeypatch: pytest.
         "model": "test",
         "base_url": llm_server.url,
         "cache_dir": tmp_path / "record",
-        "repair": "false",
         "max_retries": 0,
         "breaker_failures": 999,
     }

@@ -128,7 +128,7 @@ def test_labels_of_a_model_are_marked(label: Label, llm_server: Any, monkeypatch
     assert decision()["by_models"] == {"test": 8}
     assert "8 by the model test" in told.out
     llm_server.answer("I cannot say")
-    failed = label("--llm", f"local model=test base_url={llm_server.url} mode=live repair=false", "--labels", "2")
+    failed = label("--llm", f"local model=test base_url={llm_server.url} mode=live", "--labels", "2")
     assert failed.code == 1
     assert failed.err.startswith("error: test graded none of 2 documents")
     assert len(journal()) == 8

@@ -268,7 +268,7 @@ LACKING = {
         "sentence_transformers",
         "models",
     ),
-    "prompt with a language model": (["prompt", "x", "--auto", "--llm-model", "m"], "openai", "llm"),
+    "prompt with a language model": (["prompt", "x", "--auto", "--llm-model", "m"], "httpx2", "llm"),
     "prompt with a reranker": (
         ["prompt", "dense bread", "--auto", "--reranker", "cross_encoder"],
         "sentence_transformers",

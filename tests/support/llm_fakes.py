@@ -51,12 +51,12 @@ class FakeService:
         """A client whose requests come here."""
         defaults: dict[str, Any] = {"model": "test", "mode": "live", "concurrency": 1, "prices": {"test": PRICE}}
         client = LLMClient(**(defaults | options))
-        client._caller.post = self._post  # type: ignore[method-assign]
-        client._caller.prepare = lambda: None  # type: ignore[method-assign]
+        client._caller.transport.post = self._post  # type: ignore[method-assign]
+        client._caller.transport.connect = lambda: None  # type: ignore[method-assign,assignment,return-value]
         return client
 
     def _post(
-        self, call: str, body: Mapping[str, Any], salt: bytes, parse: Callable[[Any], Any], deadline: Any = None
+        self, call: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Any = None
     ) -> Reply[Any]:
         with self._lock:
             self.calls += 1
@@ -75,4 +75,4 @@ class FakeService:
             self.billed_tokens += prompt + completion
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}
         choice = {"message": message, "finish_reason": finish}
-        return Reply(parse({"choices": [choice], "model": body["model"], "usage": usage}), self.latency_ms, 1, 0.0)
+        return Reply(parse({"choices": [choice], "model": body["model"], "usage": usage}), self.latency_ms, 1)

@@ -92,11 +92,6 @@ class Chat:
         """All messages."""
         return "\n".join(message["content"] for message in self.messages)
 
-    @property
-    def first_prompt(self) -> str:
-        """The first user message: in a repair, the question that was asked."""
-        return next((m["content"] for m in self.messages if m["role"] == "user"), "")
-
     @cached_property
     def fenced(self) -> dict[str, str]:
         """Texts behind fences (``ragtune.llm.prompts.fence``) by label."""
@@ -473,8 +468,8 @@ def word_vector(text: str) -> list[float]:
 def _query(chat: Chat) -> str:
     if "query" in chat.fenced:
         return chat.fenced["query"]
-    original = re.search(r"Original Query: (.*?)\nGenerate", chat.first_prompt, re.S)
-    return original[1] if original else chat.first_prompt.split("\n", 1)[0]
+    original = re.search(r"Original Query: (.*?)\nGenerate", chat.prompt, re.S)
+    return original[1] if original else chat.prompt.split("\n", 1)[0]
 
 
 def _documents(chat: Chat) -> list[str]:
@@ -482,7 +477,7 @@ def _documents(chat: Chat) -> list[str]:
 
 
 def _asked(chat: Chat) -> int:
-    number = re.search(r"(?:Generate|Write) (\d+) different", chat.first_prompt)
+    number = re.search(r"(?:Generate|Write) (\d+) different", chat.prompt)
     return int(number[1]) if number else 1
 
 
@@ -511,10 +506,10 @@ def best(chat: Chat) -> str:
 
 
 DEFAULT_RULES = (
-    Rule(lambda chat: "different search queries" in chat.first_prompt, rewrites),
-    Rule(lambda chat: "different passages" in chat.first_prompt, passages),
-    Rule(lambda chat: '{"grade": ' in chat.first_prompt, grade),
-    Rule(lambda chat: '{"ranking": ' in chat.first_prompt, ranking),
-    Rule(lambda chat: '{"best": ' in chat.first_prompt, best),
+    Rule(lambda chat: "different search queries" in chat.prompt, rewrites),
+    Rule(lambda chat: "different passages" in chat.prompt, passages),
+    Rule(lambda chat: '{"grade": ' in chat.prompt, grade),
+    Rule(lambda chat: '{"ranking": ' in chat.prompt, ranking),
+    Rule(lambda chat: '{"best": ' in chat.prompt, best),
     Rule(lambda chat: True, lambda chat: f"You said: {chat.prompt}"),
 )

@@ -39,7 +39,6 @@ _FOR = {
     "postgres": "collections in PostgreSQL",
     "services": "ragtune serve and ragtune mcp",
     "telemetry": "spans of the rerank API",
-    "energy": "measured energy: reranker.measure_energy",
     "acurank": "estimator=acurank",
     "ui": "the SuperPrompt page",
     "optuna": "hydra/sweeper=tune",

@@ -131,12 +131,12 @@ def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
         return {}
     if arguments.reranker == "hashing":
         from ragtune.embedders.hashing import HashingEmbedder
-        from ragtune.rerankers.bi_encoder import BiEncoderReranker
+        from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
         if arguments.reranker_model:
             raise ConfigError("--reranker-model: allowed with --reranker cross_encoder only")
         return {"hashing": BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
-    from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+    from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
     if not arguments.reranker_model:
         raise ConfigError(f"--reranker {arguments.reranker} needs --reranker-model")

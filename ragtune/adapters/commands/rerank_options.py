@@ -25,7 +25,7 @@ _UNITS = (
     ("usd", float, "dollars"),
     ("flops", float, "floating-point operations, of a model with --architecture"),
     ("search_units", int, "search units, of a server that bills them"),
-    ("joules", float, "joules, of a model with --measure-energy"),
+    ("joules", float, "joules, of a reranker that reports them"),
 )
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
@@ -53,7 +53,7 @@ _COMMON = ("max_length", "usd_per_1k_tokens")
 _UPSTREAM_CALLS = 32
 """Calls of a rerank server or a language model that are under way at once, where nobody says."""
 
-_LOCAL = ("architecture", "measure_energy")
+_LOCAL = ("architecture",)
 """Options that only a model in this process has."""
 
 _SHARE_OF_TIME = 0.9
@@ -94,9 +94,6 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
     group.add_argument(
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
-    )
-    group.add_argument(
-        "--measure-energy", action="store_const", const=True, help="measure joules, where the machine tells"
     )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
     for unit, kind, meaning in _UNITS:

@@ -12,7 +12,7 @@ EMBEDDER = "hashing"
 """Name of the embedder that a target must offer: :class:`ragtune.embedders.hashing.HashingEmbedder` of 256 dims."""
 
 RERANKER = "hashing"
-"""Name of the reranker: :class:`ragtune.rerankers.bi_encoder.BiEncoderReranker` of that embedder."""
+"""Name of the reranker: :class:`ragtune.rerankers.models.bi_encoder.BiEncoderReranker` of that embedder."""
 
 TIMEOUT_S = 60.0
 """Seconds that an operation may take."""

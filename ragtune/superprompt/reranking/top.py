@@ -34,8 +34,8 @@ class TopRerankStage(BaseRerankStage):
 
     @classmethod
     def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
-        """Use a cross-encoder of sentence-transformers; :class:`CrossEncoderReranker` has the options."""
-        from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+        """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""
+        from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
         return cls(CrossEncoderReranker(model, **options))
 

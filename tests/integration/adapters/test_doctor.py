@@ -16,7 +16,7 @@ from postgres_server import fresh_dsn
 
 from ragtune.adapters.cli import main
 from ragtune.adapters.commands import doctor
-from ragtune.rerankers._dialects import DIALECTS
+from ragtune.rerankers.http.dialects import DIALECTS
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

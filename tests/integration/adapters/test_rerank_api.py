@@ -26,7 +26,7 @@ from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
 from ragtune.adapters.shadow import ShadowOptions
 from ragtune.rerankers.function import FunctionReranker
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.rerankers.ordering import OrderingReranker
 
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]

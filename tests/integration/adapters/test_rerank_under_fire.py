@@ -22,7 +22,7 @@ from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 from tests.support.llm_server import Fault
 
 PATH = "/v2/rerank"

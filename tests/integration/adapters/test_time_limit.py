@@ -22,7 +22,7 @@ from ragtune.adapters.rest import create_app
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 EMBEDDER = HashingEmbedder()
 GENEROUS = ServerLimits(timeout_s=HANG_S)

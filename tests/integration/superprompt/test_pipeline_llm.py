@@ -104,7 +104,7 @@ def test_many_runs_with_faults_end_in_a_defined_state_and_replay_byte_by_byte(
     assert sum(paid.tokens for _, _, paid in recorded) == llm_server.billed_tokens
     assert sum(charged.tokens for _, charged, _ in recorded) == llm_server.billed_tokens
     calls, failed = sum(charged.calls for _, charged, _ in recorded), len(llm_server.requests) - len(llm_server.billed)
-    assert len(llm_server.billed) <= calls <= len(llm_server.billed) + failed  # a repair without an answer is a call
+    assert len(llm_server.billed) <= calls <= len(llm_server.billed) + failed  # a call that failed for good is one
 
     sent = len(llm_server.requests)
     replaying = agent_client(llm_server, mode="replay", cache_dir=tmp_path)

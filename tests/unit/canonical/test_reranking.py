@@ -13,7 +13,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 
 class Scripted(BaseReranker):

@@ -13,7 +13,7 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds, aggregate
 from ragtune.core.types import ReformulationResult
-from ragtune.estimators._first_stage import first_stage_evidence
+from ragtune.estimators.posterior._first_stage import first_stage_evidence
 
 PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
 

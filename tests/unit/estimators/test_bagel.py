@@ -9,7 +9,7 @@ import pytest
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.budget import CostBudget
-from ragtune.estimators.bagel import BAGELEstimator
+from ragtune.estimators.posterior.bagel import BAGELEstimator
 
 ANGLES = {"a": 50.0, "b": 40.0, "c": 5.0, "d": 95.0, "e": 100.0, "f": 200.0}
 """Where documents stand on a circle; the query is at 0 degrees."""

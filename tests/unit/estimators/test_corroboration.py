@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtune.estimators._corroboration import Corroboration
-from ragtune.estimators._first_stage import FirstStageEvidence
+from ragtune.estimators.posterior._corroboration import Corroboration
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence
 
 _N = 4000
 

@@ -7,7 +7,7 @@ import pytest
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import ItemState
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.gar import GAREstimator
+from ragtune.estimators.graph.gar import GAREstimator
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.ore import OREEstimator
+from ragtune.estimators.graph.ore import OREEstimator
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from ragtune.core.errors import ConfigError
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.quam import QuamEstimator
+from ragtune.estimators.graph.quam import QuamEstimator
 
 
 @pytest.fixture

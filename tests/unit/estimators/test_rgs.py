@@ -10,7 +10,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.rgs import RGSEstimator
+from ragtune.estimators.graph.rgs import RGSEstimator
 
 
 @pytest.fixture

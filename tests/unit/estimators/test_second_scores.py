@@ -13,10 +13,10 @@ from ragtune.core.pool.items import ItemState
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.bagel import BAGELEstimator
-from ragtune.estimators.ore import OREEstimator
-from ragtune.estimators.similarity import SimilarityEstimator
-from ragtune.estimators.uncertainty import UncertaintyEstimator
+from ragtune.estimators.graph.ore import OREEstimator
+from ragtune.estimators.posterior.bagel import BAGELEstimator
+from ragtune.estimators.posterior.similarity import SimilarityEstimator
+from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 
 
 @pytest.mark.parametrize("kind", [BAGELEstimator, OREEstimator, SimilarityEstimator, UncertaintyEstimator])

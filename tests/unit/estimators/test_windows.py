@@ -21,16 +21,16 @@ from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators._windows import Game, WindowEstimator, first_round, verdict_of
-from ragtune.estimators.acurank import AcuRankEstimator
-from ragtune.estimators.blitzrank import BlitzRankEstimator
-from ragtune.estimators.jointrank import JointRankEstimator
-from ragtune.estimators.knockout import KnockoutEstimator
-from ragtune.estimators.plackett_luce import PlackettLuceEstimator
-from ragtune.estimators.setwise_insertion import SetwiseInsertionEstimator
-from ragtune.estimators.sliding import SlidingEstimator
-from ragtune.estimators.tdpart import TDPartEstimator
-from ragtune.estimators.tourrank import TourRankEstimator
+from ragtune.estimators.comparing._windows import Game, WindowEstimator, first_round, verdict_of
+from ragtune.estimators.comparing.acurank import AcuRankEstimator
+from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
+from ragtune.estimators.comparing.jointrank import JointRankEstimator
+from ragtune.estimators.comparing.knockout import KnockoutEstimator
+from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
+from ragtune.estimators.comparing.sliding import SlidingEstimator
+from ragtune.estimators.comparing.tdpart import TDPartEstimator
+from ragtune.estimators.comparing.tourrank import TourRankEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler

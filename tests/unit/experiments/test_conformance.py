@@ -70,10 +70,13 @@ def test_a_run_checks_its_components_once_for_the_same_code(decide: Decide) -> N
     ("file", "again"),
     [
         ("ragtune/core/pool/ordering.py", ["estimator/baseline", "scheduler/greedy"]),
-        ("ragtune/estimators/_posterior.py", ["scheduler/greedy"]),  # of the second estimator that it is pinned with
+        (
+            "ragtune/estimators/posterior/_posterior.py",
+            ["scheduler/greedy"],
+        ),  # of the second estimator that it is pinned with
         ("ragtune/schedulers/settled.py", ["estimator/baseline"]),
         ("ragtune/acquisitions/upper_confidence.py", ["estimator/baseline", "scheduler/greedy"]),  # named in conf/ only
-        ("ragtune/estimators/gar.py", []),
+        ("ragtune/estimators/graph/gar.py", []),
         ("ragtune/superprompt/pipeline.py", []),
         ("experiments/publish/terminal.py", []),
     ],

@@ -24,7 +24,7 @@ from experiments.publish import files as outputs
 from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
-from ragtune.rerankers.architecture import ARCHITECTURES
+from ragtune.rerankers.models.architecture import ARCHITECTURES
 
 FILES = ["config.yaml", "curve.csv", "curve.png", "per_query.parquet", "run.trec", "summary.json", "traces.jsonl.gz"]
 

@@ -100,7 +100,7 @@ def _imported(file: Path) -> Iterator[str]:
 
 def test_what_a_policy_loads_when_it_is_built_is_among_its_sources() -> None:
     """Seen from the other side: in a process that builds a component, what Python has loaded of its group's folder."""
-    target = "ragtune.estimators.uncertainty"
+    target = "ragtune.estimators.posterior.uncertainty"
     words = f"import sys, {target}; print(*(name for name in sys.modules if name.startswith('ragtune')))"
     loaded = subprocess.run([sys.executable, "-c", words], cwd=PROJECT_ROOT, check=True, capture_output=True, text=True)
     assert set(loaded.stdout.split()) <= Sources().files([target]).keys()

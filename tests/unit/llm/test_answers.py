@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
 from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.rerankers._answers import Best, Grade, Ranking
+from ragtune.rerankers.llm.answers import Best, Grade, Ranking
 from ragtune.superprompt.agents.config import CONFIG
 from ragtune.superprompt.agents.contracts import extractor_contract, items_contract, record_contract, writer_contract
 

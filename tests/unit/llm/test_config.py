@@ -11,7 +11,6 @@ import yaml
 from experiments.config.compose import compose
 from experiments.replay.component import component
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
-from ragtune.llm.client import LLMClient
 from ragtune.llm.types import Message
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -22,11 +21,6 @@ HELLO = [Message("user", "hello")]
 def built(*options: str) -> Any:
     """The component that the options place where a component's own part would be."""
     return component({"part": compose(list(options))["rerankers"]["part"]}, "part")
-
-
-@pytest.mark.parametrize("options", [["+llm@rerankers.part=openai"], [*LOCAL, "rerankers.part.model=llama3"]])
-def test_a_client_is_built_from_its_group(options: list[str]) -> None:
-    assert isinstance(built(*options), LLMClient)
 
 
 def test_a_client_is_placed_into_a_component(llm_server: Any) -> None:
@@ -52,13 +46,6 @@ def test_the_environments_server_is_asked_by_either_choice(llm_server: Any, monk
     assert openai.chat(HELLO).text == "You said: hello"
     sent = [request.headers["authorization"] for request in llm_server.requests]
     assert sent == ["Bearer local-canary", "Bearer sk-canary"]
-
-
-def test_replay_is_an_option(llm_server: Any) -> None:
-    tiny = [*LOCAL, "rerankers.part.model=tiny"]
-    recorded = built(*tiny, f"rerankers.part.base_url={llm_server.url}").chat(HELLO)
-    assert built(*tiny, "rerankers.part.mode=replay").chat(HELLO).text == recorded.text
-    assert len(llm_server.requests) == 1
 
 
 @pytest.mark.parametrize("file", ["llm/openai.yaml", "llm/local.yaml", "embedder/openai_compatible.yaml"])

@@ -23,7 +23,6 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import FREE
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.llm.usable import MAX_WISH_TOKENS
 from ragtune.reformulators.llm_rewrite import LLMReformulator
 
 Asking = Callable[..., SimpleNamespace]
@@ -86,16 +85,12 @@ def test_a_blank_query_and_no_rewrites_wanted_cost_nothing(asking: Asking, make_
     assert made.service.chats == []
 
 
-def test_the_expected_cost_holds_the_longest_answer_and_its_repair(asking: Asking, make_context: MakeContext) -> None:
+def test_the_expected_cost_holds_the_longest_answer(asking: Asking, make_context: MakeContext) -> None:
     context = make_context("heart", num_reformulations=3)
-    once, twice = (
-        asking(LLMReformulator, llm={"repair": repair}, max_tokens_each=10).reformulator.expected_cost(context, [])
-        for repair in (False, True)
-    )
-    prompt = once.tokens - 46
-    assert (once.calls, twice.calls) == (1, 2)
-    assert twice.tokens == 2 * prompt + 3 * 46 + MAX_WISH_TOKENS
-    assert once.usd == pytest.approx((prompt * 0.001 + 46 * 0.002) / 1000)
+    cost = asking(LLMReformulator, max_tokens_each=10).reformulator.expected_cost(context, [])
+    prompt = cost.tokens - 46
+    assert cost.calls == 1
+    assert cost.usd == pytest.approx((prompt * 0.001 + 46 * 0.002) / 1000)
 
 
 def test_the_call_has_what_is_left_of_the_requests_time(asking: Asking, make_context: MakeContext) -> None:
@@ -182,7 +177,7 @@ def test_a_call_that_does_not_fit_is_denied_before_it_runs(
 
 
 def test_a_call_that_would_pass_the_deadline_is_denied(asking: Asking, fakes: Any) -> None:
-    made = asking(LLMReformulator, llm={"ms_per_call": 60.0, "repair": False})
+    made = asking(LLMReformulator, llm={"ms_per_call": 60.0})
     assert run(fakes, made, max_latency_ms=59.0).trace.find("deny_reformulation")[0].details["reason"] == (
         "latency_exceeded"
     )

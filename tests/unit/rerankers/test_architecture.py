@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtune.core.errors import ConfigError
-from ragtune.rerankers.architecture import ARCHITECTURES, Architecture
+from ragtune.rerankers.models.architecture import ARCHITECTURES, Architecture
 
 QWEN_7B = {"kind": "decoder", "layers": 28, "hidden": 3584, "feed_forward": 18944, "heads_per_key": 7}
 

@@ -11,7 +11,7 @@ from ragtune.core.types import CostObject
 from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.rerankers.bi_encoder import BiEncoderReranker
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 QUERY = "what lowers blood pressure"

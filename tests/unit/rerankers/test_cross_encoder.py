@@ -15,8 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.data.corpus import Corpus, Document
-from ragtune.rerankers._pairwise import Pair
-from ragtune.rerankers.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.models.pairwise import Pair
 
 MakeContext = Callable[..., RAGtuneContext]
 SHARED = Path(__file__).parents[3].parent / "shared"
@@ -72,7 +72,7 @@ def test_an_export_that_scores_otherwise_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra onnx")
-    from ragtune.rerankers import _onnx
+    from ragtune.rerankers.models import onnx as _onnx
 
     real = _onnx.OnnxForward.forward
     monkeypatch.setattr(_onnx.OnnxForward, "forward", lambda self, **f: {"logits": real(self, **f)["logits"] + 0.01})
@@ -107,23 +107,6 @@ def test_the_activation_that_a_model_names_does_not_matter(
     (raw / "config.json").write_text(json.dumps(config))
     raw_scores = CrossEncoderReranker(str(raw), device="cpu").rerank(items, make_context(QUERY), "default")
     assert raw_scores == make().rerank(items, make_context(QUERY), "default")
-
-
-def test_a_scored_pair_is_never_paid_for_twice(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
-) -> None:
-    first, second, third = (make_context(QUERY) for _ in range(3))
-    before = make().rerank(items[:4], first, "default")
-    assert first.meter.actual.docs == 4
-    assert first.meter.actual.calls == 1
-    assert first.meter.actual.tokens == make().expected_cost(items[:4], first).tokens
-    assert first.meter.actual.latency_ms > 0
-    assert make().rerank(items[:4], second, "default") == before
-    assert second.meter.actual == CostObject()
-    assert second.meter.charged == first.meter.charged == first.meter.actual
-    again = make().rerank(items[2:6], third, "default")
-    assert third.meter.actual.docs == 2
-    assert {k: again[k] for k in again if k in before} == {k: before[k] for k in before if k in again}
 
 
 def test_a_cached_score_needs_no_model(
@@ -184,17 +167,6 @@ def test_what_was_scored_before_a_failure_is_kept_and_paid(
     assert failed.meter.actual.docs == 2
     make(batch_size=2).rerank(distinct, resumed, "default")
     assert resumed.meter.actual.docs == 3
-
-
-def test_without_a_cache_every_batch_is_paid_for(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext, private_cache: Path
-) -> None:
-    reranker = make(cache_dir=None)
-    for _ in range(2):
-        context = make_context(QUERY)
-        reranker.rerank(items[:3], context, "default")
-        assert context.meter.actual.docs == 3
-    assert not private_cache.exists()
 
 
 def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(

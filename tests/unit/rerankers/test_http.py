@@ -23,7 +23,7 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 KEY = "rk-canary-0123456789"
@@ -186,13 +186,6 @@ def test_any_url_and_path_is_joined_rightly(dialect: str, url: str | None, path:
     assert HttpReranker(url, "m", dialect, path, cache_dir=None).url == address
 
 
-def test_a_path_of_the_servers_own_is_reached(llm_server: Any, make: Any, make_context: MakeContext) -> None:
-    url = llm_server.rerank_url("cohere")
-    for options in ({"url": f"{url}/v1"}, {"url": url, "path": "v1/rerank"}, {"url": f"{url}/v1/rerank/"}):
-        make(**options).rerank(items(1), make_context(), "x")
-    assert [request.path for request in llm_server.requests] == ["/cohere/v1/rerank"]  # the others are known
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -250,16 +243,6 @@ def test_a_providers_own_service_wants_its_own_key(dialect: str, variable: str, 
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
-
-
-def test_what_passes_is_tried_again_as_the_server_wishes(llm_server: Any, make: Any, make_context: MakeContext) -> None:
-    llm_server.faults += [Fault("rate_limit", retry_after="7"), Fault("server_error"), Fault("garbage")]
-    waits: list[float] = []
-    context = make_context()
-    reranker = make(max_retries=3, backoff_initial_s=0.0, sleep=waits.append)
-    assert len(reranker.rerank(items(3), context, "x")) == 3
-    assert waits == [7.0, 0.0, 0.0]
-    assert charged(context).calls == 1
 
 
 MESSY: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
@@ -409,14 +392,6 @@ def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
     assert 600.0 * limit_s < charged(context).latency_ms < 1000.0 * HANG_S
 
 
-def test_a_server_that_hangs_is_given_up_on(llm_server: Any, make: Any, make_context: MakeContext) -> None:
-    llm_server.faults.append(Fault("slow", delay_s=HANG_S))
-    begun = time.perf_counter()
-    with pytest.raises(LLMError, match=r"no whole answer within 0.2 s"):
-        make(timeout_s=0.2, max_retries=0).rerank(items(2), make_context(), "x")
-    assert time.perf_counter() - begun < HANG_S / 2
-
-
 # -- what it costs -----------------------------------------------------------------------------------------------------
 
 
@@ -437,14 +412,6 @@ def test_search_units_are_billed_per_call_so_small_batches_are_dear(
 
 def output_context(fakes: Any) -> RAGtuneContext:
     return RAGtuneContext(query="query", query_id="q", tracker=CostBudget.unlimited().create_tracker())
-
-
-def test_a_budget_in_dollars_denies_the_call_that_it_cannot_pay(llm_server: Any, make: Any, fakes: Any) -> None:
-    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 1000) for i in range(20)]
-    parts = {"documents": documents, "scheduler": fakes.Scheduler(5), "budget": CostBudget.only(max_cost_usd=0.005)}
-    output = fakes.controller(reranker=make(usd_per_search_unit=0.002), **parts).run("query")
-    assert len(llm_server.requests) == 2
-    assert (output.stop.reason, output.final_budget_state["usd"]) == ("budget_denied", pytest.approx(0.004))
 
 
 def test_calls_tokens_and_units_of_a_batch_follow_from_its_calls(make: Any, make_context: MakeContext) -> None:

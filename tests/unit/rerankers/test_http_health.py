@@ -11,7 +11,7 @@ import pytest
 from ragtune.core.errors import InconclusiveError
 from ragtune.facade.reranker import BudgetedReranker
 from ragtune.llm.errors import ServiceError, no_scores
-from ragtune.rerankers.http import HttpReranker
+from ragtune.rerankers.http.reranker import HttpReranker
 from tests.support.llm_server import Fault
 
 TEXTS = [f"text {i}" for i in range(6)]

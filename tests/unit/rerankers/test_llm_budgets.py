@@ -16,9 +16,9 @@ from experiments.config.paths import CONF
 from ragtune import CostBudget
 from ragtune.core.types import UNLIMITED, CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_listwise import LLMListwiseReranker
-from ragtune.rerankers.llm_pointwise import LLMPointwiseReranker
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker
+from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 from ragtune.schedulers.greedy import GreedyScheduler
 
 PROMPTS = PromptLibrary(CONF / "prompts.yaml")
@@ -49,7 +49,6 @@ def run(
     kind: str,
     texts: Any,
     service: FakeService,
-    repair: bool,
     batch: int,
     thinking: int = 100,
     **given_: Any,
@@ -60,9 +59,9 @@ def run(
     ]
     budget = CostBudget.only(**given_)
     parts = {"scheduler": GreedyScheduler(batch), "budget": budget, "documents": docs}
-    output = fakes.controller(
-        reranker=KINDS[kind](service.client(repair=repair, thinking_tokens=thinking)), **parts
-    ).run("heart and salt")
+    output = fakes.controller(reranker=KINDS[kind](service.client(thinking_tokens=thinking)), **parts).run(
+        "heart and salt"
+    )
     return SimpleNamespace(output=output, budget=budget, spent=output.history[-1].cost, service=service)
 
 
@@ -87,13 +86,13 @@ def allowed(ran: SimpleNamespace) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), repair=st.booleans())
-@example(texts=[["tea"]], plan=["malformed_json", "server_error"], given_={}, batch=1, repair=True)
+@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9))
+@example(texts=[["tea"]], plan=["malformed_json", "server_error"], given_={}, batch=1)
 @settings(max_examples=60, deadline=None)
 def test_where_the_expected_cost_is_an_upper_bound_nothing_is_overspent(
-    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int, repair: bool
+    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int
 ) -> None:
-    ran = run(fakes, kind, texts, FakeService(None, plan), repair, batch, **given_)
+    ran = run(fakes, kind, texts, FakeService(None, plan), batch, **given_)
     check_account(ran)
     for unit, limit in allowed(ran).items():
         assert getattr(ran.spent, unit) <= limit + 1e-9, unit
@@ -113,17 +112,17 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
     extra = iter([long] * 10_000)
     honest = service._post
 
-    def post(call: Any, body: Any, salt: Any, parse: Any, deadline: Any) -> Any:
+    def post(call: Any, body: Any, parse: Any, deadline: Any) -> Any:
         def more(reply: Any) -> Any:
             hidden = next(extra)  # e.g. reasoning, which is billed and not shown
             reply["usage"]["completion_tokens"] += hidden
             service.billed_tokens += hidden
             return parse(reply)
 
-        return honest(call, body, salt, more)
+        return honest(call, body, more)
 
     service._post = post  # type: ignore[method-assign]
-    ran = run(fakes, kind, texts, service, True, batch, **given_)
+    ran = run(fakes, kind, texts, service, batch, **given_)
     check_account(ran)
     over = [unit for unit, limit in allowed(ran).items() if getattr(ran.spent, unit) > limit + 1e-9]
     if over:
@@ -134,14 +133,14 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
 @pytest.mark.parametrize("kind", KINDS)
 @given(texts=documents, given_=limits, batch=st.integers(1, 9), prose=st.booleans(), thinking=st.sampled_from([0, 100]))
 @settings(max_examples=40, deadline=None)
-def test_answers_and_repairs_of_full_length_are_not_overspent(
+def test_answers_of_full_length_are_not_overspent(
     fakes: Any, kind: str, texts: Any, given_: dict[str, Any], batch: int, prose: bool, thinking: int
 ) -> None:
     def longest(chat: Chat) -> str:
         words = " ".join(["?"] * (chat.body["max_tokens"] - 9))
         return f"{words} ? ? ? ? ? ? ? ? ?" if prose else f'{words} {{"ranking": 0}}'
 
-    ran = run(fakes, kind, texts, FakeService(longest), True, batch, thinking, **(given_ | {"charge_failures": True}))
+    ran = run(fakes, kind, texts, FakeService(longest), batch, thinking, **(given_ | {"charge_failures": True}))
     check_account(ran)
     for unit, limit in allowed(ran).items():
         assert getattr(ran.spent, unit) <= limit + 1e-9, unit
@@ -151,11 +150,11 @@ def test_answers_and_repairs_of_full_length_are_not_overspent(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_costs_are_charged_before_reconciled_after_and_both_are_traced(fakes: Any, kind: str) -> None:
-    ran = run(fakes, kind, [["heart"], ["salt", "heart"], ["ship"]], FakeService(), True, 3)
+    ran = run(fakes, kind, [["heart"], ["salt", "heart"], ["ship"]], FakeService(), 3)
     [before] = ran.output.trace.find("consume_rerank")
     [after] = ran.output.trace.find("settle_rerank")
     assert before.details["cost"] | {"latency_ms": 0.0} == after.details["charged"] | {"latency_ms": 0.0}
-    for unit in ("tokens", "calls", "usd"):
+    for unit in ("tokens", "usd"):
         assert before.details["cost"][unit] > after.details["actual"][unit] > 0
     assert after.details["actual"]["tokens"] == ran.service.billed_tokens
 
@@ -163,7 +162,7 @@ def test_costs_are_charged_before_reconciled_after_and_both_are_traced(fakes: An
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_waste_of_a_batch_whose_answers_are_all_bad_is_traced(fakes: Any, kind: str) -> None:
     given_ = {"max_reranker_calls": 2} if kind == "pointwise" else {"max_reranker_calls": 1}
-    ran = run(fakes, kind, [["heart"], ["salt"]], FakeService(lambda chat: "no"), False, 2, **given_)
+    ran = run(fakes, kind, [["heart"], ["salt"]], FakeService(lambda chat: "no"), 2, **given_)
     [lost] = ran.output.trace.find("drop" if kind == "pointwise" else "put_back")
     assert lost.details["doc_ids"] == ["d0", "d1"]
     assert "judged none of 2 documents" in lost.details["error"]
@@ -173,7 +172,7 @@ def test_the_waste_of_a_batch_whose_answers_are_all_bad_is_traced(fakes: Any, ki
 
 
 def test_one_bad_answer_drops_one_document(fakes: Any) -> None:
-    ran = run(fakes, "pointwise", [["heart"], ["salt"], ["ship"]], FakeService(None, [None, "refusal"]), True, 3)
+    ran = run(fakes, "pointwise", [["heart"], ["salt"], ["ship"]], FakeService(None, [None, "refusal"]), 3)
     assert set(ran.output.dropped) == {"d1"}
     assert set(ran.output.ranking) == {"d0", "d1", "d2"}
     assert ran.output.trace.find("no_judgment")[0].details["kind"] == "refusal"

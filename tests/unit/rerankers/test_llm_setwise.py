@@ -20,7 +20,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm_setwise import LLMSetwiseReranker, most_calls
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker, most_calls
 
 Asking = Callable[..., SimpleNamespace]
 MakeContext = Callable[..., RAGtuneContext]
@@ -62,7 +62,7 @@ def test_the_heap_asks_what_one_builds_by_hand(asking: Asking, make_context: Mak
 @settings(deadline=None)
 def test_the_top_k_is_the_true_top_k_within_the_price(values: list[int], set_size: int, top_k: int) -> None:
     service = FakeService(highest)
-    reranker = LLMSetwiseReranker(service.client(repair=False), PROMPTS, set_size=set_size, top_k=top_k)
+    reranker = LLMSetwiseReranker(service.client(), PROMPTS, set_size=set_size, top_k=top_k)
     context = RAGtuneContext(query="q", query_id="q", tracker=CostBudget.unlimited().create_tracker())
     batch = candidates(values)
     cost = reranker.expected_cost(batch, context)
@@ -88,7 +88,7 @@ def test_a_question_that_comes_again_is_not_asked_again(asking: Asking, make_con
 def test_without_an_answer_the_parent_stays_and_who_was_never_judged_is_left_out(
     asking: Asking, make_context: MakeContext, fault: str
 ) -> None:
-    made = asking(LLMSetwiseReranker, highest, [fault], llm={"repair": False}, set_size=3, top_k=1)
+    made = asking(LLMSetwiseReranker, highest, [fault], set_size=3, top_k=1)
     context = make_context()
     scores = made.reranker.rerank(candidates([1, 2, 3, 4, 5]), context, "x")
     assert order(scores) == ["d2", "d0", "d1"]

@@ -17,7 +17,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers._pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0
@@ -59,7 +59,7 @@ class Slow(PairwiseReranker):
 def machine(machine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The one of all tests, which counts loads too, and whose time the rerankers read."""
     machine.loads = 0
-    monkeypatch.setattr("ragtune.rerankers._pairwise.time", machine)
+    monkeypatch.setattr("ragtune.rerankers.models.pairwise.time", machine)
     return machine
 
 

@@ -10,8 +10,8 @@ import pytest
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.request import Request
 from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.estimators.blitzrank import BlitzRankEstimator
-from ragtune.estimators.sliding import SlidingEstimator
+from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
+from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.schedulers.windows import WindowsScheduler
 
 

@@ -155,7 +155,7 @@ def test_costs_are_kept_by_stage_and_run(make_pipeline: Make, raw: SuperPrompt) 
 
 def failing(meter: CostMeter) -> str:
     meter.charge(CostObject(tokens=3, calls=1))
-    raise ServiceError("no answer", "timeout", attempts=2, wasted_ms=40.0)
+    raise ServiceError("no answer", "timeout", attempts=2, latency_ms=40.0)
 
 
 def test_an_agent_that_fails_stops_the_stage_with_its_costs(make_pipeline: Make, reach: Reach) -> None:

@@ -1,0 +1,55 @@
+"""Old paths of modules that have moved: an import of one still works for one release, with a DeprecationWarning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    f"ragtune.estimators.{name}": f"ragtune.estimators.{folder}.{name}"
+    for folder, names in {
+        "comparing": (
+            *("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce"),
+            *("setwise_insertion", "sliding", "tdpart", "tourrank"),
+        ),
+        "graph": ("gar", "ore", "quam", "rgs"),
+        "posterior": ("bagel", "similarity", "uncertainty"),
+    }.items()
+    for name in names
+} | {
+    "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
+    "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
+    "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",
+    "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
+    "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
+    "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
+}
+"""New path of each moved module, by its old path."""
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Imports a moved module by its old path. It is asked only where no module is found there."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return ModuleType(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        old, new = module.__name__, MOVED[module.__name__]
+        warnings.warn(f"{old} has moved to {new}; the old path will go", DeprecationWarning, stacklevel=2)
+        sys.modules[old] = import_module(new)
+
+
+def install() -> None:
+    """Let Python find moved modules; calling it again does nothing."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())

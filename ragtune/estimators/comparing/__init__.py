@@ -1,0 +1,1 @@
+"""Estimators that order the pool by comparing windows of documents."""

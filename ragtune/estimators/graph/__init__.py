@@ -1,0 +1,1 @@
+"""Estimators that follow a graph of similar documents."""

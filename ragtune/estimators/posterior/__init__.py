@@ -1,0 +1,1 @@
+"""Estimators that infer relevance from scores: Gaussian posteriors and kernel regression."""

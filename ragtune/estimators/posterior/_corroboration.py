@@ -1,0 +1,111 @@
+"""How much the sources count beside the reranker: what they agree on and it does not explain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.arrays import FloatArray
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
+
+_GAIN = 2.0
+"""Weight of the pooled evidence for each unit of unexplained agreement."""
+
+_PRIOR_AGREEMENT = 0.025
+"""Unexplained agreement that is assumed before any score, and where a single source has no witness."""
+
+_PRIOR_DOCS = 10.0
+"""Number of scored documents that weigh as much as that assumption."""
+
+_LEAST_DOCS = 3
+"""Documents without which two views always agree or always disagree."""
+
+_TINY = 1e-9
+"""The least spread of relevance: below it, all documents are alike."""
+
+
+class Corroboration:
+    """The weight of the first-stage evidence in the final order, learned from the scores of one request.
+
+    If sources err independently of each other given relevance, and the reranker sees all of relevance, then what two
+    sources agree on is what both have in common with the reranker: their correlation is the product of their
+    correlations with it (a vanishing partial correlation; Spearman's one-factor model, Lawley and Maxwell 1971). What
+    they agree on beyond that, rho_jk - rho_jr rho_kr, is relevance that the reranker does not see, and the final order
+    keeps it. With one source there is no pair, and nothing in the scores can tell a harmful reranker from one that
+    corrects its source: the prior stays.
+
+    Sources that read the same words do not err independently, and agree far more with each other than with the
+    reranker. So a pair is believed in full only as long as it has no more variance in common than both have with the
+    reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio. A source that is
+    known to be the echo of another is in no pair.
+
+    Args:
+        evidence: of S sources on the n documents that a first stage ranked.
+    """
+
+    def __init__(self, evidence: FirstStageEvidence) -> None:
+        kept = [i for i, name in enumerate(evidence.names) if name not in evidence.echoes]
+        self._names = [evidence.names[i] for i in kept]
+        if len(self._names) < 2:
+            return
+        self._sources = np.column_stack([standardised(evidence.columns[:, i]) for i in kept])
+        self._pairs = np.triu_indices(len(self._names), 1)
+        agreement = self._sources.T @ self._sources / len(self._sources)
+        self._agreement = agreement[self._pairs]
+
+    def unexplained(self, mean: FloatArray, variance: FloatArray) -> float | None:
+        """Unexplained agreement of the sources as far as it is believed, in [0, 1]; None of a single source.
+
+        The pairs' mean, each weighted by its own value: pairs with a source that says nothing, or the same as another,
+        do not take from what other pairs have found.
+
+        Args:
+            mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
+                of the means plus the mean variance, as in the law of total variance.
+        """
+        if len(self._names) < 2:
+            return None
+        spread = max(float(np.sqrt(mean.var() + np.maximum(variance, 0.0).mean())), _TINY)
+        seen = self._sources.T @ (mean - mean.mean()) / (len(mean) * spread)
+        first, second = seen[self._pairs[0]], seen[self._pairs[1]]
+        common = np.maximum(first, 0.0) ** 2 + np.maximum(second, 0.0) ** 2
+        believed = np.minimum(common / np.maximum(self._agreement**2, _TINY), 1.0) ** 2
+        pairs = np.maximum(self._agreement - first * second, 0.0) * believed
+        return float(pairs @ pairs / max(pairs.sum(), _TINY))
+
+    def weight(self, mean: FloatArray, variance: FloatArray, scored: int) -> float:
+        """Weight of the pooled evidence, > 0: the unexplained agreement, as far as the scores so far bear it out."""
+        unexplained = self.unexplained(mean, variance)
+        docs = 0 if unexplained is None else scored
+        earned = docs * (unexplained or 0.0)
+        return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
+
+    def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:
+        """By how much each source agrees better with the others than the reranker does, in [-2, 2].
+
+        For source j it is the mean of rho_jk - rho_rk over the other sources k, on the scored documents. Of views that
+        err independently, the one that agrees better with a third is the better one. Where documents were scored
+        because the sources rank them high, both sides are underestimated, the reranker's less: what is above 0 is
+        rather too small.
+
+        Args:
+            scored: shape (n,), the scored documents.
+            scores: shape (n,), theirs on any linear scale.
+
+        Returns:
+            Margins by source; none where a source has no witness, or the documents are too few or too alike.
+        """
+        if len(self._names) < 2 or (docs := np.count_nonzero(scored)) < _LEAST_DOCS:
+            return {}
+        views = np.empty((docs, len(self._names) + 1))
+        views[:, :-1], views[:, -1] = self._sources[scored], scores[scored]
+        views -= views.mean(axis=0)
+        products = views.T @ views
+        deviations = np.sqrt(products.diagonal())
+        if deviations.min() < _TINY * np.sqrt(docs):
+            return {}
+        agreement = products / deviations / deviations[:, None]
+        # A source is no witness of itself: its own 1, and what that was compared with, come off again.
+        gains = (agreement[:-1, :-1] - agreement[-1, :-1]).sum(axis=1) - (1.0 - agreement[-1, :-1])
+        margins = gains / (len(self._names) - 1)
+        return dict(zip(self._names, margins.tolist(), strict=True))

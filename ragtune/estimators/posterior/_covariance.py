@@ -1,0 +1,94 @@
+"""The prior covariance of a pool's documents, by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.estimators.posterior._texts import compact
+
+
+class Covariance:
+    """K = XX' + text_weight C + D of n documents, see :class:`ragtune.estimators.posterior._posterior.Prior`.
+
+    A column is made when it is asked for and held until it is forgotten: a batch asks for it when choosing, and again
+    when scored.
+
+    Args:
+        design: X, shape (n, features).
+        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
+        own: what each document has of its own, the diagonal of D, shape (n,).
+        text_weight: weight of the text cosines C.
+    """
+
+    def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
+        self.design, self.rows = design, rows
+        self._own, self._text_weight = own, text_weight
+        self._compact, _ = compact(rows)
+        self._buffer = np.zeros(self._compact.shape[1])
+        self._columns: dict[int, FloatArray] = {}
+
+    def column(self, position: int) -> FloatArray:
+        """Covariance of a document with all, shape (n,)."""
+        if position not in self._columns:
+            terms, values = self._text(position)
+            self._buffer[terms] = values
+            self._hold(position, self._compact @ self._buffer)
+            self._buffer[terms] = 0.0
+        return self._columns[position]
+
+    def ask(self, positions: Sequence[int]) -> None:
+        """Make the columns of several documents that are not there yet, in one pass over all texts."""
+        missing = [position for position in positions if position not in self._columns]
+        if len(missing) < 2:
+            return  # which a buffer that is there already makes faster
+        vectors = np.zeros((self._compact.shape[1], len(missing)))
+        for i, position in enumerate(missing):
+            terms, values = self._text(position)
+            vectors[terms, i] = values
+        cosines = np.ascontiguousarray((self._compact @ vectors).T)
+        for position, row in zip(missing, cosines, strict=True):
+            self._hold(position, row)
+
+    def less(self, positions: Sequence[int], others: Sequence[int], weights: FloatArray) -> FloatArray:
+        """Covariance of documents with all, shape (m, n), less that of k others times ``weights``, shape (k, m): one
+        pass over all texts, however many the others are.
+        """
+        taken = np.array([*positions, *others], dtype=np.intp)
+        shares = np.vstack([np.eye(len(positions)), -weights])
+        cosines = (self._compact @ (self._compact[taken].T @ shares)).T
+        columns: FloatArray = (shares.T @ self.design[taken]) @ self.design.T + self._text_weight * cosines
+        columns[:, taken] += shares.T * self._own[taken]
+        return columns
+
+    def forget(self, position: int) -> None:
+        """Let a column go."""
+        self._columns.pop(position, None)
+
+    def among(self, positions: IntArray) -> Covariance:
+        """The covariance of some of the documents with each other."""
+        return Covariance(self.design[positions], self.rows[positions], self._own[positions], self._text_weight)
+
+    def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
+        """The covariance of these and further documents."""
+        from scipy.sparse import vstack
+
+        return Covariance(
+            np.vstack([self.design, design]),
+            vstack([self.rows, rows], format="csr"),
+            np.append(self._own, own),
+            self._text_weight,
+        )
+
+    def _text(self, position: int) -> tuple[IntArray, FloatArray]:
+        """Terms of a document's vector, and its values there."""
+        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        return self._compact.indices[place], self._compact.data[place]
+
+    def _hold(self, position: int, cosines: FloatArray) -> None:
+        column = self.design @ self.design[position] + self._text_weight * cosines
+        column[position] += self._own[position]
+        self._columns[position] = column

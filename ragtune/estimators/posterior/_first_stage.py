@@ -1,0 +1,166 @@
+"""First-stage evidence: what every source's ranks and scores say, discounted for what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, squarable
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import first_stage_of
+from ragtune.estimators.posterior._texts import compact
+
+RETRIEVAL = "retrieval"
+"""Name of the only source where items say nothing of their sources."""
+
+_NEUTRAL_RANK = 20
+"""The rank at which a source's rank evidence is 0: better ranks speak for a document, worse ones against it."""
+
+
+@dataclass(frozen=True)
+class FirstStageEvidence:
+    """Evidence of S sources on n documents.
+
+    Attributes:
+        columns: shape (n, S); each the mean of ``ln(21) - ln(1 + rank)`` and the standardised score.
+        weights: shape (S,), in [0, 1]: how much of a single source each counts for, see :func:`source_weights`.
+        names: of the S sources.
+        echoes: those whose agreement with others proves nothing, since they read what another source reads.
+    """
+
+    columns: FloatArray
+    weights: FloatArray
+    names: tuple[str, ...]
+    echoes: Collection[str] = ()
+
+    @property
+    def pooled(self) -> FloatArray:
+        """Shape (n,), the weighted sum of the sources."""
+        pooled: FloatArray = self.columns @ self.weights
+        return pooled
+
+    @property
+    def sources(self) -> float:
+        """How many independent sources they are worth."""
+        return float(self.weights.sum())
+
+    @property
+    def worst(self) -> FloatArray:
+        """Shape (S,), each source's evidence against a document that it does not rank."""
+        lowest: FloatArray = self.columns.min(axis=0)
+        return lowest
+
+    def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
+        """With one more source, whose agreement with others proves nothing.
+
+        Args:
+            name: of the source.
+            scores: its scores of the n documents, shape (n,).
+            rows: text vectors of the documents, as for :func:`source_weights`.
+        """
+        columns = np.column_stack([self.columns, _column(scores)])
+        return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
+
+
+def first_stage_evidence(
+    items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()
+) -> FirstStageEvidence:
+    """Evidence from the items' ``sources``.
+
+    A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
+    rank and scores its lowest score. What one first stage found for the query and for its rewrites is one source: the
+    same retriever asked again is no independent witness.
+
+    Args:
+        items: the n documents.
+        rows: their text vectors, as for :func:`source_weights`; None to weight the sources without texts.
+        echoes: as in the result; names of other sources mean nothing.
+    """
+    views = scores_by_stage(items)
+    if views:
+        columns = np.column_stack([_column(view) for view in views.values()])
+    else:
+        columns = _column(np.array([item.retrieval_score for item in items], dtype=float))[:, None]
+    return FirstStageEvidence(columns, source_weights(columns, rows), tuple(views) or (RETRIEVAL,), echoes)
+
+
+def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
+    """How much of a single source each of S sources counts for, shape (S,), in [0, 1]; a single one counts in full.
+
+    A weight is the product of two factors.
+
+    - *Not said twice*: R^-1 1, R the sources' correlations in [0, 1], the weights of generalised least squares for the
+      mean of correlated measurements (Aitken 1936). For equal correlations rho their sum is S / (1 + (S - 1) rho), the
+      effective sample size (Kish 1965); copies of a source share the weight of one. Eigenvalues of R below 1 count as
+      1, so that a small difference between sources that agree is not blown up.
+    - *Said of texts*: a source's correlation with its own average over the other documents, weighted by the cosine of
+      the texts, relative to the source where it is the highest. What tells relevance says alike of documents that read
+      alike (the cluster hypothesis; Diaz, CIKM 2007, predicts the quality of a ranking by this autocorrelation); random
+      numbers do not. It is 1 for all where there are no texts, or no source follows them.
+
+    Args:
+        columns: evidence of the sources, shape (n, S).
+        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``; None if there are none.
+    """
+    count = columns.shape[1]
+    if count == 1:
+        return np.ones(1)
+    sources = np.column_stack([standardised(column) for column in columns.T])
+    weights = _said_once(sources)
+    return weights if rows is None else weights * _said_of_texts(sources, rows)
+
+
+def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
+    """Scores by first stage, each of shape (n,), NaN where it did not find the document.
+
+    Of what a stage found for the query and for its rewrites, which are on one scale, the best counts.
+    """
+    views: dict[str, FloatArray] = {}
+    for name in dict.fromkeys(name for item in items for name in item.sources):
+        view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
+        stage = first_stage_of(name)
+        views[stage] = np.fmax(views[stage], view) if stage in views else view
+    return views
+
+
+def standardised(values: FloatArray) -> FloatArray:
+    """Zero mean, unit standard deviation; all zeros where the values do not differ."""
+    values = squarable(values)
+    deviation = float(values.std())
+    return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
+
+
+def squared_lengths(rows: Any) -> FloatArray:
+    """Squared lengths of sparse rows, shape (n,): 1 of a normalised text, 0 without one."""
+    return np.asarray(rows.multiply(rows).sum(axis=1), dtype=float).ravel()
+
+
+def _column(scores: FloatArray) -> FloatArray:
+    missing = np.isnan(scores)
+    scores = np.where(missing, np.nanmin(scores), scores)
+    ranks = np.empty(len(scores))
+    ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)
+    ranks[missing] = 2.0 * (len(scores) - missing.sum())
+    by_rank = np.log(_NEUTRAL_RANK + 1.0) - np.log1p(ranks)
+    column: FloatArray = 0.5 * (by_rank + standardised(scores))
+    return column
+
+
+def _said_once(sources: FloatArray) -> FloatArray:
+    correlations = np.clip(sources.T @ sources / len(sources), 0.0, 1.0)
+    np.fill_diagonal(correlations, 1.0)
+    values, vectors = np.linalg.eigh(correlations)
+    weights: FloatArray = vectors @ (vectors.sum(axis=0) / np.maximum(values, 1.0))
+    return np.clip(weights, 0.0, 1.0)
+
+
+def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
+    short, _ = compact(rows)
+    around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
+    likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
+    highest = float(likeness.max())
+    shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
+    return shares

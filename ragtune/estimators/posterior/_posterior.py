@@ -1,0 +1,277 @@
+"""A Gaussian posterior over the relevance of a pool, conditioned on rerank scores one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arrays import FloatArray
+from ragtune.estimators.posterior._calibration import LogitCalibration
+from ragtune.estimators.posterior._corroboration import Corroboration
+from ragtune.estimators.posterior._covariance import Covariance
+from ragtune.estimators.posterior._factor import Factor, next_row
+from ragtune.estimators.posterior._feedback import Feedback
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence, squared_lengths
+
+_CLIP = 1e-6
+"""Scores are kept this far from 0 and 1, so that their logits are finite."""
+
+_FEEDBACK = "the first stage with feedback"
+"""Name of the source that the prior's own order is, which no retriever has."""
+
+LARGE = 8_000
+"""Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior of the latent relevance r, in units of the reranker's own logit spread (its ``scale``).
+
+    r ~ N(m, K),   m = intercept + evidence_slope phi + feedback_slope psi,
+    K = intercept_variance 11' + evidence_variance FWF' + feedback_variance psi psi' + text_weight C + D,
+    logit(score) / scale = r + e,   e ~ N(0, noise)
+
+    with F the first-stage evidence of each source, W the diagonal of their weights, phi their weighted sum, psi the
+    standardised cosine with the first-stage top documents, and C the text cosines. The first three terms of K are the
+    Gaussian priors of intercept and slopes, integrated out, so the fit of these coefficients is part of every update.
+    The diagonal D is what a document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself:
+    1, but 0 without a text, so that every document has the same variance in all and one without text learns from its
+    own score alone.
+    """
+
+    intercept: float = -1.5
+    evidence_slope: float = 0.3
+    feedback_slope: float = 0.15
+    intercept_variance: float = 1.0
+    evidence_variance: float = 0.03
+    feedback_variance: float = 0.03
+    text_weight: float = 0.8
+    own_variance: float = 0.12
+    noise: float = 0.28
+    scale: float = 2.0
+    scale_strength: float = 0.2
+    feedback_docs: int = 3
+
+
+class RelevancePosterior:
+    """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
+
+    Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
+    document, in a large pool O(n t + k^2), and O(n) memory; no matrix is ever inverted, and every pivot is at least the
+    noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
+    in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
+
+    Args:
+        evidence: evidence of the first stage on the n documents.
+        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
+        prior: hyper-parameters.
+        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
+            has changed it, so it says more than the first stage where documents have texts, and nothing new elsewhere.
+    """
+
+    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, feedback_source: bool = False) -> None:
+        self._prior = prior
+        n = rows.shape[0]
+        self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
+        if feedback_source and self._feedback.says_something:
+            means = self._means(evidence.pooled, self._feedback.column)
+            evidence = evidence.joined_by(_FEEDBACK, means, rows)
+            self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
+        feedback = self._feedback.column
+        self.evidence = evidence.pooled
+        self._corroboration = Corroboration(evidence)
+        self._weights = evidence.weights
+        self._worst = evidence.worst
+        self.covariance = Covariance(
+            self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
+        )
+        self._prior_mean = self._means(evidence.pooled, feedback)
+        self.factor = Factor(n)
+        self._pivots: list[float] = []
+        self._lower = np.zeros((0, 0))
+        self._logits, self._offsets = np.zeros(32), np.zeros(32)
+        self._summed, self._sums = 0, np.zeros((2, n))
+        self._ranked = n
+        self._order: list[int] = []
+        self._reference: str | None = None
+        self._calibrations: dict[str | None, LogitCalibration] = {}
+        self.regularised = 0
+        self.scored = np.zeros(n, dtype=bool)
+        self.own_logits = np.zeros(n)
+        self.variance = self._prior_variance(self.covariance.design)
+        self.inverse_scale = 1.0 / prior.scale
+        self.mean = self._prior_mean.copy()
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def update(self, positions: Iterable[int], scores: Iterable[float], strategies: Iterable[str | None]) -> None:
+        """Condition on rerank scores in [0, 1] of documents not scored before.
+
+        The first strategy ever seen is the reference; scores of the others are calibrated to it.
+        """
+        positions = [int(position) for position in positions]
+        predicted = self.mean / self.inverse_scale
+        given, columns = self._columns(positions)
+        for position, column, score, strategy in zip(positions, columns, scores, strategies, strict=True):
+            clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
+            logit = float(np.log(clipped / (1.0 - clipped)))
+            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])), given, column)
+        self._refit()
+
+    def extend(self, rows: Any) -> None:
+        """Add candidates that no first stage ranked (a corpus graph's): only their text ties them to the rest.
+
+        In the prior they are worst for every source; in the final order their evidence is halfway between that and the
+        evidence of the first-stage documents that read like them.
+        """
+        count = rows.shape[0]
+        feedback = self._feedback.of_new(rows)
+        design = self._features(np.tile(self._worst, (count, 1)), feedback)
+        pooled = np.full(count, self._worst @ self._weights)
+        columns = np.zeros((self.factor.room, count))
+        columns[: len(self._order)] = self._project(design, rows)
+        variance = self._prior_variance(design) - (columns**2).sum(axis=0)
+        self.factor = self.factor.widened(columns)
+        self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
+        self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
+        self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
+        self.variance = np.append(self.variance, variance)
+        self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
+        self.own_logits = np.append(self.own_logits, np.zeros(count))
+        self._summed, self._sums = 0, np.zeros((2, len(self._prior_mean)))
+        self._refit()
+
+    @property
+    def corroboration(self) -> float:
+        """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
+        first = slice(self._ranked)
+        return self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
+
+    @property
+    def margins(self) -> dict[str, float]:
+        """See :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`."""
+        return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
+
+    @property
+    def discovered(self) -> float:
+        """Share of the documents that no first stage ranked, in [0, 1)."""
+        share: float = 1.0 - self._ranked / len(self)
+        return share
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    def _project(self, design: FloatArray, rows: Any) -> FloatArray:
+        """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
+        from scipy.linalg import solve_triangular
+
+        known = np.array(self._order, dtype=np.intp)
+        texts = (self.covariance.rows[known] @ rows.T).toarray()
+        cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
+        projected: FloatArray = solve_triangular(self._triangle(), cross, lower=True) if len(known) else cross
+        return projected
+
+    def _triangle(self) -> FloatArray:
+        """The factor of the k scored documents alone, shape (k, k)."""
+        k, m = len(self._order), len(self._lower)
+        if m < k:
+            self._lower = np.pad(self._lower, (0, k - m))
+            self._lower[m:] = np.tril(self.factor.having(k)[:, self._order[m:]].T, m - 1)
+            self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
+        return self._lower
+
+    def _columns(self, positions: Sequence[int]) -> tuple[int, Iterable[FloatArray]]:
+        """Covariances of documents with all, and how many of the scores so far these are given: all, or none.
+
+        In a large pool the factor is long to read, once a document, and the longer the more scores there are; what it
+        says of a document is a weighted sum of the scored documents' covariances as well.
+        """
+        k = len(self._order)
+        if not k or len(self) <= LARGE:
+            self.covariance.ask(positions)
+            return 0, map(self.covariance.column, positions)
+        from scipy.linalg import solve_triangular
+
+        seen = self.factor.having(k)[:, positions]
+        weights = solve_triangular(self._triangle(), seen, lower=True, trans=1)
+        return k, self.covariance.less(positions, self._order, weights)
+
+    def _borrowed(self, rows: Any) -> FloatArray:
+        """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
+        first = self._ranked
+        influence = (rows @ self.covariance.rows[:first].T).toarray() ** 4
+        borrowed: FloatArray = influence @ self.evidence[:first] / (influence.sum(axis=1) + 1e-9)
+        return borrowed
+
+    def _calibrated(self, strategy: str | None, logit: float, predicted: float) -> float:
+        if not self._order:
+            self._reference = strategy
+        if strategy == self._reference:
+            return logit
+        calibration = self._calibrations.setdefault(strategy, LogitCalibration())
+        calibration.learn(predicted, logit)
+        return calibration(logit)
+
+    def _condition(self, position: int, logit: float, given: int, column: FloatArray) -> None:
+        k = len(self._order)
+        if k == len(self._logits):
+            self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
+        factor = self.factor.having(k)
+        seen = factor[:, position].copy()
+        self.regularised += bool(self.variance[position] < 0.0)
+        row, pivot = next_row(position, column, factor[given:], self.variance, self._prior.noise)
+        self.factor.append(row)
+        self._pivots.append(pivot)
+        self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
+        self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
+        self.variance = self.variance - row**2
+        self.scored[position] = True
+        self.own_logits[position] = logit
+        self._order.append(position)
+        self.covariance.forget(position)
+
+    def _refit(self) -> None:
+        """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
+
+        log p(s) = (k + scale_strength) log s - s^2 (|u|^2 + scale_strength scale^2) / 2 + s u.v + const, with u and v
+        the whitened logits and prior means.
+        """
+        k, prior = len(self._order), self._prior
+        logits, offsets = self._logits[:k], self._offsets[:k]
+        a = logits @ logits + prior.scale_strength * prior.scale**2
+        b = logits @ offsets
+        self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
+        self.mean = self._prior_mean + self._learned(k)
+
+    def _learned(self, k: int) -> FloatArray:
+        """What the scores add to the prior means: the factor's rows, weighted by whitened logits less prior means."""
+        if len(self._prior_mean) <= LARGE:
+            return (self.inverse_scale * self._logits[:k] - self._offsets[:k]) @ self.factor.having(k)
+        new = slice(self._summed, k)
+        self._sums = self._sums + np.stack([self._logits[new], self._offsets[new]]) @ self.factor.having(k)[new]
+        self._summed = k
+        learned: FloatArray = self.inverse_scale * self._sums[0] - self._sums[1]
+        return learned
+
+    def _own(self, lengths: FloatArray) -> FloatArray:
+        """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""
+        own: FloatArray = self._prior.own_variance + self._prior.text_weight * (1.0 - lengths)
+        return own
+
+    def _prior_variance(self, design: FloatArray) -> FloatArray:
+        """The diagonal of K."""
+        variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
+        return variance
+
+    def _features(self, columns: FloatArray, feedback: FloatArray) -> FloatArray:
+        """Design matrix with the prior deviations folded in, so that its Gram matrix is the linear part of K."""
+        prior = self._prior
+        ones = np.full(len(columns), np.sqrt(prior.intercept_variance))
+        evidence = columns * np.sqrt(prior.evidence_variance * self._weights)
+        return np.column_stack([ones, evidence, feedback * np.sqrt(prior.feedback_variance)])
+
+    def _means(self, pooled: FloatArray, feedback: FloatArray) -> FloatArray:
+        return self._prior.intercept + self._prior.evidence_slope * pooled + self._prior.feedback_slope * feedback

@@ -1,0 +1,167 @@
+"""A posterior with a variance over the relevance of every candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
+from ragtune.core.arrays import FloatArray
+from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.policy.twins import with_twins_level
+from ragtune.core.pool.columns import read_only
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus
+from ragtune.estimators.posterior._belief import PosteriorBelief
+from ragtune.estimators.posterior._first_stage import first_stage_evidence
+from ragtune.estimators.posterior._posterior import LARGE, Prior, RelevancePosterior
+
+MARGINS = "margins"
+"""In the trace: by how much each source agrees better with the other sources than the reranker does."""
+
+_TINY = 1e-6
+"""The least noise and scale: below it, rounding decides."""
+
+
+class UncertaintyEstimator(BaseEstimator):
+    """Gaussian posterior over relevance from every first-stage signal, text similarity and the scores seen so far.
+
+    The prior mean is linear in the first stage's evidence (ranks and scores of every source, discounted for their
+    agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
+    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score,
+    and where several strategies score, the logits of the others are calibrated to the first one's.
+    See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
+    chapter 2) for the regression.
+
+    It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
+    key for ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
+    In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
+    a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
+    less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
+    so that more budget does not hurt; see :class:`ragtune.estimators.posterior._corroboration.Corroboration`.
+
+    ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
+    documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
+    relevance rather than noise (``own_variance`` against ``noise``, at their given odds where trust is 0.5) and the
+    weight of the sources' evidence.
+
+    Args:
+        corpus: collection that ``vectors`` are made from; None where these need none.
+        vectors: makes the text vectors of the corpus, in the sparse form.
+        trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
+        echoes: names of sources whose agreement with others proves nothing, as they read the same words; a harness
+            gives the signals that are no witnesses. They stay evidence like all others.
+        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
+            has changed it (pseudo-relevance feedback, Rocchio 1971), so it says more than the first stage where
+            documents have texts, and nothing new where they have none.
+        prior: hyper-parameters by name, see ``Prior``.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    reads_budget = False
+
+    def __init__(
+        self,
+        corpus: Corpus | None,
+        vectors: Callable[[Any], TextVectors],
+        trust: float = 0.5,
+        echoes: Collection[str] = (),
+        feedback_source: bool = True,
+        **prior: float,
+    ) -> None:
+        self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
+        self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
+        self.echoes = frozenset(echoes)
+        self.feedback_source = check_flag("estimator.feedback_source", feedback_source)
+        self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        if not len(pool):
+            return pool.valuation(np.zeros(0))
+        posterior = context.remember(self, lambda: self._start(pool))
+        if len(pool) > min(len(posterior), LARGE):
+            _load_solver(context)
+        if len(pool) > len(posterior):
+            posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
+        reranked = pool.reranked
+        new = reranked[~posterior.scored[reranked]]
+        if len(new):
+            posterior.update(new, pool.scores[new], map(pool.strategy_of, new))
+        return self._valuation(pool, posterior)
+
+    def _start(self, pool: CandidatePool) -> RelevancePosterior:
+        rows = self._vectors.of(pool.entries)
+        evidence = first_stage_evidence(pool.entries, rows, self.echoes)
+        return RelevancePosterior(evidence, rows, self._prior, self.feedback_source)
+
+    def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
+        corroboration = posterior.corroboration
+        key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
+        belief = PosteriorBelief(posterior, key, self._prior.noise)
+        scale = 1.0 / posterior.inverse_scale
+        mean, spread = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
+        return pool.valuation(
+            read_only(mean),
+            variance=read_only(spread),
+            posterior=key,
+            belief=belief,
+            diagnostics={
+                "scored": posterior.factor.k,
+                "logit_scale": round(scale, 6),
+                "corroboration": round(corroboration, 6),
+                "regularised": posterior.regularised,
+                **_rounded(MARGINS, posterior.margins),
+            },
+        )
+
+    def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
+        if self.trust == 0.0:
+            return posterior.evidence.copy()
+        key: FloatArray = posterior.mean
+        if discovered := posterior.discovered:
+            own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
+            key = key + discovered * own
+        return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
+
+
+def _load_solver(context: RAGtuneContext) -> None:
+    """Import what growing and large pools alone need; it takes some 40 ms, once a process, and is no request's work."""
+    with context.tracker.clock.paused():
+        import scipy.linalg  # noqa: F401
+
+
+def _trusted(prior: Prior, trust: float) -> Prior:
+    """The prior with what a score says of its document alone divided between relevance and noise as ``trust`` says."""
+    own, noise = trust * prior.own_variance, (1.0 - trust) * prior.noise
+    share = own / (own + noise) if own + noise > 0.0 else 0.0
+    whole = prior.own_variance + prior.noise
+    return replace(prior, own_variance=share * whole, noise=max((1.0 - share) * whole, _TINY))
+
+
+def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
+
+
+def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of sigmoid(x), x ~ N(mean, variance): MacKay (1992) for the mean, delta method for the rest."""
+    expected = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
+    slope = expected * (1.0 - expected)
+    return expected, slope**2 * variance
+
+
+def _checked(prior: Prior) -> Prior:
+    tiny = ("noise", "scale", "scale_strength")
+    anything = ("intercept", "evidence_slope", "feedback_slope")
+    for name, value in asdict(prior).items():
+        if name == "feedback_docs":
+            check_count(f"estimator.{name}", value, low=1)
+        else:
+            check_number(f"estimator.{name}", value, low=-np.inf if name in anything else _TINY * (name in tiny))
+    return prior

@@ -1,0 +1,332 @@
+"""Reranking by a server over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragtune.core.arguments import check_choice, check_flag, check_number
+from ragtune.core.errors import ConfigError, InputError, LLMError
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.clock import Clock, MonotonicClock
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
+from ragtune.data.diskcache import AUTO
+from ragtune.data.scorecache import FigureCache
+from ragtune.llm.credentials import host_of
+from ragtune.llm.embeddings import shares
+from ragtune.llm.errors import ServiceError, no_scores
+from ragtune.llm.parallel import map_all
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.types import Price
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs
+from ragtune.rerankers._scale_check import ScaleWatch
+from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
+from ragtune.rerankers.llm.interview import together
+from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
+
+_SHOWN_PROBLEMS = 3
+
+
+class HttpReranker(CachedReranker):
+    """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
+
+    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once. Equal texts are sent once, blank ones
+    as a full stop. Calls are retried like those of a language model (429, 5xx, timeouts, lost connections;
+    ``Retry-After`` up to 60 s) and end with the request's time. A missing, contradictory or invalid score costs its
+    document, a failed call its documents; a batch without any score fails. Scores are cached durably, so nothing is
+    paid for twice; the charge does not depend on the cache.
+
+    Money is charged by call: search units (one for every 100 documents begun, *each call*, unless the server bills
+    otherwise) and tokens (as the server reports them, else counted here). With search units a batch of 5 costs as much
+    as one of 100, so the scheduler's batch size matters.
+
+    Scores are calibrated to [0, 1] here, from logits if the server can return them, because a server's own sigmoid
+    rounds the best documents to the same 1.0. The sigmoid here separates logits up to 36.
+
+    Args:
+        url: ``http(s)://host[:port][/path]`` of the endpoint or of its server: a URL that ends in ``rerank`` is the
+            endpoint, ``/v1`` is followed by ``/rerank``, anything else by the dialect's path (``/v2/rerank``,
+            ``/v1/rerank`` or ``/rerank``). None for Cohere's, Jina's or Voyage's own service.
+        model: name of the model, as the server spells it; None sends none. The providers' services require one.
+        dialect: ``cohere`` (LiteLLM's too, and RAGtune's own), ``jina`` (llama.cpp's and LocalAI's too), ``vllm``,
+            ``tei``, ``infinity`` or ``voyage``.
+        path: path behind the URL instead; "" for none.
+        api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
+            ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
+            unset where the server wants no key.
+        raw_scores: whether to ask for logits (of ``tei``, ``infinity``, and ``vllm`` by ``use_activation: false``);
+            None does so for ``tei`` and ``infinity``.
+        scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
+            ``logit`` if logits are asked for, else ``identity``. llama.cpp always returns logits.
+        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}``, without secrets.
+        batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
+        concurrency: calls under way at once, >= 1.
+        usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
+        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
+        max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
+        ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
+        timeout_s: seconds that an attempt may take by the wall clock, > 0.
+        max_body_bytes: size of an unpacked reply, >= 1; a longer one is not read to its end.
+        max_retries: further attempts, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
+        backoff_cap_s: the longest such wait in seconds, >= 0.
+        breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
+        breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
+        follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
+        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        clock: clock of durations; None takes the machine's.
+        sleep: function that waits the given number of seconds.
+
+    Raises:
+        ConfigError: on an argument out of range; once something is to be sent, if the key is missing.
+        MissingExtraError: once something is to be sent, if the extra ``llm`` is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        model: str | None = None,
+        dialect: str = "cohere",
+        path: str | None = None,
+        api_key_env: str | None = None,
+        raw_scores: bool | None = None,
+        scale: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        concurrency: int = 4,
+        usd_per_search_unit: float = 0.0,
+        usd_per_1k_tokens: float = 0.0,
+        max_length: int | None = None,
+        ms_per_doc: float = 0.0,
+        ms_per_call: float = 0.0,
+        timeout_s: float = 30.0,
+        max_body_bytes: int = 16 * 2**20,
+        max_retries: int = 2,
+        backoff_initial_s: float = 0.5,
+        backoff_cap_s: float = 8.0,
+        breaker_failures: int = 5,
+        breaker_cooldown_s: float = 2.0,
+        follow_redirects: bool = False,
+        cache_dir: str | Path | None = AUTO,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.dialect = check_choice("reranker dialect", dialect, DIALECTS)
+        self._speech = DIALECTS[dialect]
+        size = self._speech.batch_size if batch_size is None else batch_size
+        super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        self.url = address_of(dialect, url, path)
+        self.model = _checked_model(model, url, dialect)
+        self.raw_scores, self.scale = self._checked_scale(raw_scores, scale)
+        self._watch = ScaleWatch(self.scale)
+        self.extra = dict(extra or {})
+        self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
+        settings = Settings(
+            base_url=self.url,
+            default_base_url=None,
+            api_key_env=key_variable(dialect, self.url) if api_key_env is None else api_key_env,
+            timeout_s=timeout_s,
+            max_body_bytes=max_body_bytes,
+            max_retries=max_retries,
+            backoff_initial_s=backoff_initial_s,
+            backoff_cap_s=backoff_cap_s,
+            concurrency=concurrency,
+            breaker_failures=breaker_failures,
+            breaker_cooldown_s=breaker_cooldown_s,
+            follow_redirects=check_flag("reranker follow_redirects", follow_redirects),
+        ).checked("reranker")
+        self.concurrency = settings.concurrency
+        self._clock = clock or MonotonicClock()
+        self._transport = Transport(settings, self._clock, sleep)
+        folder = None if self._folder is None else self._folder / "scores"
+        self._token_cache = None if folder is None else FigureCache(folder, "token", "tokens")
+        self._doc_cache = None if folder is None else FigureCache(folder, "doc", "docs")
+
+    def prepare(self) -> None:
+        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
+
+        Raises:
+            ConfigError: if a cache cannot be used, or without a cache if the key is missing; kept scores need none.
+            MissingExtraError: without a cache, if the extra ``llm`` is not installed.
+        """
+        self._open_caches()
+        with suppress(InputError) if self._cache else nullcontext():
+            self._transport.connect()
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """All documents, their calls with search units and tokens, and time by prices or recorded times."""
+        return self._bill(items, *self._foreseen(items, context), context)
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        if not items:
+            return {}
+        keys = self._keys(items, context)
+        pairs = {keys[item.doc_id]: item for item in items}
+        known = Known()
+        self._recall(list(pairs), known)
+        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
+        try:
+            self._score_unknown(unknown, context, known)
+        finally:
+            # A failed call does not undo the cost of earlier ones.
+            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
+        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        """Score the batches of several requests, at most ``concurrency`` at once."""
+        each = super().rerank_many
+        return [*map_all(lambda batch: each([batch])[0], batches, self.concurrency)]
+
+    def close(self) -> None:
+        """Close the connections; they reopen on use."""
+        self._transport.close()
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        """Time and money, and search units if the server does not bill them."""
+        return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
+
+    # -- internals -------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_billed_in_units(self) -> bool:
+        return self.dialect == "cohere" or self.usd_per_search_unit > 0
+
+    def _checked_scale(self, raw_scores: bool | None, scale: str | None) -> tuple[bool, ScoreScale]:
+        can = [name for name, dialect in DIALECTS.items() if dialect.raw is not None]
+        if raw_scores and self.dialect not in can:
+            raise ConfigError(f"reranker raw_scores=True with dialect={self.dialect!r}: allowed with {', '.join(can)}")
+        is_raw = self._speech.is_raw if raw_scores is None else bool(raw_scores)
+        chosen = pair_scale(scale or (ScoreScale.LOGIT if is_raw else ScoreScale.IDENTITY))
+        return is_raw, chosen
+
+    def _identity(self) -> str:
+        asked = json.dumps(self._body("", []), sort_keys=True, ensure_ascii=False)
+        return f"http {self.dialect} {self.url} {self.scale.value} {asked}"
+
+    def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
+        return self._speech.body(query, texts, self.model, self.raw_scores) | self.extra
+
+    def _calls(self, pairs: Pairs) -> list[Pairs]:
+        entries = list(pairs.items())
+        return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
+
+    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
+        """Score the pairs, several calls at once.
+
+        Raises:
+            LLMError: if no pair of the batch has a score.
+            NoVerdictError: if that is because the request's time was over, or nothing was sent.
+        """
+        self._recall_bills(list(known.scores), known)
+        if not unknown:
+            return
+        with context.tracker.clock.paused():
+            self._transport.connect()
+        calls = self._calls(unknown)
+        deadline = Deadline(self._clock, context.time_left_ms)
+        replies = map_all(partial(self._call, context=context, deadline=deadline), calls, self.concurrency)
+        reasons: list[LLMError | str] = []
+        for call, reply in zip(calls, replies, strict=True):
+            doc_ids = [item.doc_id for item in call.values()]
+            if isinstance(reply, LLMError):
+                known.failed.append(self._cost_of(reply))
+                kind = reply.kind if isinstance(reply, ServiceError) else "useless"
+                context.trace.add("reranker", "failed_call", doc_ids=doc_ids, kind=kind, error=str(reply))
+                reasons.append(reply)
+                continue
+            fresh, problems = reply
+            for name in ("scores", "times", "billed_tokens", "billed_docs"):
+                getattr(known, name).update(getattr(fresh, name))
+            if problems:
+                shown = problems[:_SHOWN_PROBLEMS]
+                context.trace.add("reranker", "bad_results", doc_ids=doc_ids, count=len(problems), first=shown)
+                reasons += shown
+        if not known.scores:
+            why = reasons[0] if reasons else "its results are empty"
+            message = f"{host_of(self.url)} scored none of {len(unknown)} documents; the first reason: {why}"
+            raise no_scores(message, reasons)
+
+    def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
+        """The figures of a call, which are cached, and the problems of its results."""
+        body = self._body(context.query, [item.content for item in pairs.values()])
+        reply: Reply[Answer] = self._transport.post(
+            "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
+        )
+        keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
+        self._watch.see(reply.body.scores.values(), context)
+        for index, raw in reply.body.scores.items():
+            score = calibrated(raw, self.scale)
+            if score is None:
+                problems.append(f"score {raw!r}, which scale={self.scale.value!r} does not allow")
+            else:
+                fresh.scores[keys[index]] = score
+        fresh.times = self._time_shares(pairs, reply.latency_ms, context)
+        self._note_bill(pairs, reply, fresh, context)
+        self._keep(fresh.scores, {key: fresh.times[key] for key in fresh.scores})
+        return fresh, problems
+
+    # -- what it costs ---------------------------------------------------------------------------------------------
+
+    def _note_bill(self, pairs: Pairs, reply: Reply[Answer], fresh: Known, context: RAGtuneContext) -> None:
+        """Share the call's bill among its pairs, and cache the shares of pairs with a score."""
+        tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
+        counts = [self._count_tokens([item], context) for item in pairs.values()]
+        if tokens is not None or wasted:
+            billed = wasted + (sum(counts) if tokens is None else tokens)
+            fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
+        if units is not None and units != search_units(len(pairs)):
+            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
+        if self._token_cache and self._doc_cache:
+            for cache, figures in ((self._token_cache, fresh.billed_tokens), (self._doc_cache, fresh.billed_docs)):
+                if figures:
+                    cache.put({key: figures[key] for key in fresh.scores})
+
+    def _recall_bills(self, keys: Sequence[bytes], known: Known) -> None:
+        if keys and self._token_cache and self._doc_cache:
+            known.billed_tokens |= self._token_cache.get(keys)
+            known.billed_docs |= self._doc_cache.get(keys)
+
+    def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
+        """The cost of the pairs' calls without a cache, and of failed calls."""
+        calls = [self._call_cost(call, known, context) for call in self._calls(pairs)]
+        return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": len(items)})
+
+    def _call_cost(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
+        counted = [item for key, item in pairs.items() if key not in known.billed_tokens]
+        tokens = self._count_tokens(counted, context) + round(sum(known.billed_tokens.get(key, 0.0) for key in pairs))
+        units = search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
+        usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
+        ms = self._made_ms(pairs, known, context)
+        counted_units = units if self._is_billed_in_units else 0
+        return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
+
+    def _cost_of(self, error: LLMError) -> CostObject:
+        if not isinstance(error, ServiceError):
+            return CostObject()
+        error.usd = self._token_price.usd(error.prompt_tokens, error.completion_tokens)
+        return error.cost
+
+    @property
+    def _token_price(self) -> Price:
+        return Price(prompt=self.usd_per_1k_tokens)
+
+
+def _was_made(key: bytes, known: Known) -> bool:
+    return key in known.scores or key in known.times
+
+
+def _checked_model(model: str | None, url: str | None, dialect: str) -> str | None:
+    if model is None and url is None:
+        raise ConfigError(f"reranker model=None: allowed is the name of a model of {DIALECTS[dialect].service}")
+    if model is not None and (not isinstance(model, str) or not model.strip()):
+        raise ConfigError(f"reranker model={model!r}: allowed is the name of a model, or None")
+    return model

@@ -1,0 +1,116 @@
+"""Permutations of windows by a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._order import rank_scores
+from ragtune.rerankers.llm.answers import Ranking
+from ragtune.rerankers.llm.base import LLMReranker, one_after_another
+from ragtune.rerankers.llm.interview import Interview, Question
+
+
+class LLMListwiseReranker(LLMReranker):
+    """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
+    (Sun et al., EMNLP 2023). Each window keeps ``window - step`` of the last one's best, so good documents rise.
+
+    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Incomplete answers are
+    completed: missing documents follow in their order, a repeated number counts where it comes first, and unknown
+    numbers are ignored. A window without a usable answer keeps its order.
+
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
+    two batches, so use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``). A single
+    document scores 1/2 without a call.
+
+    The paper's symbols: w is ``window``, s is ``step``.
+
+    Args:
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
+            number of documents.
+        window: documents a call, >= 2.
+        step: documents by which the window moves, in [1, ``window``).
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1; None for 16 and 4 a document.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    compares = True
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_listwise",
+        window: int = 20,
+        step: int = 10,
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int | None = None,
+    ) -> None:
+        self.window = check_count("reranker window", window, low=2)
+        self.step = check_count("reranker step", step, low=1)
+        if step >= window:
+            raise ConfigError(f"reranker step={step!r}: allowed is a whole number < reranker window={window!r}")
+        answer = 16 + 4 * window if max_answer_tokens is None else max_answer_tokens
+        super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """Every window at the price of the longest documents."""
+        if len(items) < 2:
+            return CostObject(docs=len(items))
+        dearest = self._comparison(self._longest(items, self.window), context)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
+        return one_after_another(price, len(self._starts(len(items))), len(items))
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        if len(items) < 2:
+            return rank_scores(items)
+        order = list(items)
+        judged: set[str] = set()
+        for start in self._starts(len(order)):
+            window = order[start : start + self.window]
+            ranked = self._ranked(window, context, interview)
+            if ranked is not None:
+                order[start : start + self.window] = ranked
+                judged.update(item.doc_id for item in ranked)
+        return rank_scores([item for item in order if item.doc_id in judged])
+
+    def _starts(self, n: int) -> list[int]:
+        """Starts of the windows, from the last to the first, which is 0."""
+        return [*range(n - self.window, 0, -self.step), 0]
+
+    def _ranked(
+        self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
+    ) -> list[PoolItem] | None:
+        question = Question(self._comparison(window, context), window)
+        [outcome] = interview.ask([question], Ranking)
+        if isinstance(outcome, LLMError):
+            self._note(context, window, outcome)
+            return None
+        positions = repaired(outcome.parsed.ranking, len(window))
+        if positions is None:
+            self._note(context, window, f"no number from 1 to {len(window)} in the ranking")
+            return None
+        return [window[position] for position in positions]
+
+
+def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
+    """Return all positions from 0 to ``n - 1``, first those that the numbers (from 1) name, in order.
+
+    Returns None if the numbers name none.
+    """
+    named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
+    if not named:
+        return None
+    known = set(named)
+    return named + [position for position in range(n) if position not in known]

@@ -1,0 +1,80 @@
+"""One grade a document by a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragtune.core.arguments import check_number
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary, fence
+from ragtune.rerankers.llm.answers import Grade
+from ragtune.rerankers.llm.base import LLMReranker
+from ragtune.rerankers.llm.interview import Conversation, Interview, Question, together
+
+GRADES = 4
+
+
+class LLMPointwiseReranker(LLMReranker):
+    """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
+
+    Each document has its own call, several at once (``llm.concurrency``). A bad answer costs one document, and a score
+    does not depend on the batch. Equal texts share a call. The score is grade / 3, as in the expected relevance of
+    Zhuang et al. (NAACL 2024), unless ``calibration`` gives the scores of the grades: for example the share of relevant
+    documents of each grade, measured on judged queries.
+
+    Args:
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1.
+        calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_pointwise",
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int = 32,
+        calibration: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(llm, prompts, prompt, ("query", "document"), max_doc_tokens, max_answer_tokens)
+        self.calibration = _calibration(calibration)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """A full answer on every text."""
+        conversations = dict.fromkeys(self._conversation(item, context) for item in items)
+        prices = [self.llm.expected_cost(c, max_tokens=self.max_answer_tokens) for c in conversations]
+        return together(prices, self.llm.concurrency).model_copy(update={"docs": len(items)})
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        questions = [Question(self._conversation(item, context), [item]) for item in items]
+        outcomes = interview.ask(questions, Grade)
+        scores = {}
+        for item, outcome in zip(items, outcomes, strict=True):
+            if isinstance(outcome, LLMError):
+                self._note(context, [item], outcome)
+            else:
+                scores[item.doc_id] = self.calibration[outcome.parsed.grade]
+        return scores
+
+    def _conversation(self, item: PoolItem, context: RAGtuneContext) -> Conversation:
+        return self._render(context, {"document": fence(self._shown(item), "document")})
+
+
+def _calibration(scores: Sequence[float] | None) -> tuple[float, ...]:
+    if scores is None:
+        return tuple(grade / (GRADES - 1) for grade in range(GRADES))
+    checked = [check_number("reranker calibration", score, 0.0, 1.0) for score in scores]
+    if len(checked) != GRADES or checked != sorted(checked):
+        raise ConfigError(f"reranker calibration={scores!r}: allowed are four numbers that do not fall, one a grade")
+    return tuple(checked)

@@ -1,0 +1,147 @@
+"""Heap sort by a language model that picks the best of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import LLMError
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
+from ragtune.rerankers._order import rank_scores
+from ragtune.rerankers.llm.answers import Best
+from ragtune.rerankers.llm.base import LLMReranker, one_after_another
+from ragtune.rerankers.llm.interview import Interview, Question
+
+
+class LLMSetwiseReranker(LLMReranker):
+    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k
+    (Zhuang, Zhuang, Koopman and Zuccon, SIGIR 2024).
+
+    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Documents behind the top k
+    keep it. Without a usable answer the parent stays. A repeated question is not asked again.
+
+    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
+    two batches, so use batches as large as the budget (scheduler ``one_shot``). A single document scores 1/2 without a
+    call.
+
+    The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
+
+    Args:
+        llm: client of the language model.
+        prompts: library that holds the template.
+        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
+            number of documents.
+        set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
+        top_k: documents put in order, >= 1.
+        max_doc_tokens: tokens of a document that are shown, >= 1.
+        max_answer_tokens: tokens of an answer without thoughts, >= 1.
+
+    Raises:
+        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    """
+
+    compares = True
+
+    def __init__(
+        self,
+        llm: LLMClient,
+        prompts: PromptLibrary,
+        prompt: str = "reranking.llm_setwise",
+        set_size: int = 4,
+        top_k: int = 10,
+        max_doc_tokens: int = 300,
+        max_answer_tokens: int = 32,
+    ) -> None:
+        super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, max_answer_tokens)
+        self.set_size = check_count("reranker set_size", set_size, low=2)
+        self.top_k = check_count("reranker top_k", top_k, low=1)
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """The most calls of heap sort, each at the price of the longest documents."""
+        if len(items) < 2:
+            return CostObject(docs=len(items))
+        dearest = self._comparison(self._longest(items, self.set_size), context)
+        price = self.llm.expected_cost(dearest, max_tokens=self.max_answer_tokens)
+        return one_after_another(price, most_calls(len(items), self.top_k, self.set_size - 1), len(items))
+
+    def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
+        if len(items) < 2:
+            return rank_scores(items)
+        judged: set[str] = set()
+
+        def best(family: Sequence[PoolItem]) -> int:
+            winner = self._best(family, context, interview)
+            if winner is None:
+                return 0
+            judged.update(item.doc_id for item in family)
+            return winner
+
+        heap = _Heap(items, self.set_size - 1, best)
+        order = heap.top(self.top_k)
+        found = {item.doc_id for item in order}
+        order += [item for item in items if item.doc_id not in found]
+        return rank_scores([item for item in order if item.doc_id in judged])
+
+    def _best(self, family: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> int | None:
+        question = Question(self._comparison(family, context), family)
+        [outcome] = interview.ask([question], Best)
+        if isinstance(outcome, LLMError):
+            self._note(context, family, outcome)
+            return None
+        winner = outcome.parsed.best - 1
+        if not 0 <= winner < len(family):
+            self._note(context, family, f"best={outcome.parsed.best} is no number from 1 to {len(family)}")
+            return None
+        return winner
+
+
+class _Heap:
+    """A heap in which each parent is the best of its family; ``best`` returns the position of a family's best."""
+
+    def __init__(self, items: Sequence[PoolItem], children: int, best: Callable[[Sequence[PoolItem]], int]) -> None:
+        self._items = list(items)
+        self._children = children
+        self._best = best
+        for parent in range((len(items) - 2) // children, -1, -1):
+            self._sift(parent)
+
+    def top(self, k: int) -> list[PoolItem]:
+        """Remove the best ``k`` and return them, best first."""
+        order: list[PoolItem] = []
+        while self._items and len(order) < k:
+            order.append(self._items[0])
+            last = self._items.pop()
+            if self._items and len(order) < k:
+                self._items[0] = last
+                self._sift(0)
+        return order
+
+    def _sift(self, parent: int) -> None:
+        while len(family := _family(parent, self._children, len(self._items))) > 1:
+            winner = family[self._best([self._items[i] for i in family])]
+            if winner == parent:
+                return
+            self._items[parent], self._items[winner] = self._items[winner], self._items[parent]
+            parent = winner
+
+
+def most_calls(n: int, top_k: int, children: int) -> int:
+    """Return the most questions of heap sort: every sift goes to the bottom."""
+    build = sum(_depth(parent, children, n) for parent in range((n - 2) // children + 1))
+    return build + sum(_depth(0, children, n - taken) for taken in range(1, min(top_k, n)))
+
+
+def _family(parent: int, children: int, size: int) -> list[int]:
+    return [parent, *range(children * parent + 1, min(children * (parent + 1) + 1, size))]
+
+
+def _depth(parent: int, children: int, size: int) -> int:
+    """Families between a node and the bottom."""
+    depth = 0
+    while (parent := children * parent + 1) < size:
+        depth += 1
+    return depth

@@ -1,0 +1,1 @@
+"""Rerankers whose model runs in this process."""

@@ -1,0 +1,131 @@
+"""Floating-point operations of a model, in closed form from its size and its input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
+
+
+class Architecture(BaseModel):
+    """The size of a Transformer, and the floating-point operations of reading a text.
+
+    The closed form of EER-FLOPs (Peng, Wei, Song and Zhao, "Efficiency-Effectiveness Reranking FLOPs for LLM-based
+    Rerankers", EMNLP 2025, arXiv 2507.06223, and the authors' ``calculator.py``): two operations for each weight and
+    token, and attention's, which grow with the square of the length. With L layers, width d, feed-forward width f and
+    r query heads a key head, n tokens read and m written, a decoder takes
+
+        2 N n + 4 L n^2 d / r + 2 N m + 2 L d / r (2 m n + m (m - 1)),    N = 2 d L ((1 + 1/r) d + f),
+
+    an encoder the first two terms with r = 1, and an encoder with a decoder also the decoder's weights and its
+    attention to the encoder. Embeddings, normalisation and the output layer are left out. As the authors do, two
+    matrices are counted for the feed-forward part: of a gated one, which has three, say 1.5 times its width.
+
+    Attributes:
+        kind: ``encoder`` (BERT), ``decoder`` (Llama) or ``encoder_decoder`` (T5).
+        layers: L; of an encoder with a decoder, of each of them.
+        hidden: d.
+        feed_forward: f.
+        heads_per_key: r of a decoder, 1 where every head has keys of its own.
+        output_tokens: m, tokens written a document.
+        extra_tokens: tokens of a pair beside query and document: separators, or the words of a prompt.
+        max_length: the most tokens that are read; None for no limit.
+    """
+
+    kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
+    layers: int = Field(ge=1)
+    hidden: int = Field(ge=1)
+    feed_forward: int = Field(ge=1)
+    heads_per_key: int = Field(default=1, ge=1)
+    output_tokens: int = Field(default=0, ge=0)
+    extra_tokens: int = Field(default=0, ge=0)
+    max_length: int | None = Field(default=512, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def flops(self, tokens: int) -> float:
+        """Operations of one pair of ``tokens`` tokens, a whole number."""
+        n, m = tokens + self.extra_tokens, self.output_tokens
+        n = n if self.max_length is None else min(n, self.max_length)
+        layers, d, f = self.layers, self.hidden, self.feed_forward
+        if self.kind == "decoder":
+            r = self.heads_per_key
+            weights = 2 * d * layers * ((1 + 1 / r) * d + f)
+            read = 2 * weights * n + 4 * layers * n**2 / r * d
+            return float(round(read + 2 * weights * m + 2 * layers / r * d * (2 * m * n + m * (m - 1))))
+        read = 4 * d * layers * (2 * d + f) * n + 4 * layers * n**2 * d
+        if self.kind == "encoder":
+            return float(read)
+        written = 4 * d * layers * (3 * d + f) * m + 2 * layers * d * (2 * m * n + m * (m - 1))
+        return float(read + 4 * layers * n * d * d + written)
+
+    @classmethod
+    def parse(cls, given: Any) -> Architecture | None:
+        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None.
+
+        Raises:
+            ConfigError: on an unknown name, or attributes that are missing, unknown or out of range.
+        """
+        if given is None or isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            return ARCHITECTURES[check_choice("architecture", given, ARCHITECTURES)]
+        if not isinstance(given, Mapping):
+            allowed = f"{', '.join(ARCHITECTURES)}, or {', '.join(cls.model_fields)} by name"
+            raise ConfigError(f"architecture={quoted(given)}: allowed is {allowed}")
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise ConfigError(f"architecture.{name}={quoted(first['input'])}: {first['msg']}") from None
+
+    @classmethod
+    def of_model(cls, config: Any, max_length: int | None) -> Architecture:
+        """Read the architecture from a Hugging Face encoder's configuration.
+
+        Raises:
+            ConfigError: if it does not name the sizes.
+        """
+        try:
+            return cls(
+                layers=config.num_hidden_layers,
+                hidden=config.hidden_size,
+                feed_forward=config.intermediate_size,
+                extra_tokens=3,  # [CLS] and two [SEP]
+                max_length=max_length,
+            )
+        except (AttributeError, ValidationError):
+            kind = type(config).__name__
+            raise ConfigError(
+                f"architecture='auto': {kind} does not name layers, hidden size and intermediate size as an encoder "
+                f"does; name them: {', '.join(cls.model_fields)}"
+            ) from None
+
+
+def _t5(layers: int, hidden: int, feed_forward: int) -> Architecture:
+    """A T5 that reads monoT5's prompt and writes one word."""
+    return Architecture(
+        kind="encoder_decoder",
+        layers=layers,
+        hidden=hidden,
+        feed_forward=feed_forward,
+        output_tokens=1,
+        extra_tokens=8,
+    )
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "minilm-l6": Architecture(layers=6, hidden=384, feed_forward=1536, extra_tokens=3),
+    "minilm-l12": Architecture(layers=12, hidden=384, feed_forward=1536, extra_tokens=3),
+    "bert-base": Architecture(layers=12, hidden=768, feed_forward=3072, extra_tokens=3),
+    "bert-large": Architecture(layers=24, hidden=1024, feed_forward=4096, extra_tokens=3),
+    "t5-base": _t5(12, 768, 3072),
+    "t5-large": _t5(24, 1024, 4096),
+}
+"""Rerankers' backbones by name, as published."""

@@ -1,0 +1,79 @@
+"""Bi-encoder reranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens
+from ragtune.data.diskcache import AUTO
+from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+
+_DECIMALS = 6
+
+
+class BiEncoderReranker(PairwiseReranker):
+    """Cosine of query and document vectors (Reimers and Gurevych 2019), mapped to [0, 1] by (1 + cosine) / 2.
+
+    The map keeps the order of negative cosines, which max(0, cosine) would tie. It is a fixed calibration, so most
+    scores lie between 0.5 and 0.9. Cosines are rounded to 6 decimals, because the last bits of float32 depend on which
+    documents share a pass. A text that the embedder does not know at all has cosine 0.
+
+    Args:
+        embedder: makes the vectors.
+        batch_size: documents a pass, >= 1.
+        max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
+        ms_per_doc: expected milliseconds a document, >= 0.
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the embedder
+            is made ready.
+        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even if all scores may be cached.
+        model: displayed name of the model; None takes the embedder's.
+
+    Raises:
+        ConfigError: on an argument out of range.
+    """
+
+    def __init__(
+        self,
+        embedder: BaseEmbedder,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        ms_per_doc: float = 0.0,
+        ms_per_call: float = 0.0,
+        usd_per_1k_tokens: float = 0.0,
+        cache_dir: str | Path | None = AUTO,
+        preload: bool = True,
+        model: str | None = None,
+    ) -> None:
+        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        self._embedder = embedder
+        self.model = embedder.name if model is None else model
+
+    def _identity(self) -> str:
+        return f"bi_encoder {self._embedder.name}"
+
+    def _make_ready(self) -> None:
+        self._embedder.prepare()
+
+    def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
+        """Document tokens, and the query's once a call."""
+        lengths = [item.token_count or count_tokens(item.content) for item in items]
+        limit = self.max_length
+        return count_tokens(context.query) + sum(n if limit is None else min(limit, n) for n in lengths)
+
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
+        texts = self._embedder.embed([pair.item.content for pair in pairs])
+        queries = np.stack([self._query(pair.context) for pair in pairs])
+        cosines = np.clip(np.einsum("ij,ij->i", texts, queries).astype(np.float64), -1.0, 1.0)
+        return [float(value) for value in (1.0 + np.round(cosines, _DECIMALS)) / 2.0]
+
+    def _query(self, context: RAGtuneContext) -> NDArray[np.float32]:
+        return context.remember(self, lambda: self._embedder.embed([context.query])[0])

@@ -1,0 +1,191 @@
+"""Cross-encoder reranking by sentence-transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.units import FLOPS
+from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.models import load_model, model_identity, require_models
+from ragtune.rerankers.models.architecture import Architecture
+from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+BACKENDS = ("torch", "onnx")
+"""Libraries for the forward passes: PyTorch, or ONNX Runtime on the CPU."""
+
+_DECIMALS = 5
+
+_PASS, _CHARS_ON_CPU = 32, 1000
+"""Default pairs of a pass, and characters of their passages on a CPU."""
+
+
+class CrossEncoderReranker(PairwiseReranker):
+    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
+
+    The sigmoid is applied here, without the activation of the model's own configuration, so that every cross-encoder is
+    on one calibrated scale (rule O1). Logits are rounded to 5 decimals before, because padding makes the last bits of
+    float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or with the first missing
+    score, and never on a request's clock.
+
+    Args:
+        model: local folder or hub name of a model with one output, or a loaded ``sentence_transformers.CrossEncoder``,
+            whose scores are not cached, because its weights cannot be identified.
+        max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
+            tokens without one).
+        batch_size: pairs a forward pass, >= 1; None: 32, and on a CPU no more than one or 1,000 characters of passages,
+            because a larger pass is padded more and leaves the caches, and gains nothing.
+        device: ``cpu``, ``cuda``, ...; None lets the library choose.
+        revision: branch, tag or commit of a hub model.
+        ms_per_doc: expected milliseconds a document, >= 0.
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the model is
+            made ready.
+        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether the model is loaded beforehand even if all scores may be cached.
+        backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
+            and are cached apart. Which is faster depends on the processor (``benchmarks/bench_models.py``). The model
+            is exported once, which takes some seconds, and cached. A loaded model needs ``torch``.
+        architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
+            :class:`ragtune.rerankers.replay.ReplayReranker`; None reports no FLOPs.
+
+    Raises:
+        ConfigError: on an argument out of range.
+        MissingExtraError: once the model is loaded, if the extra ``models`` (or ``onnx``) is not installed.
+        ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
+    """
+
+    reads_files = ("model",)
+
+    def __init__(
+        self,
+        model: str | CrossEncoder,
+        max_length: int | None = 512,
+        batch_size: int | None = None,
+        device: str | None = None,
+        revision: str | None = None,
+        ms_per_doc: float = 0.0,
+        ms_per_call: float = 0.0,
+        usd_per_1k_tokens: float = 0.0,
+        cache_dir: str | Path | None = AUTO,
+        preload: bool = True,
+        backend: str = "torch",
+        architecture: str | Mapping[str, Any] | None = None,
+    ) -> None:
+        self.backend = check_choice("reranker backend", backend, BACKENDS)
+        if backend == "onnx" and device not in (None, "cpu"):
+            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
+        if backend == "onnx" and not isinstance(model, str):
+            raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
+        cache_dir = cache_dir if isinstance(model, str) else None
+        size = _PASS if batch_size is None else batch_size
+        super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
+        self._fits_passes = batch_size is None
+        self.model = model if isinstance(model, str) else type(model).__name__
+        self.device = device
+        self.revision = revision
+        self._given = None if isinstance(model, str) else _with_one_output(model)
+        self._loaded: Any = None
+        self._reads_size = architecture == "auto"
+        self._architecture = None if self._reads_size else Architecture.parse(architecture)
+
+    @property
+    def unpriced(self) -> frozenset[str]:
+        return super().unpriced - ({FLOPS.name} if self._reads_size or self._architecture else set())
+
+    @property
+    def architecture(self) -> Architecture | None:
+        """The model's size; None if it was not given.
+
+        Raises:
+            InputError: if the model's configuration cannot be read, or names no sizes.
+        """
+        if self._architecture is None and self._reads_size:
+            self._architecture = Architecture.of_model(self._configuration(), self.max_length)
+        return self._architecture
+
+    def _size(self, context: RAGtuneContext) -> Architecture | None:
+        with context.tracker.clock.paused():
+            return self.architecture
+
+    def _configuration(self) -> Any:
+        if self._given is not None:
+            return self._given.config
+        from transformers import AutoConfig
+
+        return load_model(
+            self.model,
+            self.revision,
+            lambda model, local: AutoConfig.from_pretrained(model, revision=self.revision, local_files_only=local),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_loaded": None}
+
+    def _identity(self) -> str:
+        identity = model_identity(self.model, self.revision)
+        if identity is None:
+            self._ready()
+            identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
+        by = "" if self.backend == "torch" else f" {self.backend}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
+
+    def _make_ready(self) -> None:
+        self._ready()
+
+    def _ready(self) -> Any:
+        if self._loaded is None:
+            if self.backend == "onnx":
+                require_models(f"model {self.model!r}")
+                from ragtune.rerankers.models.onnx import require_onnx
+
+                require_onnx()
+            self._loaded = self._given or load_model(self.model, self.revision, self._load)
+            if self._fits_passes and str(self._loaded.device) == "cpu":
+                self._pass_chars = _CHARS_ON_CPU
+        return self._loaded
+
+    def _load(self, model: str, local_files_only: bool) -> Any:
+        from sentence_transformers import CrossEncoder
+
+        loaded = _with_one_output(
+            CrossEncoder(
+                model,
+                max_length=self.max_length,
+                device="cpu" if self.backend == "onnx" else self.device,
+                revision=self.revision,
+                local_files_only=local_files_only,
+            )
+        )
+        if self.backend == "torch":
+            return loaded
+        from ragtune.rerankers.models.onnx import run_by_onnx
+
+        identity = model_identity(model, self.revision)
+        return run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
+
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
+        import torch
+
+        logits = self._ready().predict(
+            [(pair.context.query, pair.item.content) for pair in pairs],
+            batch_size=self.batch_size,
+            activation_fn=torch.nn.Identity(),
+            show_progress_bar=False,
+        )
+        sigmoid, *_ = CALIBRATIONS[ScoreScale.LOGIT]
+        return [sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
+
+
+def _with_one_output(model: CrossEncoder) -> CrossEncoder:
+    if model.num_labels != 1:
+        raise ValueError(f"it has {model.num_labels} outputs: allowed is a cross-encoder with one")
+    return model

@@ -1,0 +1,230 @@
+"""Base of rerankers whose model runs in this process: forward passes and their times."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragtune.core.arguments import check_flag
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers.models.architecture import Architecture
+
+_WARM_UP_QUERY = "how long does one passage of ordinary length take"
+_WARM_UP_PASSAGE = " ".join(
+    ["A passage of ordinary length, which nobody asked for, is read to see how long it takes."] * 8
+)
+_WARM_UP_BATCH, _WARM_UP_TRIES = 8, 3
+
+_CHARS_A_TOKEN = 4
+"""Approximate characters of a model's token."""
+
+
+class Speed(NamedTuple):
+    """Milliseconds of a pass as a line in its tokens."""
+
+    ms_per_call: float
+    ms_per_token: float
+
+
+class Pair(NamedTuple):
+    """A document and its request."""
+
+    item: PoolItem
+    context: RAGtuneContext
+
+
+@dataclass
+class _Asked:
+    """A batch, the keys of its documents by id, and the pairs that it pays for."""
+
+    batch: RerankBatch
+    keys: dict[str, bytes]
+    paid: dict[bytes, PoolItem] = field(default_factory=dict)
+
+
+class PairwiseReranker(CachedReranker):
+    """Scores pairs in forward passes of ``batch_size``, caches every score, and reports what it really paid.
+
+    A batch is charged all its documents, one call, the tokens of every pair, money by the price, and the time that each
+    score took when it was made, in this run or an earlier one. A pass's time is shared among its pairs by their tokens.
+    The charge does not depend on the cache. The actual cost covers only scores that the cache did not hold. Loading the
+    model is never on a request's clock.
+
+    Args:
+        batch_size: pairs a forward pass, >= 1.
+        max_length: tokens of a pair that are read and charged; None for no limit.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0. If both are 0, cached times of the pairs count,
+            else measured passes. Without a time limit no model is loaded for that.
+        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
+        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score, or with
+            the first uncached pair of a request under a time limit; a run with cached scores only loads none.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        max_length: int | None,
+        ms_per_doc: float,
+        ms_per_call: float,
+        usd_per_1k_tokens: float,
+        cache_dir: str | Path | None,
+        preload: bool,
+    ) -> None:
+        super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
+        self.preload = check_flag("reranker preload", preload)
+        self._pass_chars: int | None = None
+        """Characters of passages in a pass of more than one pair, with padding; None: any number."""
+        self._speed: Speed | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_speed": None}
+
+    @abstractmethod
+    def _make_ready(self) -> None:
+        """Load the model, unless it is loaded."""
+
+    @abstractmethod
+    def _score(self, pairs: Sequence[Pair]) -> list[float]:
+        """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
+
+    def prepare(self) -> None:
+        """Open the caches. With ``preload``, load the model and measure a few passes.
+
+        Raises:
+            InputError: if a cache cannot be used or the model cannot be loaded.
+        """
+        self._open_caches()
+        if self.preload:
+            self._learn_speed()
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
+        known = Known()
+        self._recall(list({key: None for each in asked for key in each.keys.values()}), known)
+        unknown: dict[bytes, Pair] = {}
+        for each in asked:
+            mine = {each.keys[item.doc_id]: item for item in each.batch.items}
+            each.paid = {k: item for k, item in mine.items() if k not in known.scores and k not in unknown}
+            unknown |= {key: Pair(item, each.batch.context) for key, item in each.paid.items()}
+        error: Exception | None = None
+        try:
+            self._score_passes(unknown, known)
+        except Exception as caught:
+            error = caught
+        # A failed pass does not undo the cost of earlier ones, nor the scores of batches without a pair in it.
+        return [self._settled(each, known, error) for each in asked]
+
+    def _settled(self, asked: _Asked, known: Known, error: Exception | None) -> Mapping[str, float] | Exception:
+        items, context, _ = asked.batch
+        if not items:
+            return {}
+        scored = [item for item in items if asked.keys[item.doc_id] in known.scores]
+        self._report(scored, asked.keys, asked.paid, known, context)
+        if error is not None and len(scored) < len(items):
+            return error
+        return {item.doc_id: known.scores[asked.keys[item.doc_id]] for item in scored}
+
+    def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
+        """All documents, one call, tokens of query and document for each, time and money by prices or measurement."""
+        return self._cost(items, self._expected_ms(items, context), context)
+
+    def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
+        return self._cost(items, self._made_ms(pairs, known, context), context)
+
+    def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
+        tokens, size = self._count_tokens(items, context), self._size(context)
+        usd = tokens / 1000.0 * self.usd_per_1k_tokens
+        flops = sum(map(size.flops, self._lengths(items, context))) if size else 0.0
+        return CostObject.model_construct(tokens=tokens, docs=len(items), calls=1, latency_ms=ms, usd=usd, flops=flops)
+
+    def _size(self, context: RAGtuneContext) -> Architecture | None:
+        """The size of the model, for FLOPs; None where it is not known."""
+        return None
+
+    def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+        """Score the pairs pass by pass; each pass's scores are cached at once."""
+        if not unknown:
+            return
+        with ExitStack() as stack:
+            for context in {id(pair.context): pair.context for pair in unknown.values()}.values():
+                stack.enter_context(context.tracker.clock.paused())
+            self._make_ready()
+        # Texts of similar length share a pass, which needs the least padding.
+        by_length = sorted(unknown.items(), key=lambda entry: (-len(entry[1].item.content), entry[1].item.doc_id))
+        for chunk in self._passes(by_length):
+            started = time.perf_counter()
+            values = self._score(list(chunk.values()))
+            took_ms = (time.perf_counter() - started) * 1000.0
+            fresh = dict(zip(chunk, values, strict=True))
+            tokens = {key: max(1, self._count_tokens([pair.item], pair.context)) for key, pair in chunk.items()}
+            times = time_shares(took_ms, tokens)
+            self._keep(fresh, times)
+            known.scores |= fresh
+            known.times |= times
+
+    def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
+        start = 0
+        while start < len(longest_first):
+            size = self._pass_size(longest_first[start][1].item.content)
+            yield dict(longest_first[start : start + size])
+            start += size
+
+    def _pass_size(self, longest: str) -> int:
+        """Number of pairs in a pass with that longest passage; a passage that is cut counts with its read part."""
+        if self._pass_chars is None:
+            return self.batch_size
+        read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
+        return min(self.batch_size, max(1, self._pass_chars // max(1, read)))
+
+    # -- how long it should take -----------------------------------------------------------------------------------
+
+    def _expected_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float:
+        if self._has_price or context.time_left_ms == math.inf:
+            return self._guess_ms(items, context, Known())
+        pairs, known = self._foreseen(items, context)
+        if not known.times and any(key not in known.scores for key in pairs):
+            with context.tracker.clock.paused():
+                self._learn_speed()
+        return self._made_ms(pairs, known, context)
+
+    def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
+        if self._speed is None:
+            return None
+        return self._speed.ms_per_call + self._speed.ms_per_token * self._count_tokens(items, context)
+
+    def _learn_speed(self) -> None:
+        if self._speed is not None:
+            return
+        self._make_ready()
+        self._timed_pass(1)  # the first pass of a process is slower than all others
+        # Other work of the machine makes a pass slower, never faster.
+        one_ms, one = min(self._timed_pass(1) for _ in range(_WARM_UP_TRIES))
+        many_ms, many = min(self._timed_pass(_WARM_UP_BATCH) for _ in range(_WARM_UP_TRIES))
+        ms_per_token = max(0.0, many_ms - one_ms) / max(1, many - one)
+        self._speed = Speed(max(0.0, one_ms - ms_per_token * one), ms_per_token)
+
+    def _timed_pass(self, pairs: int) -> tuple[float, int]:
+        """Milliseconds and tokens of a pass over passages of ordinary length."""
+        context = RAGtuneContext(query=_WARM_UP_QUERY, query_id="", tracker=CostBudget.unlimited().create_tracker())
+        items = [PoolItem(doc_id=str(i), content=_WARM_UP_PASSAGE) for i in range(pairs)]
+        started = time.perf_counter()
+        self._score([Pair(item, context) for item in items])
+        return (time.perf_counter() - started) * 1000.0, self._count_tokens(items, context)
