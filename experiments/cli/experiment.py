@@ -13,8 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import results_key
-from experiments.config.swept import Jobs, later_budgets
+from experiments.config.jobs import Jobs, later_budgets
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import by_agreement, compare, in_full
@@ -25,7 +25,7 @@ from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import INPUTS, SWEPT, load_measures
+from experiments.replay.build import load_measures
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
@@ -91,28 +91,27 @@ def _produce(
     subject: Subject = component(config, "subject")
     executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
-    if sweep is not None:
-        work[SWEPT] = later_budgets(config["budget"], overrides, sweep) if executor.is_here else []
+    later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
+    config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
-        dataset = subject.open(results_key(work))
-    beaten = subject.incumbents(work)
+        dataset = subject.open(config)
+    beaten = subject.incumbents(config)
     if dataset.qrels:
         measures = load_measures(config)
     else:
         dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    is_fixed = subject.is_fixed_depth(work)
+    is_fixed = subject.is_fixed_depth(config)
     evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
     with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, executor, work, dataset.query_ids, journal, update, evaluation.add)
+            replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
         views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap, folder)
-        outcomes, apart = evaluation.outcomes(), subject.compares_apart(work)
+        outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
             **dict(figures),

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folders, summaries
 from experiments.config.compose import register_resolvers
-from experiments.config.jobs import parsed
+from experiments.config.jobs import Jobs, combinations, parsed
 from experiments.config.paths import PROJECT_ROOT
-from experiments.config.swept import Jobs
 from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.publish.lock import locked
 from experiments.publish.sweep_baseline import check_baseline
@@ -136,13 +134,12 @@ def _baseline(config: DictConfig) -> str:
 
 def _planned_jobs(config: DictConfig) -> dict[str, list[str]]:
     """Overrides of the jobs of a sweep, by number; none where a sweeper decides as it goes, or Hydra will complain."""
-    if OmegaConf.select(config, "hydra.sweeper._target_") != f"{BasicSweeper.__module__}.{BasicSweeper.__name__}":
+    if not str(OmegaConf.select(config, "hydra.sweeper._target_")).endswith(".BasicSweeper"):
         return {}
     try:
-        batches = BasicSweeper.split_arguments(_overrides(config), None)
+        return {str(number): job for number, job in enumerate(combinations(_overrides(config)))}
     except HydraException:
         return {}
-    return {str(number): job for number, job in enumerate(job for batch in batches for job in batch)}
 
 
 def _overrides(config: DictConfig) -> list[Override]:

@@ -5,9 +5,8 @@ What needs the library is imported where it is used, so that ``--help`` is answe
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.config.jobs import JobConfigs
 from experiments.config.names import moved
-from experiments.config.overrides import WHERE_NOT_WHAT, spelled_out
+from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
 
 
@@ -64,7 +63,7 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
             return hydra_compose(root, overrides=words)
         with initialize_config_dir(str(CONF), version_base="1.3"):
             loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.of_job(master, words)
+            config = loader.load_sweep_config(master, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -116,12 +115,6 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         where = f"{error.full_key}: " if error.full_key else ""
         raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data
-
-
-def results_key(config: Mapping[str, Any]) -> str:
-    """The part of the configuration that decides the results, as canonical JSON. Workers get it."""
-    what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
-    return json.dumps(what, sort_keys=True)
 
 
 def readable(error: BaseException, command: str = "ragtune run") -> str:

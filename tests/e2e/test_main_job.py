@@ -15,8 +15,9 @@ import pytest
 import yaml
 from hydra.utils import get_class
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
 from experiments.config.paths import CONF
+from experiments.config.run_config import RunConfig
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError
 
@@ -179,7 +180,7 @@ def test_every_estimator_replays_inside_its_budget_with_every_scheduler_whose_sc
     config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
     for scheduler in SCHEDULERS:
         subject = ControllerSubject()
-        key = results_key({**config, "scheduler": _chosen("scheduler", scheduler)})
+        key = RunConfig({**config, "scheduler": _chosen("scheduler", scheduler)})
         if estimator in COMPARING and scheduler != "windows":
             with pytest.raises(ConfigError, match=f"take scheduler=windows, or choose experiment={estimator}$"):
                 subject.open(key)

@@ -12,8 +12,8 @@ class InlineExecutor(Executor):
     """Runs every query in this process.
 
     Args:
-        together: queries that are handed over at once, at least. Those of a live reranker that scores many batches in
-            one call are in lockstep; a kill costs what it costs to look their scores up again.
+        together: queries that are replayed at once, >= 1. A live reranker scores them in shared calls; a kill loses
+            the finished ones of these queries.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -24,6 +24,6 @@ class InlineExecutor(Executor):
     def __init__(self, together: int = 1) -> None:
         self.together = require_positive("together", together)
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         for start in range(0, len(query_ids), self.together):
-            yield work(config_json, query_ids[start : start + self.together])
+            yield work(query_ids[start : start + self.together])

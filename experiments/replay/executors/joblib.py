@@ -11,11 +11,11 @@ from experiments.replay.executors.executor import (
     Executor,
     ShardWork,
     WorkersLostError,
+    end_with,
     require_positive,
     shards,
     told,
 )
-from experiments.replay.executors.parent import end_with
 from ragtune.core.errors import ConfigError
 
 
@@ -36,7 +36,7 @@ class JoblibExecutor(Executor):
         self.n_jobs = n_jobs
         self.shards_per_job = require_positive("shards_per_job", shards_per_job)
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         from joblib import cpu_count
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -45,32 +45,26 @@ class JoblibExecutor(Executor):
         jobs = cpu_count() if self.n_jobs == -1 else self.n_jobs
         waiting = dict(enumerate(shards(query_ids, jobs * self.shards_per_job)))
         try:
-            yield from _worked_on(work, config_json, waiting, jobs)
+            yield from _worked_on(work, waiting, jobs)
         except BrokenProcessPool as error:
             sys.stderr.write(f"warning: {told(error)}; its queries are given to another\n")
             try:
-                yield from _worked_on(work, config_json, waiting, jobs)
+                yield from _worked_on(work, waiting, jobs)
             except BrokenProcessPool as again:
                 raise WorkersLostError(again) from again
 
 
-def _worked_on(
-    work: ShardWork, config_json: str, waiting: dict[int, Sequence[str]], jobs: int
-) -> Iterator[Sequence[QueryRecord]]:
-    """The records of the shards that are waiting, which are taken from there as they are done."""
+def _worked_on(work: ShardWork, waiting: dict[int, Sequence[str]], jobs: int) -> Iterator[Sequence[QueryRecord]]:
+    """The records of the waiting shards, which leave ``waiting`` as they are done."""
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    calls = (
-        delayed(_numbered)(os.getpid(), number, work, config_json, list(part)) for number, part in list(waiting.items())
-    )
+    calls = (delayed(_numbered)(os.getpid(), number, work, list(part)) for number, part in list(waiting.items()))
     for number, records in parallel(calls):
         del waiting[number]
         yield records
 
 
-def _numbered(
-    driver: int, number: int, work: ShardWork, config_json: str, query_ids: Sequence[str]
-) -> tuple[int, list[QueryRecord]]:
+def _numbered(driver: int, number: int, work: ShardWork, query_ids: Sequence[str]) -> tuple[int, list[QueryRecord]]:
     end_with(driver)
-    return number, work(config_json, query_ids)
+    return number, work(query_ids)

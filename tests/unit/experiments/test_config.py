@@ -17,13 +17,14 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
 from experiments.config.jobs import JobConfigs
 from experiments.config.names import leaf, policy_name
 from experiments.config.options import known_options
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.config.presets import presets
+from experiments.config.run_config import results_key
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
 

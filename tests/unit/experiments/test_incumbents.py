@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Comparison
-from experiments.replay.build import INPUTS
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
@@ -159,7 +159,7 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
     plain = replayed(
         f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
     )
-    config, subject, query_ids = {**plain.config, INPUTS: "as they are"}, ControllerSubject(), plain.dataset.judged[:3]
+    config, subject, query_ids = RunConfig(plain.config, "as they are"), ControllerSubject(), plain.dataset.judged[:3]
     retrieved: list[str] = []
     retrieve = RetrievalRounds.run
 
