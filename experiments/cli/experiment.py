@@ -104,7 +104,7 @@ def _produce(
     folder.mkdir(parents=True, exist_ok=True)
     is_fixed = subject.is_fixed_depth(config)
     evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
-    with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
+    with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])

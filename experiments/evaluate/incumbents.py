@@ -13,15 +13,15 @@ from experiments.datasets.stored import set_aside
 from experiments.datasets.storedqrels import StoredQrels
 from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate.curves import Bootstrap, Curve
-from experiments.evaluate.depths import at_depths
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import States
+from experiments.evaluate.steps import at_depths
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.data.rows import Rows, blocks, taken
+from ragtune.data.rows import Rows, blocks
 from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
@@ -50,9 +50,10 @@ class Faced:
     docs: IntArray
     alike: FloatArray
 
-    def taken(self, queries: IntArray, folder: Path | None) -> Faced:
-        """The queries at some places, in their order; a folder may hold large columns."""
-        return Faced(*(taken(column, queries, folder) for column in (self.values, self.docs, self.alike)))
+    @classmethod
+    def joined(cls, parts: Sequence[Faced]) -> Faced:
+        """Several groups of queries, of which there is at least one, in their order."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
 
 def face(
@@ -92,10 +93,10 @@ def compare(
     own, names = run.per_query[:, -1, :], run.measures
     theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
     flat = _differences(own, list(theirs.values()), folder)
-    interval = bootstrap.interval(flat)
+    low, high = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
     shape = len(theirs), len(names)
-    mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), interval.low, interval.high, tested))
+    mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), low, high, tested))
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(
@@ -169,16 +170,14 @@ def depth_line(
     everything: Iterable[Sequence[Ranked]],
     run: Curve,
     measures: Measures,
-    order: IntArray | None = None,
     folder: Path | None = None,
 ) -> dict[int, float]:
     """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
 
     Args:
-        everything: the replays of all queries, some at a time, in any order; at least one.
+        everything: the replays of all queries, some at a time; at least one.
         run: a run's curve, whose steps are the depths.
         measures: what is measured; the first is the headline.
-        order: places of the replays' queries in the order in which means are taken; None for their own.
         folder: may hold the values of many queries.
 
     Returns:
@@ -188,10 +187,7 @@ def depth_line(
     for some in everything:
         states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
         rows.extend(measures.headline_of(states).reshape(len(some), len(run.docs)))
-    values = rows.whole()
-    if order is not None:
-        values = taken(values, order, folder)
-    return dict(zip(run.docs.tolist(), values.mean(axis=0).tolist(), strict=True))
+    return dict(zip(run.docs.tolist(), rows.whole().mean(axis=0).tolist(), strict=True))
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

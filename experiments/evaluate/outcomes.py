@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +14,6 @@ from numpy.typing import NDArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
-from ragtune.data.rows import taken
-from ragtune.data.stringrows import strings_at
 
 
 class Mishaps(NamedTuple):
@@ -98,14 +97,11 @@ class Outcomes:
             mishaps={query_id: mishaps for query_id, mishaps in told.items() if mishaps is not None},
         )
 
-    def taken(self, queries: IntArray, folder: Path | None) -> Outcomes:
-        """The outcomes of the queries at some places, in their order; a folder may hold large columns."""
-        columns = vars(self).items()
-        arrays: dict[str, Any] = {
-            name: taken(column, queries, folder) for name, column in columns if isinstance(column, np.ndarray)
-        }
-        ids, reasons = (strings_at(column, queries, folder) for column in (self.query_ids, self.stop_reasons))
-        return replace(self, query_ids=ids, stop_reasons=reasons, **arrays)
+    @classmethod
+    def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
+        """The outcomes of several groups of queries, of which there is at least one, in their order."""
+        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+        return cls(**{name: _joined(column) for name, column in columns.items()})
 
     def __len__(self) -> int:
         return len(self.query_ids)
@@ -131,6 +127,12 @@ class Outcomes:
 def has_given_up(stop_reason: str) -> bool:
     """Whether a query stopped because its policy failed, or a reranker too often."""
     return stop_reason in GIVEN_UP
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return ChainMap(*parts) if isinstance(parts[0], Mapping) else list(chain.from_iterable(parts))
 
 
 def _columns(width: int, rows: Sequence[Sequence[float]], kind: type) -> Any:

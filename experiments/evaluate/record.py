@@ -258,16 +258,14 @@ class QueryRecord:
 
     @classmethod
     def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
-        """Read a record from a line that :meth:`to_line` has written, or that is JSON of all of it.
+        """Read a record from a line that :meth:`to_line` has written.
 
         Args:
             line: the line.
             stays: whether it is held together with many others, most of whose documents are the same.
         """
-        fields, tab, trace = line.partition(b"\t")
-        known: dict[str, Any] = from_json(fields)
-        if tab:
-            known["trace"] = trace.decode()
+        fields, _, trace = line.partition(b"\t")
+        known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]
         known["doc_ids"] = list(map(sys.intern, doc_ids)) if stays else doc_ids
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))

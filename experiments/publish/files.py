@@ -7,12 +7,13 @@ import json
 import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedWriter
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import yaml
@@ -87,13 +88,12 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / CONFIG, results.config)
-        _write_run(partial / "run.trec", ((query_id, results.records[query_id].ranking) for query_id in query_ids))
+        _write_records(partial, map(results.records.__getitem__, query_ids))
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", ((q, view.rankings[q]) for q in query_ids))
         write_parquet(partial / "per_query.parquet", per_query_tables(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
-        _write_traces(partial / "traces.jsonl.gz", (results.records[query_id].trace for query_id in query_ids))
         if picture:
             draw_curve(partial / PICTURE, curve, results.summary)
         for name in (SUMMARY, PICTURE):  # of an earlier run, whose files are replaced now
@@ -238,11 +238,24 @@ def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> 
     return table
 
 
+def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
+    """Write the rankings and the traces, for which each record is read once."""
+    file, traces = folder / "run.trec", folder / "traces.jsonl.gz"
+    with naming(file), file.open("w", encoding="utf-8", newline="\n") as out, _packed(traces) as packed:
+        for record in records:
+            out.write(_in_trec(record.query_id, record.ranking))
+            with naming(traces):
+                packed.write(record.trace.encode() + b"\n")
+
+
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
     with naming(file), file.open("w", encoding="utf-8", newline="\n") as out:
-        for query_id, ranking in rankings:
-            _require_ids(ranking)
-            out.write(f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))]))
+        out.writelines(_in_trec(query_id, ranking) for query_id, ranking in rankings)
+
+
+def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
+    _require_ids(ranking)
+    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
 
 
 def _require_ids(ranking: Sequence[str]) -> None:
@@ -263,13 +276,12 @@ _TRACES = 2**18
 """Bytes of traces that are compressed at once."""
 
 
-def _write_traces(file: Path, traces: Iterable[str]) -> None:
+@contextmanager
+def _packed(file: Path) -> Iterator[IO[bytes]]:
     with (
         naming(file),
         file.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
         BufferedWriter(packed, _TRACES) as out,
     ):
-        for trace in traces:
-            out.write(trace.encode())
-            out.write(b"\n")
+        yield cast(IO[bytes], out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from experiments.config.progress import Progress
@@ -20,7 +20,7 @@ def replay(
     query_ids: Sequence[str],
     journal: Journal,
     progress: Progress,
-    finish: Callable[[Sequence[QueryRecord]], None],
+    finish: Callable[[QueryRecord], None],
 ) -> None:
     """Replay every query that the journal lacks, and append it there.
 
@@ -31,16 +31,22 @@ def replay(
         query_ids: all queries.
         journal: has the finished queries, and gets the others.
         progress: called with the number of finished queries.
-        finish: called with the records of queries: first those of the journal, then others as they are finished.
+        finish: called with each record, in the order of the queries, as soon as all before it are finished.
             Workers do not wait for it.
     """
-    begun = len(journal.finished)
-    todo = query_ids if not begun else [query_id for query_id in query_ids if query_id not in journal.finished]
-    for query_id in query_ids if begun else ():
-        if query_id in journal.finished:
-            finish([journal.finished[query_id]])
-    progress(begun, len(query_ids))
+    todo = [query_id for query_id in query_ids if query_id not in journal.finished]
+    upcoming = iter(query_ids)
+    query_id = next(upcoming, None)
+
+    def conclude(fresh: Mapping[str, QueryRecord]) -> None:
+        nonlocal query_id
+        while query_id is not None and query_id in journal.finished:
+            finish(fresh[query_id] if query_id in fresh else journal.finished[query_id])
+            query_id = next(upcoming, None)
+
+    conclude({})
+    progress(len(journal.finished), len(query_ids))
     for records in executor.run(partial(subject.replay_shard, config), todo):
         journal.append(*records)
-        finish(records)
+        conclude({record.query_id: record for record in records})
         progress(len(journal.finished), len(query_ids))

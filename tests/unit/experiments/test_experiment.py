@@ -14,9 +14,9 @@ from experiments.config.run_config import RunConfig
 from experiments.datasets import stored
 from experiments.datasets.dataset import Dataset
 from experiments.datasets.storedqueries import StoredQueries
-from experiments.evaluate import evaluation, storedrecords
+from experiments.evaluate import evaluation
 from experiments.publish.files import read_summary
-from experiments.replay import build, component
+from experiments.replay import build, component, journal
 from experiments.replay.subjects import controller
 from ragtune.data import rows
 
@@ -65,7 +65,7 @@ def test_files_are_the_same_wherever_columns_are_kept(
     for read in (build._session, build._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(stored, "STORED_FROM", 1)
-    for module in (rows, storedrecords, evaluation):
+    for module in (rows, journal, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)
     monkeypatch.setattr(evaluation, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])

@@ -160,7 +160,7 @@ def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("failing", ["_write_run", "_write_traces", "draw_curve", "curve_table"])
+@pytest.mark.parametrize("failing", ["_write_records", "draw_curve", "curve_table"])
 def test_a_full_disk_leaves_nothing_half_written(
     folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:

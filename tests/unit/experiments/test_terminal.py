@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,8 +27,8 @@ MakeSummary = Callable[..., Summary]
 
 def curve(steps: int) -> Curve:
     values = np.linspace(0.25, 0.8125, steps)[None, :, None].repeat(2, axis=2)
-    interval = SimpleNamespace(low=values[0], high=values[0])
-    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, interval, np.array([0.25, 0.125]))
+    ends, first = (values[0], values[0]), np.array([0.25, 0.125])
+    return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, *ends, first)
 
 
 def test_the_final_table_shows_measures_intervals_costs_and_reasons(
