@@ -16,6 +16,7 @@ from experiments.config.names import leaf
 from experiments.config.overrides import choices_of
 from experiments.config.paths import CONF
 from experiments.evaluate.summary import Summary
+from experiments.publish.columns import read_csv
 from experiments.publish.files import COST_COLUMNS
 from experiments.publish.provenance import git_sha
 from ragtune.core.request.limits import LIMITS
@@ -217,7 +218,6 @@ def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float
 
 def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     """Measures, costs in the units that were spent, comparisons, and the curve as steps (documents reranked)."""
-    import pandas as pd
     from mlflow.entities import Metric
 
     final = {allowed(name): value for name, value in summary.measures.items()}
@@ -240,9 +240,9 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     final |= {f"failed_{name}": count for name, count in ({"reformulation": 0} | summary.failures.went_on).items()}
     final["warnings"] = sum(summary.warnings.values())
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
-    curve = pd.read_csv(curve_csv)
+    curve = read_csv(curve_csv)
     drawn = {f"curve/{allowed(name)}": name for name in summary.measures}
-    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and curve[name].any()}
+    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and any(curve[name])}
     for key, column in drawn.items():
         steps = zip(curve["documents"], curve[column], strict=True)
         found += [Metric(key, float(value), 0, int(step)) for step, value in steps]

@@ -14,7 +14,6 @@ from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
-from experiments.publish.shortened import shortened
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -142,9 +141,9 @@ def fitting_table(
     title: str,
     always: Collection[str] = (),
 ) -> tuple[Table, list[str]]:
-    """A table of the columns that have room, the words of each heading on lines of their own; and the other headings.
+    """A table of the columns that have room, and the headings of the columns that have none.
 
-    Where not all have room, columns of words are shortened first. Then those of ``always`` are shown, and of the others
+    Where not all have room, columns of words are folded first. Then those of ``always`` are shown, and of the others
     as many as fit, from the left.
 
     Args:
@@ -155,21 +154,18 @@ def fitting_table(
         title: what stands above it; may be empty.
         always: headings of the columns that are shown at any width.
     """
-    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
-    room = width - _EDGES + _GAP
-    if rows and sum(_width(head, cells) for head, cells in columns.items()) > room:
-        words = [head for head in columns if head in left]
-        fixed = sum(_width(head, columns[head]) for head in columns if head in always)
-        for head in words:
-            columns[head] = shortened(columns[head], (room - fixed) // len(words) - _GAP)
-    shown = {head: _width(head, columns[head]) for head in heads if head in always}
+    widths = {head: _width(head, [row[i] for row in rows]) for i, head in enumerate(heads)}
+    room, limit = width - _EDGES + _GAP, width
+    words = [head for head in heads if head in left]
+    if words and sum(widths.values()) > room:
+        limit = max(_LEAST, (room - sum(widths[head] for head in always)) // len(words) - _GAP)
+        widths |= {head: min(widths[head], limit + _GAP) for head in words}
+    shown = {head: widths[head] for head in heads if head in always}
     for head in (head for head in heads if head not in always):
-        if shown and sum(shown.values()) + _width(head, columns[head]) > room:
+        if shown and sum(shown.values()) + widths[head] > room:
             break
-        shown[head] = _width(head, columns[head])
-    kept = [head for head in heads if head in shown]
-    table = _table(kept, list(zip(*(columns[head] for head in kept), strict=True)), left, title)
-    return table, [head for head in heads if head not in shown]
+        shown[head] = widths[head]
+    return _table(heads, rows, shown, left, limit, title), [head for head in heads if head not in shown]
 
 
 def _width(head: str, cells: Sequence[str]) -> int:
@@ -182,22 +178,35 @@ def _width(head: str, cells: Sequence[str]) -> int:
 _GAP, _EDGES = 3, 2
 """Characters between two columns of a table, and beside the first and the last together."""
 
+_LEAST = 8
+"""Characters to which a column of words may be folded."""
+
 
 def _stacked(head: str) -> str:
     """A heading with its words on lines of their own."""
     return head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], title: str) -> Table:
+def _table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shown: Collection[str],
+    left: Collection[str],
+    limit: int,
+    title: str,
+) -> Table:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for head in heads:
-        table.add_column(escape(_stacked(head)), justify="left" if head in left else "right", no_wrap=True)
+    for head in (head for head in heads if head in shown):
+        if head in left:
+            table.add_column(escape(_stacked(head)), overflow="fold", max_width=limit)
+        else:
+            table.add_column(escape(_stacked(head)), justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*map(escape, row[: len(heads)]))
+        table.add_row(*(escape(cell) for head, cell in zip(heads, row, strict=True) if head in shown))
     return table
 
 
