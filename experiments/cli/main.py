@@ -153,7 +153,7 @@ _FLAGS = (
 def _check(root: str, words: Sequence[str], command: str) -> None:
     """Refuse unknown options in one line, and classes that are not allowed, before Hydra's entry point calls them."""
     from experiments.config.jobs import JobConfigs
-    from experiments.config.suggest import without_dashes
+    from experiments.config.options import without_dashes
 
     parser = Parser(command, add_help=False)
     parser.propose = lambda name: without_dashes(name, root)

@@ -130,8 +130,7 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
         if now := moved(name):
             return now
-        from experiments.config.options import known_options
-        from experiments.config.suggest import did_you_mean_option
+        from experiments.config.options import did_you_mean_option, known_options
 
         if name in known_options():
             return f"the option {name!r} cannot be written out: {_BY_NAME}"

@@ -16,8 +16,8 @@ from typing import Any
 from hydra.utils import get_class
 
 from experiments.config.compose import compose
-from experiments.config.defaults import files_of, targets_of
 from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.targets import files_of, targets_of
 from experiments.conformance.outcomes import SPECS
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput

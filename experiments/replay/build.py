@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.names import leaf
-from experiments.config.presets import preset_with
+from experiments.config.names import leaf, preset_with
 from experiments.config.run_config import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from experiments.config.names import presets
 from experiments.config.paths import PROJECT_ROOT
-from experiments.config.presets import presets
 
 _SPEC: Any = importlib.util.spec_from_file_location("combinations", PROJECT_ROOT / "scripts" / "combinations.py")
 sys.modules["combinations"] = combinations = importlib.util.module_from_spec(_SPEC)
