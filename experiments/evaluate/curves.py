@@ -17,14 +17,8 @@ from ragtune.data.rows import Rows
 
 FloatArray = NDArray[np.float64]
 
-_WEIGHTS = 8_000_000
-"""Weights or signs of queries in random samples used at once, so that memory does not grow with the samples' number."""
-
-_KEPT = 16_000_000
-"""Such numbers, of a byte each, that are kept: the jobs of a sweep share theirs."""
-
-_DRAWN = 100_000
-"""Such numbers drawn at once, at eight bytes each before they are made small."""
+_WEIGHTS = 2_000_000
+"""Numbers that are drawn at once, so that memory does not grow with the number of samples."""
 
 
 @dataclass(frozen=True)
@@ -123,24 +117,19 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
 
 
 def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterator[NDArray[np.int8]]:
-    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers; few are drawn once for all callers."""
-    at_once, rng = max(_WEIGHTS // n, 1), np.random.default_rng(seed)
-    kept = _drawn(draw, n, samples, seed) if samples * n <= _KEPT else None
+    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers. A single block is kept for the next."""
+    at_once = max(_WEIGHTS // n, 1)
+    if samples <= at_once:
+        yield _drawn(draw, n, samples, seed)
+        return
+    rng = np.random.default_rng(seed)
     for start in range(0, samples, at_once):
-        count = min(at_once, samples - start)
-        yield _small(draw, rng, n, count) if kept is None else kept[start : start + count]
+        yield draw(rng, n, min(at_once, samples - start)).astype(np.int8)
 
 
 @lru_cache(maxsize=2)
 def _drawn(draw: Draw, n: int, samples: int, seed: int) -> NDArray[np.int8]:
-    return _small(draw, np.random.default_rng(seed), n, samples)
-
-
-def _small(draw: Draw, rng: np.random.Generator, n: int, samples: int) -> NDArray[np.int8]:
-    numbers, at_once = np.empty((samples, n), dtype=np.int8), max(_DRAWN // n, 1)
-    for start in range(0, samples, at_once):
-        numbers[start : start + at_once] = draw(rng, n, min(at_once, samples - start))
-    return numbers
+    return draw(np.random.default_rng(seed), n, samples).astype(np.int8)
 
 
 def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
@@ -151,8 +140,8 @@ def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
 
 
 _FEW = 2048
-"""Queries up to which counts are drawn by a multinomial distribution, as all once were: published intervals stay what
-they are. Of more, each query is picked by itself, which has the same distribution and takes a tenth of the time."""
+"""Queries up to which counts are drawn by a multinomial distribution, as in published intervals. Picking each query by
+itself has the same distribution and takes a tenth of the time."""
 
 
 @dataclass(frozen=True)

@@ -164,10 +164,7 @@ class Measures:
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
     def _evaluator(self, queries: tuple[str, ...]) -> Any:
-        """Kept between calls: digesting the judgments takes longer than measuring a run by them.
-
-        Its queries are numbered from 1 in their order, since some tools read numbers only.
-        """
+        """Measures queries numbered from 1, since some tools read numbers only. Digesting judgments is slow: it stays."""
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
@@ -195,26 +192,17 @@ def _not_negative(judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
-    """The same rankings, some :data:`_BLOCK` at a time."""
+    """The same rankings, about :data:`_BLOCK` at a time."""
     block: list[States] = []
     held = 0
-    for whole in states:
-        for each in _pieces(whole):
-            block.append(each)
-            held += len(each.orders)
-            if held >= _BLOCK:
-                yield block
-                block, held = [], 0
+    for each in states:
+        block.append(each)
+        held += len(each.orders)
+        if held >= _BLOCK:
+            yield block
+            block, held = [], 0
     if block:
         yield block
-
-
-def _pieces(states: States) -> Iterable[States]:
-    """The same rankings, at most :data:`_BLOCK` in a piece."""
-    if len(states.orders) <= _BLOCK:
-        return (states,) if len(states.orders) else ()
-    starts = range(0, len(states.orders), _BLOCK)
-    return (states._replace(orders=states.orders[start : start + _BLOCK]) for start in starts)
 
 
 @contextmanager

@@ -22,18 +22,14 @@ class Mishaps(NamedTuple):
     Attributes:
         batch_error: the first error of a batch; None if no batch has failed.
         stop_error: what gave the query up; None if it ended by itself.
-        went_on: see :attr:`QueryRecord.mishaps`.
-        silent: see :attr:`QueryRecord.silent_signals`.
-        first_round: see :attr:`QueryRecord.first_round`.
-        margins: see :attr:`QueryRecord.margins`.
-        scale_doubt: see :attr:`QueryRecord.scale_doubt`.
+        went_on, silent, first_round, margins, scale_doubt: see :func:`experiments.evaluate.record.notes_of`.
     """
 
     batch_error: str | None
     stop_error: str | None
     went_on: Mapping[str, str]
     silent: frozenset[str]
-    first_round: tuple[int, int] | None
+    first_round: Sequence[int] | None
     margins: Mapping[str, float]
     scale_doubt: str | None
 
@@ -42,9 +38,16 @@ class Mishaps(NamedTuple):
         """What the record tells, if anything."""
         stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
         batch_error = record.batches.get("first_error")
-        silent = frozenset(record.silent_signals)
-        told = (record.mishaps, silent, record.first_round, record.margins, record.scale_doubt)
-        found = cls(batch_error, stop_error, *told)
+        notes = record.notes
+        found = cls(
+            batch_error,
+            stop_error,
+            notes.get("mishaps", {}),
+            frozenset(notes.get("silent", ())),
+            notes.get("first_round"),
+            notes.get("margins", {}),
+            notes.get("scale_doubt"),
+        )
         return found if any(found) else None
 
 
@@ -59,7 +62,7 @@ class Outcomes:
             the context.
         batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
         ties: shape (q, 2), see :func:`experiments.evaluate.record.ties_of`.
-        rewrites: shape (q, 3), see :attr:`QueryRecord.rewrites`.
+        rewrites: shape (q, 3), whether a reformulator was asked (0 or 1), searched rewrites, and their new documents.
         unmoved: shape (q,), see :attr:`QueryRecord.is_unmoved`.
         overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
         charged: shape (q, u), charged in each of ``UNITS``.
@@ -89,7 +92,7 @@ class Outcomes:
             sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
             batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
             ties=_columns(2, [r.ties or (0, 0) for r in records], int),
-            rewrites=_columns(3, [record.rewrites for record in records], int),
+            rewrites=_columns(3, list(map(_rewrites, records)), int),
             unmoved=np.array([record.is_unmoved for record in records], dtype=bool),
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
             charged=_columns(len(UNITS), [record.charged for record in records], float),
@@ -122,6 +125,10 @@ class Outcomes:
         """The queries of which something failed, so that another try may answer them better."""
         failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0) | self.given_up
         return [self.query_ids[query] for query in np.flatnonzero(failed).tolist()]
+
+
+def _rewrites(record: QueryRecord) -> Sequence[int]:
+    return (1, *record.notes["rewrites"]) if "rewrites" in record.notes else (0, 0, 0)
 
 
 def has_given_up(stop_reason: str) -> bool:
