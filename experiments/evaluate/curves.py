@@ -117,7 +117,7 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
 
 
 def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterator[NDArray[np.int8]]:
-    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers. A single block is kept for the next."""
+    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers. A single one is kept."""
     at_once = max(_WEIGHTS // n, 1)
     if samples <= at_once:
         yield _drawn(draw, n, samples, seed)

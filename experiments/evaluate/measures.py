@@ -164,7 +164,7 @@ class Measures:
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
     def _evaluator(self, queries: tuple[str, ...]) -> Any:
-        """Measures queries numbered from 1, since some tools read numbers only. Digesting judgments is slow: it stays."""
+        """Measures queries numbered from 1, as some tools want them. Digesting judgments is slow, so it stays."""
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
