@@ -30,7 +30,7 @@ from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
@@ -109,7 +109,9 @@ def _produce(
             replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
+        views = []
+        if subject.views:
+            views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap, folder)
         outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)

@@ -175,7 +175,7 @@ def _check(root: str, words: Sequence[str], command: str) -> None:
 
 
 def _app(cfg: DictConfig) -> float | None:
-    from experiments.publish.lock import locked
+    from experiments.publish.folders import locked
 
     register_resolvers()
     job = HydraConfig.get()
@@ -199,7 +199,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     """
     from experiments.cli.sweep import planned_jobs
     from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
-    from experiments.publish.lock import locked
+    from experiments.publish.folders import locked
     from experiments.replay.executors.executor import end_with
 
     if "joblib" in str(HydraConfig.get().launcher._target_):

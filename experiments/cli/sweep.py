@@ -21,7 +21,7 @@ from experiments.config.compose import register_resolvers
 from experiments.config.jobs import Jobs, combinations, parsed
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.incumbents import FIXED_DEPTH
-from experiments.publish.lock import locked
+from experiments.publish.folders import locked
 from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.sweep_table import print_sweep

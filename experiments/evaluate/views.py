@@ -62,7 +62,7 @@ def views_of(
     """
     views = []
     found: dict[str, dict[str, Sequence[str]]] = {name: {} for name in positions}
-    for record in records if positions else ():
+    for record in records:
         for name, position in positions.items():
             found[name][record.query_id] = record.ranking_at(position)
     for name, rankings in found.items():

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import ClassVar
 
 from experiments.evaluate.record import QueryRecord
-from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.errors import RagtuneError
 
 _LARGEST = 1024
 """Queries of a shard, whose records are in memory at once."""
@@ -73,17 +73,6 @@ def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
     size, extra = divmod(len(query_ids), count)
     cuts = [i * size + min(i, extra) for i in range(count + 1)]
     return [query_ids[a:b] for a, b in itertools.pairwise(cuts) if b > a]
-
-
-def require_positive(name: str, value: int) -> int:
-    """Return ``value`` if it is a positive integer.
-
-    Raises:
-        ConfigError: naming the option and the value.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"executor.{name}={value!r}: allowed is an integer >= 1")
-    return value
 
 
 @lru_cache(maxsize=1)

@@ -12,10 +12,10 @@ from experiments.replay.executors.executor import (
     ShardWork,
     WorkersLostError,
     end_with,
-    require_positive,
     shards,
     told,
 )
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 
@@ -31,10 +31,10 @@ class JoblibExecutor(Executor):
     """
 
     def __init__(self, n_jobs: int = -1, shards_per_job: int = 4) -> None:
-        if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
-            raise ConfigError(f"executor.n_jobs={n_jobs!r}: allowed is an integer >= 1, or -1 for one a core")
-        self.n_jobs = n_jobs
-        self.shards_per_job = require_positive("shards_per_job", shards_per_job)
+        if n_jobs == 0:
+            raise ConfigError("executor.n_jobs=0: allowed is a whole number >= 1, or -1 for one a core")
+        self.n_jobs = check_count("executor.n_jobs", n_jobs, -1)
+        self.shards_per_job = check_count("executor.shards_per_job", shards_per_job, 1)
 
     def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         from joblib import cpu_count

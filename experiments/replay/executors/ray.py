@@ -9,8 +9,8 @@ from typing import Any
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
-from ragtune.core.arguments import check_number
+from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, shards
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import MissingExtraError
 
 
@@ -32,8 +32,8 @@ class RayExecutor(Executor):
         self, address: str | None = None, num_cpus: int | None = None, shards: int = 8, num_gpus: float = 0.0
     ) -> None:
         self.address = address
-        self.num_cpus = None if num_cpus is None else require_positive("num_cpus", num_cpus)
-        self.shards = require_positive("shards", shards)
+        self.num_cpus = None if num_cpus is None else check_count("executor.num_cpus", num_cpus, 1)
+        self.shards = check_count("executor.shards", shards, 1)
         self.num_gpus = check_number("executor.num_gpus", num_gpus, low=0.0)
 
     def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:

@@ -15,7 +15,7 @@ from experiments.evaluate.summary import Summary
 from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 
 
 @pytest.fixture

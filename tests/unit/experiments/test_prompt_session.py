@@ -15,7 +15,7 @@ from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 from experiments.replay.subjects.prompt_record import VIEW_POSITIONS
 from ragtune.core.errors import ConfigError, StageError
 from ragtune.data.corpus import Corpus
