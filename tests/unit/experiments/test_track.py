@@ -152,7 +152,7 @@ def test_a_store_whose_making_was_cut_short_is_not_there_at_all(
     with monkeypatch.context() as patched:
         patched.setattr(sqlalchemy_store, "SqlAlchemyStore", killed)
         with pytest.raises(KeyboardInterrupt):
-            tracking.prepare()
+            tracking.start_sweep("s")
     assert list((tmp_path / "db").iterdir()) == []
 
 
@@ -235,7 +235,6 @@ def test_a_job_finds_its_parent_in_the_sweeps_folder(tmp_path: Path) -> None:
 
 def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
     tracking = NoTracking()
-    tracking.prepare()
     tracking.finish("run")
     assert tracking.start_sweep("s") is None
     assert tracking.log(tmp_path) is None
