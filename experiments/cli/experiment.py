@@ -48,11 +48,11 @@ def run_experiment(
         config: resolved configuration.
         folder: the run folder, which the results are written into.
         overrides: choices of the command line, which the summary repeats.
-        sweep: overrides of the jobs of the sweep that it is one of, as far as they are known: then it prints one line
-            instead of the table, and draws no picture; None for a run of its own.
+        sweep: overrides of the jobs of its sweep, as far as they are known. A job of a sweep prints one line instead of
+            the table, and draws no picture. None outside a sweep.
 
     Returns:
-        The headline measure, which a sampler of Hydra goes by.
+        The headline measure, which Optuna maximizes.
     """
     tracking: Tracking = component(config, "tracking")
     verbosity = config["verbosity"]
@@ -90,7 +90,7 @@ def _produce(
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     executor: Executor = component(config, "executor")
-    run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
+    run = identity(config)  # before the files are read, so that resuming notices a change in between
     later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
@@ -136,11 +136,7 @@ def _produce(
 
 
 def _fail_if_failed(summary: Summary, folder: Path) -> None:
-    """Raise a run's failure, once everything that it has found is written and tracked.
-
-    Raises:
-        FailedRunError: if more failed than the configuration allows.
-    """
+    """Raise FailedRunError if more failed than the configuration allows, once all results are written."""
     if not summary.has_failed:
         return
     failures = summary.failures
@@ -154,7 +150,7 @@ def _fail_if_failed(summary: Summary, folder: Path) -> None:
 
 
 def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
-    """Log the files; whatever goes wrong there costs no result."""
+    """Log the files. A failure of tracking costs no result."""
     try:
         run_id = tracking.log(folder, parent_of(folder))
     except Exception as error:

@@ -217,7 +217,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             forget_failure(folder)
             return _run(cfg, folder, overrides, planned_jobs())
         except BrokenPipeError as error:
-            _complain(error)  # nobody reads what it prints; its files are written
+            _complain(error)  # the reader of its output is gone; its files are written
             return None
         except Exception as error:
             code = _complain(error, folder, prefix, sweep)

@@ -1,4 +1,4 @@
-"""The overrides that most commands take, and what a shell completes them with."""
+"""The overrides that most commands take, and their completion in a shell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "co
 
         return completions(prefix, root)
 
-    added.completer = complete  # argcomplete's way to be told
+    added.completer = complete  # read by argcomplete
 
     def propose(name: str) -> str:
         from experiments.config.options import without_dashes

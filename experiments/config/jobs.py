@@ -102,7 +102,7 @@ class JobConfigs:
         return _checked(self._loader.load_configuration(*args, **options))
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """The configuration of a job, which is nobody else's."""
+        """The configuration of a job, as a copy of its own."""
         overrides = [parsed(word) for word in sweep_overrides]
         # What is added may rest on a value before it; the name of a job's folder may rest on all overrides.
         is_simple = all(each.type == OverrideType.CHANGE and not each.is_hydra_override() for each in overrides)

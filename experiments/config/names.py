@@ -58,10 +58,10 @@ def moved(name: str) -> str | None:
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
-    """The one name of a policy, in tables, legends, studies and MLflow: its preset's, for whoever chose the parts.
+    """The name of a policy in tables, legends, studies and MLflow: the preset with its estimator, scheduler and order.
 
-    A policy whose estimator, scheduler and order are those of no preset is named by these parts. An expander is added.
-    Where two presets share the parts, the options that they set decide.
+    Without such a preset, the policy is named by these parts. An expander is added. Where two presets share the parts,
+    the options that they set decide.
     """
     parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
     alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}

@@ -1,4 +1,4 @@
-"""Which classes a configuration may name as ``_target_``: a preset must not call whatever Python can import."""
+"""Which classes a configuration may name as ``_target_``. A preset must not call any function that Python finds."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def allowed_packages(named: str) -> frozenset[str]:
 def is_component(target: str, allowed: frozenset[str]) -> bool:
     """Whether it is a class that such a package defines, or a class method of its own.
 
-    ``experiments.x.shutil.rmtree`` begins with an allowed package and is none of its own. The same holds of methods
-    that a class inherits, such as pydantic's ``parse_raw``, which can unpickle. What cannot be imported is refused
-    elsewhere, unless it is no plain name: Hydra would resolve ``${...}`` in it once more.
+    ``experiments.x.shutil.rmtree`` begins with an allowed package but is defined elsewhere. So are inherited methods
+    such as pydantic's ``parse_raw``, which can unpickle. A name that cannot be imported is refused later, with a better
+    message, unless it is no plain name: Hydra would resolve ``${...}`` in it.
     """
     if not _NAME.fullmatch(target):
         return False

@@ -1,4 +1,4 @@
-"""What a run checks of its own code: the golden decisions of its components, and the canonical blocks if it has any."""
+"""Checks the golden decisions of a run's components, and the canonical blocks if it uses any."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
         first_stage += part.first_stage.sum(axis=0)
         at = part.at(docs)
         costs = part.costs[at]
-        costs[0] += spent  # one sum, which is rounded the same whatever the parts
+        costs[0] += spent  # one sum, so that the parts do not change its rounding
         spent = costs.sum(axis=0)
         values.extend(part.values[at])
     per_query = values.whole()

@@ -1,4 +1,4 @@
-"""What a run has to beat, beside it: fixed depth under the same budget, and reranking everything."""
+"""The baselines of a run: fixed depth under the same budget, and full reranking."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
 
 
 def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
-    """A collection that nobody has judged with what stands in for judgments, and the measures of that.
+    """A collection without judgments, with stand-ins for them and their measures.
 
     The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
     ``Compat(p=0.9)`` the rank-biased overlap (Clarke, Vtyurina and Smucker, TOIS 2021).
@@ -172,7 +172,7 @@ def depth_line(
     measures: Measures,
     folder: Path | None = None,
 ) -> dict[int, float]:
-    """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
+    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking.
 
     Args:
         everything: the replays of all queries, some at a time; at least one.

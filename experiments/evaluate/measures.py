@@ -85,7 +85,7 @@ class Measures:
         return self.of_states(States.of(query, rankings.get(topic, ())) for topic, query in topic_query.items())
 
     def of_states(self, states: Iterable[States]) -> NDArray[np.float64]:
-        """Measure rankings, each of which is let go before the last ones come.
+        """Measure rankings block by block.
 
         Args:
             states: of judged queries; a query may come more than once.
@@ -151,7 +151,7 @@ class Measures:
                 check_count(f"measure {str(measure)!r}: {name}", measure.params[name], low=1)
 
     def _try(self, measure: Any) -> None:
-        """Measure one document of one query: what lacks a library or an argument says so only then."""
+        """Measure one document of one query, since a missing library or argument shows only then."""
         import ir_measures
 
         for judged in islice(self._qrels.values(), 1):
@@ -207,7 +207,7 @@ def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
 
 @contextmanager
 def _silent_tools() -> Iterator[None]:
-    """Send to nowhere what a measure's tool, a process of its own, says on standard error."""
+    """Discard what a measure's tool, a process of its own, writes to standard error."""
     sys.stderr.flush()
     saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -17,7 +17,7 @@ from ragtune.core.types import GIVEN_UP
 
 
 class Mishaps(NamedTuple):
-    """What few queries have to tell.
+    """What few queries have.
 
     Attributes:
         batch_error: the first error of a batch; None if no batch has failed.
@@ -35,7 +35,7 @@ class Mishaps(NamedTuple):
 
     @classmethod
     def of(cls, record: QueryRecord) -> Mishaps | None:
-        """What the record tells, if anything."""
+        """What the record has of this; None if nothing."""
         stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
         batch_error = record.batches.get("first_error")
         notes = record.notes
@@ -110,7 +110,7 @@ class Outcomes:
         return len(self.query_ids)
 
     def told(self, what: Callable[[Mishaps], Any]) -> Iterator[Any]:
-        """Whatever the queries tell of something, in their order, where they tell anything."""
+        """What the queries have of something, in their order, without those that have nothing."""
         if self.mishaps:
             known = (self.mishaps.get(query_id) for query_id in self.query_ids)
             yield from filter(None, (what(mishaps) for mishaps in known if mishaps is not None))

@@ -43,7 +43,7 @@ def ties_of(scores: FloatArray) -> list[int]:
 
 
 def text_of(trace: ControllerTrace) -> str:
-    """What ``model_dump_json`` says of a trace, at a tenth of its time."""
+    """The same text as ``model_dump_json`` of a trace, in a tenth of the time."""
     events = [
         {"timestamp": at.timestamp, "component": at.component, "action": at.action, "details": at.details}
         for at in trace.events
@@ -89,7 +89,7 @@ def notes_of(trace: ControllerTrace) -> dict[str, Any]:
 
 
 def told(amounts: ArrayLike) -> tuple[int, ...]:
-    """Positions in ``UNITS`` of those that a report names: what is always told, and what was spent at all.
+    """Positions in ``UNITS`` of the reported ones: those that always are, and those that were spent.
 
     Args:
         amounts: shape (n, u) or (u,), costs in each of ``UNITS``; a record that was written before there was the last
@@ -137,7 +137,7 @@ class QueryRecord:
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
-        """Make the record of a finished request of the controller; without its trace where nobody will look at it."""
+        """Make the record of a finished request of the controller, with or without its trace."""
         last = output.history[-1]
         return cls(
             query_id=output.query_id,
@@ -217,9 +217,7 @@ class QueryRecord:
         return QueryRecord.from_line, (self.to_line(),)
 
     def _plain(self) -> dict[str, Any]:
-        """The fields as plain data; in place of ``doc_ids`` one text, ``ids``, which JSON reads in a fifth of the time,
-        unless an id is empty or has a space. Versions that expect a list find none, and replay the query again.
-        """
+        """The fields as plain data. Ids without spaces are one text, which JSON reads in a fifth of the time."""
         fields = {**vars(self), "rankings": packed(self.rankings, len(self.doc_ids))}
         ids = " ".join(self.doc_ids)
         if all(self.doc_ids) and ids.count(" ") == len(self.doc_ids) - 1:

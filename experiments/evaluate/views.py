@@ -35,7 +35,7 @@ class View:
 
     @property
     def figures(self) -> ViewFigures:
-        """What the summary says of the view."""
+        """The view in the summary."""
         intervals = zip(self.low.tolist(), self.high.tolist(), strict=True)
         return ViewFigures(
             docs_per_query=float(np.mean([len(ranking) for ranking in self.rankings.values()])),

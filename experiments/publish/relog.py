@@ -11,7 +11,7 @@ from experiments.replay.component import component
 
 
 def relog(folder: Path, *, force: bool = False) -> str:
-    """Log a run folder as its own tracking configuration says.
+    """Log a run folder with its own tracking configuration.
 
     Args:
         folder: a complete run's directory.

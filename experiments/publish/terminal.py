@@ -100,7 +100,7 @@ def _start_line(summary: Summary, curve: Curve) -> str:
 
 
 MANY_TIES = 0.05
-"""Share of tied scores from which a run says so."""
+"""Share of tied scores from which a run reports it."""
 
 
 def _ties_line(share: float) -> str:
@@ -262,7 +262,7 @@ def _few(n: int, limit: int = 8) -> list[int]:
 
 
 def print_queries(table: Columns) -> None:
-    """Print every query on a line of its own (verbosity 2)."""
+    """Print one line a query (verbosity 2)."""
     import pandas as pd
     from rich.console import Console
 
@@ -270,7 +270,7 @@ def print_queries(table: Columns) -> None:
 
 
 def print_path(folder: Path) -> None:
-    """Print the last line of a run, which says where its files are."""
+    """Print the last line of a run: the folder of its files."""
     sys.stdout.write(f"{folder}\n")
     sys.stdout.flush()
 

@@ -45,7 +45,7 @@ def parent_of(folder: Path) -> str | None:
 
 
 def _of_sweep(folder: Path) -> dict[str, Any]:
-    """What the sweep that a run folder lies in says of itself; empty outside a sweep."""
+    """The parent file of the sweep that a run folder is in; empty outside a sweep."""
     file = folder.parent / PARENT_FILE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
@@ -125,7 +125,7 @@ class MlflowTracking(Tracking):
         self._connect().set_terminated(run_id, status)
 
     def discard(self, run_id: str) -> None:
-        self.finish(run_id, "FAILED")  # what it says should someone restore it from MLflow's trash
+        self.finish(run_id, "FAILED")  # its status if someone restores it from MLflow's trash
         self._connect().delete_run(run_id)
 
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:

@@ -33,7 +33,7 @@ _FIXED_PARTS = {
     "scheduler": OneShotScheduler(),
     "assembler": GreedyAssembler(Ordering.RERANKED_FIRST),
 }
-"""The parts of ``conf/experiment/fixed_depth.yaml``, whatever the run's own policy expands."""
+"""The parts of ``conf/experiment/fixed_depth.yaml``."""
 
 _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
@@ -92,9 +92,7 @@ def is_free(session: Session) -> bool:
 
 
 def _gains_by_lockstep(session: Session) -> bool:
-    """Whether a reranker scores the batches of many queries in one call. Under a limit on time it takes each of them as
-    long as all, which would change what they may spend.
-    """
+    """Whether a reranker scores batches of many queries in one call, and no time limit could tell the difference."""
     together = any(type(each).rerank_many is not BaseReranker.rerank_many for each in session.rerankers.values())
     budget: CostBudget = session.parts["budget"]
     return together and budget.max_latency_ms is None
