@@ -63,7 +63,7 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
             return hydra_compose(root, overrides=words)
         with initialize_config_dir(str(CONF), version_base="1.3"):
             loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.load_sweep_config(master, words)
+            config = loader.of_job(master, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):

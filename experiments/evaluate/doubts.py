@@ -47,7 +47,7 @@ def doubts(outcomes: Outcomes) -> dict[str, int]:
     of 5%. It needs several sources and an estimator that compares them, see
     :meth:`ragtune.estimators._corroboration.Corroboration.margins`.
     """
-    margins = list(outcomes.told(lambda mishaps: mishaps.margins))
+    margins = outcomes.noted("margins")
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = {name: np.array([of_query[name] for of_query in margins if name in of_query]) for name in names}
     tested = {name: (float(column.mean()), _p_value(column)) for name, column in columns.items()}
@@ -62,10 +62,10 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
     broken = [i for i, reason in enumerate(outcomes.stop_reasons) if reason in POLICY_FAILED]
     found = {}
     if broken:
-        told = outcomes.mishaps.get(outcomes.query_ids[broken[0]])
-        reason, error = outcomes.stop_reasons[broken[0]], told.stop_error if told else None
+        notes = outcomes.notes.get(outcomes.query_ids[broken[0]], {})
+        reason, error = outcomes.stop_reasons[broken[0]], notes.get("stop_error")
         found[f"queries that the policy gave up, first: {reason}, {error}"] = len(broken)
-    went_on = list(outcomes.told(lambda mishaps: mishaps.went_on))
+    went_on = outcomes.noted("mishaps")
     for action, count in Counter(action for errors in went_on for action in errors).items():
         error = next(errors[action] for errors in went_on if action in errors)
         found[f"queries with {action} in their traces, first: {error}"] = count
@@ -74,7 +74,7 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
 
 def silences(outcomes: Outcomes) -> dict[str, int]:
     """Signals that rank no document above another."""
-    silent = Counter(name for names in outcomes.told(lambda mishaps: mishaps.silent) for name in sorted(names))
+    silent = Counter(name for names in outcomes.noted("silent") for name in sorted(set(names)))
     return {
         f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()
@@ -83,7 +83,7 @@ def silences(outcomes: Outcomes) -> dict[str, int]:
 
 def short_budgets(outcomes: Outcomes) -> dict[str, int]:
     """A budget that is too small for the policy's first round, with the smallest budget that is enough for all."""
-    rounds = list(outcomes.told(lambda mishaps: mishaps.first_round))
+    rounds = outcomes.noted("first_round")
     if not rounds:
         return {}
     docs, calls = (max(amounts) for amounts in zip(*rounds, strict=True))
@@ -92,7 +92,7 @@ def short_budgets(outcomes: Outcomes) -> dict[str, int]:
 
 def scales(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about a live reranker's scale, one a process."""
-    return dict(Counter(filter(None, outcomes.told(lambda mishaps: mishaps.scale_doubt))))
+    return dict(Counter(outcomes.noted("scale_doubt")))
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:

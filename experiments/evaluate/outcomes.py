@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,41 +14,6 @@ from numpy.typing import NDArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
-
-
-class Mishaps(NamedTuple):
-    """What few queries have.
-
-    Attributes:
-        batch_error: the first error of a batch; None if no batch has failed.
-        stop_error: what gave the query up; None if it ended by itself.
-        went_on, silent, first_round, margins, scale_doubt: see :func:`experiments.evaluate.record.notes_of`.
-    """
-
-    batch_error: str | None
-    stop_error: str | None
-    went_on: Mapping[str, str]
-    silent: frozenset[str]
-    first_round: Sequence[int] | None
-    margins: Mapping[str, float]
-    scale_doubt: str | None
-
-    @classmethod
-    def of(cls, record: QueryRecord) -> Mishaps | None:
-        """What the record has of this; None if nothing."""
-        stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
-        batch_error = record.batches.get("first_error")
-        notes = record.notes
-        found = cls(
-            batch_error,
-            stop_error,
-            notes.get("mishaps", {}),
-            frozenset(notes.get("silent", ())),
-            notes.get("first_round"),
-            notes.get("margins", {}),
-            notes.get("scale_doubt"),
-        )
-        return found if any(found) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +32,8 @@ class Outcomes:
         overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
         charged: shape (q, u), charged in each of ``UNITS``.
         actual: shape (q, u), really paid.
-        mishaps: of the queries that have any, by query id.
+        notes: of the queries that have any, by query id: see :func:`experiments.evaluate.record.notes_of`; the
+            ``stop_error`` that gave the query up; and the ``first_error`` of a batch, else that error.
     """
 
     query_ids: Sequence[str]
@@ -80,12 +46,12 @@ class Outcomes:
     overrun_ms: FloatArray
     charged: FloatArray
     actual: FloatArray
-    mishaps: Mapping[str, Mishaps]
+    notes: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, records: Sequence[QueryRecord]) -> Outcomes:
         """The outcomes of these records."""
-        told = {record.query_id: Mishaps.of(record) for record in records}
+        notes = {record.query_id: _notes(record) for record in records}
         return cls(
             query_ids=[record.query_id for record in records],
             stop_reasons=[record.stop_reason for record in records],
@@ -97,7 +63,7 @@ class Outcomes:
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
             charged=_columns(len(UNITS), [record.charged for record in records], float),
             actual=_columns(len(UNITS), [record.actual for record in records], float),
-            mishaps={query_id: mishaps for query_id, mishaps in told.items() if mishaps is not None},
+            notes={query_id: noted for query_id, noted in notes.items() if noted},
         )
 
     @classmethod
@@ -109,11 +75,10 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.query_ids)
 
-    def told(self, what: Callable[[Mishaps], Any]) -> Iterator[Any]:
-        """What the queries have of something, in their order, without those that have nothing."""
-        if self.mishaps:
-            known = (self.mishaps.get(query_id) for query_id in self.query_ids)
-            yield from filter(None, (what(mishaps) for mishaps in known if mishaps is not None))
+    def noted(self, name: str) -> list[Any]:
+        """One of the notes of all queries that have it, in their order."""
+        known = (self.notes.get(query_id, {}) for query_id in self.query_ids) if self.notes else ()
+        return [notes[name] for notes in known if name in notes]
 
     @property
     def given_up(self) -> NDArray[np.bool_]:
@@ -125,6 +90,12 @@ class Outcomes:
         """The queries of which something failed, so that another try may answer them better."""
         failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0) | self.given_up
         return [self.query_ids[query] for query in np.flatnonzero(failed).tolist()]
+
+
+def _notes(record: QueryRecord) -> dict[str, Any]:
+    stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
+    found = {**record.notes, "stop_error": stop_error, "first_error": record.batches.get("first_error") or stop_error}
+    return {name: value for name, value in found.items() if value and name != "rewrites"}
 
 
 def _rewrites(record: QueryRecord) -> Sequence[int]:

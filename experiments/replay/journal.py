@@ -6,7 +6,7 @@ import json
 import os
 import weakref
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -16,7 +16,7 @@ from experiments.evaluate.record import QueryRecord
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
-_VERSION = 5
+_VERSION = 6
 """Version of the lines: JSON, a tab, and its CRC-32, without which a flipped byte could pass for another record."""
 
 _WRITTEN = 2**20
@@ -35,6 +35,50 @@ class Finished(Protocol):
 
 
 R = TypeVar("R", bound=Finished)
+
+
+_ROOM = 32_000_000
+"""Bytes of lines whose records stay in memory."""
+
+
+class StoredRecords(Mapping[str, R]):
+    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed.
+
+    Args:
+        path: the file.
+        parsed: reads a record from its line.
+    """
+
+    _descriptor: int
+
+    def __init__(self, path: Path, parsed: Callable[[bytes], R]) -> None:
+        self._path, self._parsed = path, parsed
+        self._places: dict[str, tuple[int, int]] = {}
+        self._held: dict[str, R] = {}
+        self._room = _ROOM
+
+    def put(self, record: R, at: int, length: int) -> None:
+        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts."""
+        if not self._places:
+            self._descriptor = os.open(self._path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._descriptor)
+        self._places[record.query_id] = at, length
+        self._held.pop(record.query_id, None)
+        self._room -= length
+        if self._room >= 0:
+            self._held[record.query_id] = record
+
+    def __getitem__(self, query_id: str) -> R:
+        if query_id in self._held:
+            return self._held[query_id]
+        at, length = self._places[query_id]
+        return self._parsed(os.pread(self._descriptor, length, at))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class JournalOf(Generic[R]):
@@ -58,7 +102,7 @@ class JournalOf(Generic[R]):
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
-        self.finished: Mapping[str, R] = self._none()
+        self.finished = StoredRecords[R](self.path, self._parsed)
         self._identity = identity
         kept = self._read() if resume and self.path.exists() else 0
         self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
@@ -67,12 +111,11 @@ class JournalOf(Generic[R]):
         self._end = self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._begin(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
-
-    def _none(self) -> Mapping[str, R]:
-        """Where finished queries are kept, empty."""
-        self._held: dict[str, R] = {}
-        return self._held
+            try:
+                self._write(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
+            except OSError:
+                self._close()
+                raise
 
     def _read(self) -> int:
         """Load the whole lines; the length in bytes that they take."""
@@ -102,16 +145,12 @@ class JournalOf(Generic[R]):
         content, _, checksum = line[:-1].rpartition(b"\t")
         if checksum != _checksum(content):
             raise ValueError(checksum)
-        self._remember(self._parsed(content), at, len(content))
+        self.finished.put(self._parsed(content), at, len(content))
 
     @staticmethod
     @abstractmethod
     def _parsed(line: bytes) -> R:
         """The record that a line holds."""
-
-    def _remember(self, record: R, at: int, length: int) -> None:
-        """Enter a record into ``finished`` that stands in the file at ``at``."""
-        self._held[record.query_id] = record
 
     def append(self, *records: R) -> None:
         """Add the records of finished queries, all or none; of many lines, :data:`_WRITTEN` bytes are in memory."""
@@ -129,17 +168,10 @@ class JournalOf(Generic[R]):
             self._end = self._file.truncate(self._file.seek(begin))
             raise
         for record, place in zip(records, places, strict=True):
-            self._remember(record, *place)
+            self.finished.put(record, *place)
 
     def _line(self, content: bytes) -> bytes:
         return b"\t".join((content, _checksum(content))) + b"\n"
-
-    def _begin(self, header: bytes) -> None:
-        try:
-            self._write(header)
-        except OSError:
-            self._close()
-            raise
 
     def _write(self, lines: bytes | bytearray) -> None:
         rest = memoryview(lines)
@@ -164,7 +196,7 @@ class JournalOf(Generic[R]):
         aside.replace(self.path)
         self._file.close()
         self._file = self.path.open("r+b", buffering=0)
-        self.finished, self._must_stay = self._none(), True
+        self.finished, self._must_stay = StoredRecords[R](self.path, self._parsed), True
         self._end = self._file.seek(self._read())
 
     def remove(self) -> None:
@@ -188,57 +220,6 @@ def _checksum(content: bytes) -> bytes:
 class Journal(JournalOf[QueryRecord]):
     """The journal of a run in its folder."""
 
-    finished: StoredRecords
-
-    def _none(self) -> StoredRecords:
-        return StoredRecords(self.path)
-
     @staticmethod
     def _parsed(line: bytes) -> QueryRecord:
         return QueryRecord.from_line(line)
-
-    def _remember(self, record: QueryRecord, at: int, length: int) -> None:
-        self.finished.put(record, at, length)
-
-
-_ROOM = 32_000_000
-"""Bytes of lines whose records stay in memory."""
-
-
-class StoredRecords(Mapping[str, QueryRecord]):
-    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed.
-
-    Args:
-        path: the file.
-    """
-
-    _descriptor: int
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._places: dict[str, tuple[int, int]] = {}
-        self._held: dict[str, QueryRecord] = {}
-        self._room = _ROOM
-
-    def put(self, record: QueryRecord, at: int, length: int) -> None:
-        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts."""
-        if not self._places:
-            self._descriptor = os.open(self._path, os.O_RDONLY)
-            weakref.finalize(self, os.close, self._descriptor)
-        self._places[record.query_id] = at, length
-        self._held.pop(record.query_id, None)
-        self._room -= length
-        if self._room >= 0:
-            self._held[record.query_id] = record
-
-    def __getitem__(self, query_id: str) -> QueryRecord:
-        if query_id in self._held:
-            return self._held[query_id]
-        at, length = self._places[query_id]
-        return QueryRecord.from_line(os.pread(self._descriptor, length, at))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)

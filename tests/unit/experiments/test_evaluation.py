@@ -67,7 +67,7 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
         run.dataset, told, drawn, max_failed_share=0.5
     )
-    for name in ("query_ids", "stop_reasons", "mishaps", "unfinished"):
+    for name in ("query_ids", "stop_reasons", "notes", "unfinished"):
         assert getattr(outcomes, name) == getattr(told, name)
     line = depth_line([replays[EVERYTHING]], drawn, run.measures)
     assert found.depth_line(drawn) == line
