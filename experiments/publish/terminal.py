@@ -18,26 +18,21 @@ from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
-    from rich import box
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    console = Console(highlight=False, emoji=False)
     title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     prices = _priced(curve)
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", **spacing)
-    names = list(summary.measures)
+    table = _new_table(title, title_style="bold", **spacing)
     blank = [""] * len(prices)
-    table.add_column("documents\nper query", justify="right")
-    for name in (*prices, *names):
+    for name in ("documents\nper query", *prices, *summary.measures):
         table.add_column(name, justify="right")
     _add_curve(table, summary, curve, prices)
     table.add_section()
@@ -47,6 +42,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     for name, against in incumbents.items():
         if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
             _add_comparison(table, name, against, blank)
+    console = _console()
     console.print(table)
     console.print(_start_line(summary, curve))
     console.print(_costs_line(summary))
@@ -68,13 +64,24 @@ def print_run(summary: Summary, curve: Curve) -> None:
     _print_conformance(summary.conformance)
 
 
-def _print_conformance(conformance: Conformance) -> None:
+def _console(**options: Any) -> Console:
     from rich.console import Console
 
+    return Console(highlight=False, emoji=False, **options)
+
+
+def _new_table(title: str | None, **options: Any) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", **options)
+
+
+def _print_conformance(conformance: Conformance) -> None:
     if not conformance.warnings:
         checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
         blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
-        Console(highlight=False, markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
+        _console(markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
     for line in conformance.warnings:
         print_warning(line)
 
@@ -118,9 +125,7 @@ def _agreement_line(agreement: Agreement) -> str:
 
 def print_warning(words: str) -> None:
     """Print what is odd in a run."""
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(f"warning: {words}")
+    _console(markup=False).print(f"warning: {words}")
 
 
 def _add_comparison(table: Any, name: str, against: Comparison, blank: Sequence[str]) -> None:
@@ -195,11 +200,9 @@ def _table(
     limit: int,
     title: str,
 ) -> Table:
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = _new_table(escape(title) or None, pad_edge=False)
     for head in (head for head in heads if head in shown):
         if head in left:
             table.add_column(escape(_stacked(head)), overflow="fold", max_width=limit)
@@ -264,9 +267,8 @@ def _few(n: int, limit: int = 8) -> list[int]:
 def print_queries(table: Columns) -> None:
     """Print one line a query (verbosity 2)."""
     import pandas as pd
-    from rich.console import Console
 
-    Console(highlight=False, markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
+    _console(markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
 
 
 def print_path(folder: Path) -> None:
@@ -282,12 +284,7 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         views: the figures of each view, by its name.
         docs: mean number of documents reranked a query.
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    title = f"views; {docs:.1f} documents reranked per query"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table = _new_table(f"views; {docs:.1f} documents reranked per query", title_style="bold", pad_edge=False)
     table.add_column("view")
     table.add_column("documents\nin it", justify="right")
     for name in next(iter(views.values())).measures:
@@ -296,24 +293,21 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         values = zip(figures.measures.values(), figures.interval.values(), strict=True)
         cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
         table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    Console(highlight=False, emoji=False).print(table)
+    _console().print(table)
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
     """Print what :func:`experiments.replay.forecast.forecast` found as a table."""
-    from rich import box
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = _new_table(title, title_style="bold")
     units = [unit for unit in ALL if unit.name in figures["total"]]
     for column in ("", *(unit.label for unit in units)):
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
         table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    Console(highlight=False, emoji=False).print(table)
+    _console().print(table)
 
 
 def _amount(unit: Unit, amount: float | None) -> str:
