@@ -58,12 +58,6 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     assert logged.info.run_id == mlflow_run_id(folder)
 
 
-def test_relogging_what_is_no_run_is_refused(run_here: Run, tmp_path: Path) -> None:
-    ended = run_here(str(tmp_path), script="scripts/relog.py", cwd=tmp_path)
-    assert ended.code == 2
-    assert "holds no complete run" in ended.err
-
-
 def test_resuming_a_complete_run_that_was_not_logged_logs_it(
     main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:

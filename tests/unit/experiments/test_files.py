@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.config.names import policy_name
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
@@ -200,7 +199,3 @@ def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., S
 
 def test_no_summary_means_no_complete_run(folder: Path) -> None:
     assert read_summary(folder) is None
-
-
-def test_a_policy_is_called_by_its_estimator_scheduler_and_order(results: Results) -> None:
-    assert policy_name(results.config) == "baseline + greedy + posterior"

@@ -141,15 +141,6 @@ def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path,
     assert list(folder.iterdir()) == []
 
 
-def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "sweep"
-    begin_sweep(config(folder, dry_run=True))
-    end_sweep(config(folder, dry_run=True))
-    abandon_unfinished(is_interrupted=True)
-    assert not folder.exists()
-    assert capfd.readouterr().out == ""
-
-
 class Tracked(NoTracking):
     """Remembers what became of the parent run ``p``."""
 

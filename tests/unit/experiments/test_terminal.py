@@ -19,7 +19,7 @@ from experiments.evaluate.summary import Summary
 from experiments.publish import progress
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import fitting_table, print_path, print_queries, print_run
+from experiments.publish.terminal import fitting_table, print_run
 
 MakeSummary = Callable[..., Summary]
 
@@ -193,16 +193,6 @@ def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: p
     print_sweep({}, tmp_path)
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
-
-
-def test_every_query_is_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    print_queries({"query_id": ["q1", "q2"], "nDCG@10": [0.5, 1.0]})
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query_id", "q1", "q2"]
-
-
-def test_the_path_is_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_path(tmp_path)
-    assert capsys.readouterr().out == f"{tmp_path}\n"
 
 
 @pytest.mark.parametrize(

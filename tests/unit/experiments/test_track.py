@@ -23,7 +23,7 @@ from experiments.publish.files import read_summary, write_summary
 from experiments.publish.relog import relog
 from experiments.publish.runs_view import NOTE
 from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, NoTracking, parent_of
+from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, parent_of
 from experiments.publish.trackstore import TrackingError, keep_quiet
 from ragtune.core.errors import ConfigError, DatasetError
 
@@ -231,13 +231,6 @@ def test_a_job_finds_its_parent_in_the_sweeps_folder(tmp_path: Path) -> None:
     assert parent_of(tmp_path / "0") is None
     (tmp_path / PARENT_FILE).write_text('{"run_id": "abc"}')
     assert parent_of(tmp_path / "0") == "abc"
-
-
-def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
-    tracking = NoTracking()
-    tracking.finish("run")
-    assert tracking.start_sweep("s") is None
-    assert tracking.log(tmp_path) is None
 
 
 @pytest.mark.parametrize(
