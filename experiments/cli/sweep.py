@@ -28,7 +28,6 @@ from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path, print_warning
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.component import component
-from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
@@ -75,15 +74,11 @@ def begin_sweep(config: DictConfig) -> None:
         config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
-        SystemExit: with code 2 if another sweep is using the folder, or no job of this one is its baseline.
+        ConfigError: if another sweep is using the folder, or no job of this one is its baseline.
     """
     register_resolvers()
     planned = _planned_jobs(config)
-    try:
-        check_baseline(_baseline(config), planned)
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
+    check_baseline(_baseline(config), planned)
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
         sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
     if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
@@ -167,14 +162,9 @@ def _swept_keys(config: DictConfig) -> list[str]:
 
 def _take_folder(sweep: _Sweep) -> _Sweep:
     """The sweep, with its folder to itself."""
-    try:
+    with suppress(OSError):  # Hydra is about to write there too, and refuses the sweep
         sweep.folder.mkdir(parents=True, exist_ok=True)
         sweep.lock.enter_context(locked(sweep.folder, "hydra.sweep.dir"))
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
-    except OSError:  # Hydra is about to write there too, and that is what refuses the sweep
-        pass
     return sweep
 
 

@@ -49,7 +49,7 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     from mlflow import MlflowClient
 
-    from experiments.publish.relog import relog
+    from experiments.commands.relog import relog
 
     assert relog(folder) == f"already logged as {mlflow_run_id(folder)}"
     client = MlflowClient(tracking_uri=uri)

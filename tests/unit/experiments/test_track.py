@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
-from experiments.publish.relog import relog
 from experiments.publish.runs_view import NOTE
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, parent_of
