@@ -20,7 +20,7 @@ from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
-from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary, write_text
+from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
@@ -112,7 +112,7 @@ def _produce(
         views = []
         if subject.views:
             views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
-        against = compare(drawn, evaluation.faced(), bootstrap, folder)
+        against = compare(drawn, evaluation.faced(), bootstrap)
         outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
@@ -195,6 +195,5 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
         for line in results.summary.conformance.warnings:
             _warn_once(line)
     if verbosity >= 2:
-        for table in per_query_tables(results):
-            print_queries(table)
+        print_queries(per_query_table(results))
     print_path(folder)

@@ -75,7 +75,7 @@ class Evaluation:
         self._conclude()
         if EVERYTHING not in (self._faced or {}):
             return None
-        return depth_line(self._rankings_in_full(), run, self._measures, self._folder)
+        return depth_line(self._rankings_in_full(), run, self._measures)
 
     def _rankings_in_full(self) -> Iterator[Sequence[Ranked]]:
         self._everything.seek(0)

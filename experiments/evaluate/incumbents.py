@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from experiments.evaluate.steps import at_depths
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.data.rows import Rows, blocks
 from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
@@ -74,16 +72,13 @@ def face(
     }
 
 
-def compare(
-    run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap, folder: Path | None = None
-) -> dict[str, Comparison]:
+def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
     """Compare a run with its incumbents on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
         faced: the same queries, in the same order, beside each incumbent, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
-        folder: may hold the differences of many queries.
 
     Returns:
         A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
@@ -92,7 +87,7 @@ def compare(
         return {}
     own, names = run.per_query[:, -1, :], run.measures
     theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
-    flat = _differences(own, list(theirs.values()), folder)
+    flat = np.concatenate([own - values for values in theirs.values()], axis=1)
     low, high = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
     shape = len(theirs), len(names)
@@ -110,14 +105,6 @@ def compare(
         )
         for i, (name, beside) in enumerate(faced.items())
     }
-
-
-def _differences(own: FloatArray, theirs: Sequence[FloatArray], folder: Path | None) -> FloatArray:
-    """What the run has above each incumbent, shape (q, incumbents * m), which a folder may hold."""
-    rows = Rows(folder)
-    for some in blocks(len(own)):
-        rows.extend(np.concatenate([own[some] - values[some] for values in theirs], axis=1))
-    return rows.whole()
 
 
 def _states(found: Sequence[Ranked]) -> list[States]:
@@ -170,7 +157,6 @@ def depth_line(
     everything: Iterable[Sequence[Ranked]],
     run: Curve,
     measures: Measures,
-    folder: Path | None = None,
 ) -> dict[int, float]:
     """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking.
 
@@ -178,16 +164,15 @@ def depth_line(
         everything: the replays of all queries, some at a time; at least one.
         run: a run's curve, whose steps are the depths.
         measures: what is measured; the first is the headline.
-        folder: may hold the values of many queries.
 
     Returns:
         Mean headline by depth.
     """
-    rows = Rows(folder)
+    values = []
     for some in everything:
         states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
-        rows.extend(measures.headline_of(states).reshape(len(some), len(run.docs)))
-    return dict(zip(run.docs.tolist(), rows.whole().mean(axis=0).tolist(), strict=True))
+        values.append(measures.headline_of(states).reshape(len(some), len(run.docs)))
+    return dict(zip(run.docs.tolist(), np.concatenate(values).mean(axis=0).tolist(), strict=True))
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

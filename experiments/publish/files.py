@@ -91,7 +91,7 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
         _write_records(partial, map(results.records.__getitem__, query_ids))
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", ((q, view.rankings[q]) for q in query_ids))
-        write_parquet(partial / "per_query.parquet", per_query_tables(results))
+        write_parquet(partial / "per_query.parquet", per_query_table(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
         if picture:
@@ -180,32 +180,22 @@ def _yaml(text: str) -> str:
     return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
 
 
-_QUERIES = 2**17
-"""Queries whose rows are made, and written, at once."""
-
 _SIZES = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
 """The columns of :attr:`Outcomes.sizes`."""
 
 
-def per_query_tables(results: Results) -> Iterator[Columns]:
-    """One row a query, for :data:`_QUERIES` at a time: measures (missing where unjudged), costs, stop reason and
-    context size.
-    """
+def per_query_table(results: Results) -> Columns:
+    """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
     outcomes, curve = results.outcomes, results.curve
-    counts = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
-    values = [curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
+    judged = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
     names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
-    costs = _costs(outcomes)
-    for start in range(0, len(outcomes), _QUERIES):
-        some, before = slice(start, start + _QUERIES), int(counts[:start].sum())
-        judged = counts[some]
-        measured = np.full((len(judged), len(names)), np.nan)
-        measured[judged] = np.hstack([each[before : before + int(judged.sum())] for each in values])
-        table: Columns = {"query_id": list(outcomes.query_ids[some]), "judged": judged}
-        table |= {name: measured[:, j] for j, name in enumerate(names)}
-        table |= {name: column[some].astype(kind) for name, (column, kind) in costs.items()}
-        table["stop_reason"] = list(outcomes.stop_reasons[some])
-        yield table | dict(zip(_SIZES, outcomes.sizes[some].T, strict=True))
+    measured = np.full((len(judged), len(names)), np.nan)
+    measured[judged] = np.hstack([curve.per_query[:, -1, :], *(view.per_query for view in results.views)])
+    table: Columns = {"query_id": outcomes.query_ids, "judged": judged}
+    table |= {name: measured[:, j] for j, name in enumerate(names)}
+    table |= {name: column.astype(kind) for name, (column, kind) in _costs(outcomes).items()}
+    table["stop_reason"] = outcomes.stop_reasons
+    return table | dict(zip(_SIZES, outcomes.sizes.T, strict=True))
 
 
 def _costs(outcomes: Outcomes) -> dict[str, tuple[FloatArray, type]]:

@@ -60,7 +60,7 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
         assert np.array_equal(getattr(drawn, name), getattr(in_memory, name))
     replays = run.beaten(run.dataset.judged)
     faced = face(run.judged, replays, run.measures)
-    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP), folder)
+    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP))
     assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
     told = Outcomes.of(run.records)
