@@ -51,6 +51,7 @@ def components() -> list[str]:
     return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
 
 
+@cache
 def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | None:
     """The component whose golden decisions those of a class are compared with, as ``group/name``; None without any.
 
@@ -65,6 +66,7 @@ def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | No
     return component if is_ours and _file(component, fixtures).is_file() else None
 
 
+@cache
 def code_of(component: str, fixtures: Path = FIXTURES) -> tuple[list[str], list[Path]]:
     """What the decisions of a component depend on.
 
