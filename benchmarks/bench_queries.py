@@ -103,7 +103,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
             (evaluation.Evaluation, "depth_line"),
         )
     ]
-    drawn = timed(Bootstrap, "draw")  # within the comparison, though the run's own intervals take nearly all of it
+    drawn = timed(Bootstrap, "interval")  # within the comparison, though the run's own intervals take nearly all of it
     with tempfile.TemporaryDirectory() as folder, watched() as held:
         started = time.process_time()
         build_session(config)  # files are read once a process

@@ -13,24 +13,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import results_key
-from experiments.config.swept import Jobs, later_budgets
+from experiments.config.jobs import Jobs, later_budgets
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
-from experiments.publish.files import Results, per_query_tables, read_summary, write_results, write_summary, write_text
+from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import INPUTS, SWEPT, load_measures
+from experiments.replay.build import load_measures
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
@@ -48,11 +48,11 @@ def run_experiment(
         config: resolved configuration.
         folder: the run folder, which the results are written into.
         overrides: choices of the command line, which the summary repeats.
-        sweep: overrides of the jobs of the sweep that it is one of, as far as they are known: then it prints one line
-            instead of the table, and draws no picture; None for a run of its own.
+        sweep: overrides of the jobs of its sweep, as far as they are known. A job of a sweep prints one line instead of
+            the table, and draws no picture. None outside a sweep.
 
     Returns:
-        The headline measure, which a sampler of Hydra goes by.
+        The headline measure, which Optuna maximizes.
     """
     tracking: Tracking = component(config, "tracking")
     verbosity = config["verbosity"]
@@ -90,29 +90,30 @@ def _produce(
     started = time.perf_counter()
     subject: Subject = component(config, "subject")
     executor: Executor = component(config, "executor")
-    run = identity(config)  # before the files are read: what changes in between is noticed by who resumes
-    work = {**config, INPUTS: sha256(json.dumps(run["inputs"]).encode()).hexdigest()}
-    if sweep is not None:
-        work[SWEPT] = later_budgets(config["budget"], overrides, sweep) if executor.is_here else []
+    run = identity(config)  # before the files are read, so that resuming notices a change in between
+    later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
+    config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
-        dataset = subject.open(results_key(work))
-    beaten = subject.incumbents(work)
+        dataset = subject.open(config)
+    beaten = subject.incumbents(config)
     if dataset.qrels:
         measures = load_measures(config)
     else:
         dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    is_fixed = subject.is_fixed_depth(work)
+    is_fixed = subject.is_fixed_depth(config)
     evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
-    with Journal(folder, run, resume=config["resume"], numbers=dataset.numbers) as journal:
+    with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, executor, work, dataset.query_ids, journal, update, evaluation.add)
+            replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
-        against = compare(drawn, evaluation.faced(), bootstrap, folder)
-        outcomes, apart = evaluation.outcomes(), subject.compares_apart(work)
+        views = []
+        if subject.views:
+            views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
+        against = compare(drawn, evaluation.faced(), bootstrap)
+        outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
             **dict(figures),
@@ -135,11 +136,7 @@ def _produce(
 
 
 def _fail_if_failed(summary: Summary, folder: Path) -> None:
-    """Raise a run's failure, once everything that it has found is written and tracked.
-
-    Raises:
-        FailedRunError: if more failed than the configuration allows.
-    """
+    """Raise FailedRunError if more failed than the configuration allows, once all results are written."""
     if not summary.has_failed:
         return
     failures = summary.failures
@@ -153,7 +150,7 @@ def _fail_if_failed(summary: Summary, folder: Path) -> None:
 
 
 def _track(tracking: Tracking, folder: Path, summary: Summary) -> None:
-    """Log the files; whatever goes wrong there costs no result."""
+    """Log the files. A failure of tracking costs no result."""
     try:
         run_id = tracking.log(folder, parent_of(folder))
     except Exception as error:
@@ -198,6 +195,5 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
         for line in results.summary.conformance.warnings:
             _warn_once(line)
     if verbosity >= 2:
-        for table in per_query_tables(results):
-            print_queries(table)
+        print_queries(per_query_table(results))
     print_path(folder)

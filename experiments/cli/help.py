@@ -1,4 +1,4 @@
-"""What ``--help`` says: every choice in a sentence, which its file in ``conf/`` begins with."""
+"""The text of ``--help``: every choice with the first sentence of its file in ``conf/``."""
 
 from __future__ import annotations
 

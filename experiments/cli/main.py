@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 
 import hydra
 from hydra import initialize_config_dir
-from hydra._internal.utils import get_args_parser
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -40,17 +38,15 @@ PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
 
 
 class HarnessCallback(Callback):
-    """What Hydra calls around a run or a sweep: it notes the folders that are new, and opens and closes a sweep."""
+    """Hydra calls it around a run or a sweep. It notes which folders are new, and opens and closes a sweep."""
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         note_missing(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         from experiments.cli.sweep import begin_sweep
-        from experiments.config.jobs import JobConfigs
 
-        hydra_itself: Any = GlobalHydra.instance().hydra
-        hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)  # before the sweeper is given one
+        _guarded_hydra()  # before the sweeper gets the loader
         note_missing(Path(config.hydra.sweep.dir))
         with _ending_the_sweep(config):
             begin_sweep(config)
@@ -108,13 +104,7 @@ def _launch(root: str, command: str) -> int:
         elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
             _compose_and_run(root, overrides, is_sweep=is_sweep)
         else:
-            # Hydra's own parser would say what does not fit after a page of usage.
-            from experiments.config.suggest import without_dashes
-
-            parser = Parser(command, parents=[get_args_parser()], add_help=False)
-            parser.propose = lambda name: without_dashes(name, root)
-            given = parser.parse_args(words)
-            _check_classes(root, given)
+            _check(root, words, command)
             hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
@@ -132,20 +122,49 @@ def _sweep_in_progress() -> Path | None:
 
 
 def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
-    """What Hydra's own entry point does to run or to sweep; that composes everything once more, for the mode only."""
-    from experiments.config.jobs import JobConfigs
-
+    """Run or sweep as ``hydra.main`` does, which composes everything once more to learn which of the two it is."""
     with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
-        hydra_itself: Any = GlobalHydra.instance().hydra
-        hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
+        hydra_itself = _guarded_hydra()
         start = hydra_itself.multirun if is_sweep else hydra_itself.run
         start(root, _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
 
 
-def _check_classes(root: str, given: Namespace) -> None:
-    """Refuse classes that are not allowed before Hydra's own entry point composes the same files and calls them."""
+def _guarded_hydra() -> Any:
+    """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
     from experiments.config.jobs import JobConfigs
 
+    hydra_itself: Any = GlobalHydra.instance().hydra
+    hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
+    return hydra_itself
+
+
+_VALUES = (("--package", "-p"), ("--config-path", "-cp"), ("--config-name", "-cn"), ("--config-dir", "-cd"))
+_FLAGS = (
+    ("--help", "-h"),
+    ("--hydra-help",),
+    ("--resolve",),
+    ("--run", "-r"),
+    ("--multirun", "-m"),
+    ("--shell-completion", "-sc"),
+)
+"""Hydra's own options."""
+
+
+def _check(root: str, words: Sequence[str], command: str) -> None:
+    """Refuse unknown options in one line, and classes that are not allowed, before Hydra's entry point calls them."""
+    from experiments.config.jobs import JobConfigs
+    from experiments.config.options import without_dashes
+
+    parser = Parser(command, add_help=False)
+    parser.propose = lambda name: without_dashes(name, root)
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+    parser.add_argument("--info", "-i", nargs="?")
+    for names in (*_VALUES, ("--experimental-rerun",)):
+        parser.add_argument(*names)
+    for names in _FLAGS:
+        parser.add_argument(*names, action="store_true")
+    given = parser.parse_args(words)
     folder = Path(given.config_path or CONF).absolute()
     with initialize_config_dir(str(folder), job_name="main", version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
@@ -156,7 +175,7 @@ def _check_classes(root: str, given: Namespace) -> None:
 
 
 def _app(cfg: DictConfig) -> float | None:
-    from experiments.publish.lock import locked
+    from experiments.publish.folders import locked
 
     register_resolvers()
     job = HydraConfig.get()
@@ -180,8 +199,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     """
     from experiments.cli.sweep import planned_jobs
     from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
-    from experiments.publish.lock import locked
-    from experiments.replay.executors.parent import end_with
+    from experiments.publish.folders import locked
+    from experiments.replay.executors.executor import end_with
 
     if "joblib" in str(HydraConfig.get().launcher._target_):
         end_with(os.getppid())  # a worker process of the launcher, which is its parent
@@ -198,7 +217,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             forget_failure(folder)
             return _run(cfg, folder, overrides, planned_jobs())
         except BrokenPipeError as error:
-            _complain(error)  # nobody reads what it prints; its files are written
+            _complain(error)  # the reader of its output is gone; its files are written
             return None
         except Exception as error:
             code = _complain(error, folder, prefix, sweep)

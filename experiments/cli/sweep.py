@@ -12,25 +12,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folders, summaries
 from experiments.config.compose import register_resolvers
-from experiments.config.jobs import parsed
+from experiments.config.jobs import Jobs, combinations, parsed
 from experiments.config.paths import PROJECT_ROOT
-from experiments.config.swept import Jobs
 from experiments.evaluate.incumbents import FIXED_DEPTH
-from experiments.publish.lock import locked
+from experiments.publish.folders import locked
 from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path, print_warning
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.component import component
-from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
@@ -77,15 +74,11 @@ def begin_sweep(config: DictConfig) -> None:
         config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
-        SystemExit: with code 2 if another sweep is using the folder, or no job of this one is its baseline.
+        ConfigError: if another sweep is using the folder, or no job of this one is its baseline.
     """
     register_resolvers()
     planned = _planned_jobs(config)
-    try:
-        check_baseline(_baseline(config), planned)
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
+    check_baseline(_baseline(config), planned)
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
         sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
     if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
@@ -136,13 +129,12 @@ def _baseline(config: DictConfig) -> str:
 
 def _planned_jobs(config: DictConfig) -> dict[str, list[str]]:
     """Overrides of the jobs of a sweep, by number; none where a sweeper decides as it goes, or Hydra will complain."""
-    if OmegaConf.select(config, "hydra.sweeper._target_") != f"{BasicSweeper.__module__}.{BasicSweeper.__name__}":
+    if not str(OmegaConf.select(config, "hydra.sweeper._target_")).endswith(".BasicSweeper"):
         return {}
     try:
-        batches = BasicSweeper.split_arguments(_overrides(config), None)
+        return {str(number): job for number, job in enumerate(combinations(_overrides(config)))}
     except HydraException:
         return {}
-    return {str(number): job for number, job in enumerate(job for batch in batches for job in batch)}
 
 
 def _overrides(config: DictConfig) -> list[Override]:
@@ -170,14 +162,9 @@ def _swept_keys(config: DictConfig) -> list[str]:
 
 def _take_folder(sweep: _Sweep) -> _Sweep:
     """The sweep, with its folder to itself."""
-    try:
+    with suppress(OSError):  # Hydra is about to write there too, and refuses the sweep
         sweep.folder.mkdir(parents=True, exist_ok=True)
         sweep.lock.enter_context(locked(sweep.folder, "hydra.sweep.dir"))
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(2) from None  # Hydra turns a callback's errors into warnings
-    except OSError:  # Hydra is about to write there too, and that is what refuses the sweep
-        pass
     return sweep
 
 

@@ -27,14 +27,14 @@ def job_folders(folder: Path) -> dict[str, int]:
 
 
 def note_failure(folder: Path, exit_code: int, overrides: Sequence[str] = ()) -> None:
-    """Write what is known of a failed job into its folder, where the process that runs the sweep finds it."""
+    """Note the failure of a job in its folder, where the process of the sweep finds it."""
     known = {"exit_code": exit_code, "overrides": list(overrides)}
     with suppress(OSError):  # a full disk has been complained about already
         (folder / FAILURE).write_text(json.dumps(known) + "\n", encoding="utf-8")
 
 
 def forget_failure(folder: Path) -> None:
-    """Remove what an earlier attempt of the job said of its failure."""
+    """Remove the note of an earlier failure of the job."""
     (folder / FAILURE).unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""The overrides that most commands take, and what a shell completes them with."""
+"""The overrides that most commands take, and their completion in a shell."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "co
     added: Any = parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
 
     def complete(prefix: str, **context: object) -> list[str]:
-        from experiments.config.complete import completions
+        from experiments.config.options import completions
 
         return completions(prefix, root)
 
-    added.completer = complete  # argcomplete's way to be told
+    added.completer = complete  # read by argcomplete
 
     def propose(name: str) -> str:
-        from experiments.config.suggest import without_dashes
+        from experiments.config.options import without_dashes
 
         return without_dashes(name, root)
 

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.label.labels import Labels
     from experiments.label.orders import both_orders
     from experiments.label.verdict import orders_of
-    from experiments.publish.lock import locked
+    from experiments.publish.folders import locked
     from experiments.replay.build import load_dataset
     from experiments.study.study import file_stem
     from experiments.study.write import require_writable

@@ -5,9 +5,8 @@ What needs the library is imported where it is used, so that ``--help`` is answe
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from experiments.config.jobs import JobConfigs
 from experiments.config.names import moved
-from experiments.config.overrides import WHERE_NOT_WHAT, spelled_out
+from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, SHIPPED
 
 
@@ -118,12 +117,6 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
     return data
 
 
-def results_key(config: Mapping[str, Any]) -> str:
-    """The part of the configuration that decides the results, as canonical JSON. Workers get it."""
-    what = {key: value for key, value in config.items() if key not in WHERE_NOT_WHAT}
-    return json.dumps(what, sort_keys=True)
-
-
 def readable(error: BaseException, command: str = "ragtune run") -> str:
     """The message of an error of Hydra on one line, without what only Hydra's developers need."""
     from ragtune.core.errors import MissingExtraError
@@ -137,8 +130,7 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
         if now := moved(name):
             return now
-        from experiments.config.options import known_options
-        from experiments.config.suggest import did_you_mean_option
+        from experiments.config.options import did_you_mean_option, known_options
 
         if name in known_options():
             return f"the option {name!r} cannot be written out: {_BY_NAME}"

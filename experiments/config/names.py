@@ -1,14 +1,52 @@
-"""Names of options, of choices and of policies."""
+"""Names of options and of policies, which are the names of presets in ``conf/experiment``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from experiments.config.presets import Preset, presets
+import yaml
+
+from experiments.config.paths import CONF
 
 MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval", "policy": "rerank_stage"}
 """New names of renamed options, by their former names."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a preset sets.
+
+    Attributes:
+        chosen: choices by group, e.g. ``{"estimator": "gar", "scheduler": "greedy"}``.
+        options: options by group, e.g. ``{"assembler": {"ordering": "posterior"}}``.
+    """
+
+    chosen: Mapping[str, str]
+    options: Mapping[str, Mapping[str, Any]]
+
+
+@lru_cache(maxsize=1)
+def presets() -> dict[str, Preset]:
+    """The presets by name."""
+    found = {}
+    for file in sorted((CONF / "experiment").glob("*.yaml")):
+        preset: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        pairs = [pair for entry in preset.get("defaults", ()) if isinstance(entry, dict) for pair in entry.items()]
+        chosen = {key.removeprefix("override /"): str(choice) for key, choice in pairs}
+        options = {
+            group: values for group, values in preset.items() if group != "defaults" and isinstance(values, dict)
+        }
+        found[file.stem] = Preset(chosen, options)
+    return found
+
+
+def preset_with(estimator: str) -> str | None:
+    """The name of the preset that chooses an estimator, its own first; None without one."""
+    names = [name for name, preset in presets().items() if preset.chosen.get("estimator") == estimator]
+    return min(names, key=lambda name: (name != estimator, name), default=None)
 
 
 def moved(name: str) -> str | None:
@@ -20,10 +58,10 @@ def moved(name: str) -> str | None:
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
-    """The one name of a policy, in tables, legends, studies and MLflow: its preset's, for whoever chose the parts.
+    """The name of a policy in tables, legends, studies and MLflow: the preset with its estimator, scheduler and order.
 
-    A policy whose estimator, scheduler and order are those of no preset is named by these parts. An expander is added.
-    Where two presets share the parts, the options that they set decide.
+    Without such a preset, the policy is named by these parts. An expander is added. Where two presets share the parts,
+    the options that they set decide.
     """
     parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
     alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}

@@ -1,18 +1,29 @@
-"""Checks of the options that belong to no component."""
+"""The options of conf/: their names, checks of those that belong to no component, and proposals for wrong ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from experiments.config.names import moved
 from experiments.config.paths import CONF
-from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arguments import check_count, check_number, did_you_mean, nearest
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+_SLIP = 0.9
+"""Likeness of a name with a slip."""
+
+_NAMED_OTHERWISE = {"policy": "experiment", "docs": "budget"}
+"""Options of the library, and their names here."""
+
+_PLACED = re.compile(r"# @package (\w+\.\w+)\n")
 
 
 def check_options(config: Mapping[str, Any]) -> None:
@@ -63,8 +74,6 @@ def check_names(names: Collection[str], root: str) -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
-            from ragtune.core.arguments import did_you_mean
-
             known_ones = f"unknown option {key!r}: allowed are {', '.join(known)}{did_you_mean(key, known)}"
             raise ConfigError(moved(key) or known_ones)
     for key in known:
@@ -84,3 +93,109 @@ def known_options(root: str = "config") -> tuple[str, ...]:
     groups = [name for name, choice in chosen if " " not in name and choice is not None]
     inherited = [option for name in included for option in known_options(name)]
     return tuple(dict.fromkeys([*inherited, *groups, *(name for name in options if name != "hydra")]))
+
+
+def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
+    """The end of a message about an option that the chosen components do not have.
+
+    It proposes, in this order: the choice that has the option, a name with a slip, a longer name of the same group, the
+    same last name elsewhere, a similar name.
+
+    Args:
+        name: the full name, e.g. ``estimator.kappa``.
+        groups: first parts of the command's options.
+    """
+    known = {option: choices for option, choices in all_options().items() if option.partition(".")[0] in groups}
+    if name in known:
+        return f"; it is an option of {' or '.join(known[name])}"
+    names = [*groups, "experiment", *_NAMED_OTHERWISE]  # experiment is a group without an option
+    if "." not in name and (meant := nearest(name, names)):
+        return f"; did you mean {_NAMED_OTHERWISE.get(meant, meant)}?"
+    group, _, leaf = name.rpartition(".")
+    same_leaf = [option for option in known if option.rpartition(".")[2] == leaf]
+    beside = [option for option in known if option.rpartition(".")[0] == group]
+    longer = [option for option in beside if set(leaf.split("_")) <= set(option.rpartition(".")[2].split("_"))]
+    near = get_close_matches(name, known, n=1, cutoff=_SLIP) or get_close_matches(
+        name, longer or same_leaf, n=1, cutoff=0.0
+    )
+    if not near:
+        return did_you_mean(name, list(known))
+    choices = [choice for choice in known[near[0]] if not choice.startswith("conf=")]
+    whose = f" (an option of {choices[0]})" if len(choices) == 1 else ""
+    return f"; did you mean {near[0]}?{whose}"
+
+
+def without_dashes(name: str, root: str = "config") -> str:
+    """The end of a message about an option that was given with dashes.
+
+    Args:
+        name: the option, without its dashes.
+        root: the file of conf/ that has the options.
+    """
+    known = known_options(root)
+    meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
+    return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)
+
+
+@lru_cache(maxsize=1)
+def all_options() -> dict[str, list[str]]:
+    """Every option of ``conf/`` by its full name, with the choices that have it."""
+    found: dict[str, list[str]] = {}
+    for file in [CONF / "config.yaml", *sorted(CONF.glob("*/*.yaml"))]:
+        for name in _names(file):
+            found.setdefault(name, []).append(f"{file.parent.name}={file.stem}")
+    return found
+
+
+def _names(file: Path) -> Iterator[str]:
+    text = file.read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text) or {}
+    placed = _PLACED.match(text)  # one of several of a group has a name of its own
+    group = "" if file.parent == CONF else f"{placed[1] if placed else file.parent.name}."
+    for default in content.pop("defaults", ()):
+        # "/acquisition@acquisition: NAME" puts the options of a group's file below this component.
+        for source, choice in default.items() if isinstance(default, dict) else ():
+            folder, _, place = source.strip("/").partition("@")
+            if place and "override" not in source and (CONF / folder / f"{choice}.yaml").is_file():
+                below = _names(CONF / folder / f"{choice}.yaml")
+                yield from (f"{group}{place}{name.removeprefix(folder)}" for name in below)
+    yield from _dotted({key: value for key, value in content.items() if key not in ("hydra", "_target_")}, group)
+
+
+def _dotted(options: dict[str, Any], before: str) -> Iterator[str]:
+    for key, value in options.items():
+        yield f"{before}{key}"
+        if isinstance(value, dict):
+            yield from _dotted({str(name): below for name, below in value.items()}, f"{before}{key}.")
+
+
+def completions(word: str, root: str = "config") -> list[str]:
+    """The words that a shell proposes for an override: groups, their choices, and options one level at a time.
+
+    Choices of a sweep are completed after each comma. Values of options are not proposed.
+
+    Args:
+        word: what is typed so far.
+        root: the file of conf/ that the options are those of.
+    """
+    name, is_chosen, value = word.partition("=")
+    if not is_chosen:
+        return sorted({next_step for next_step in _steps(word, root) if next_step.startswith(word)})
+    before = value[: value.rfind(",") + 1]
+    return [f"{name}={before}{choice}" for choice in _choices(name.partition("@")[0].lstrip("+"))]
+
+
+def _steps(word: str, root: str) -> Iterator[str]:
+    """Names with their end: ``=`` for a value, ``.`` for further names."""
+    first = known_options(root)
+    for folder in CONF.iterdir():
+        if folder.name in first or (folder.name == "experiment" and root != "ingest"):
+            yield f"{folder.name}="
+    for option in all_options():
+        if option.partition(".")[0] in first:
+            stop = option.find(".", len(word))
+            yield option[: stop + 1] if stop >= 0 else f"{option}="
+
+
+def _choices(group: str) -> list[str]:
+    return sorted(file.stem for file in (CONF / group).glob("*.yaml")) if group.isidentifier() else []

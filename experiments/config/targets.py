@@ -1,4 +1,4 @@
-"""Which classes a configuration may name as ``_target_``: a preset must not call whatever Python can import."""
+"""Which classes a configuration may name as ``_target_``. A preset must not call any function that Python finds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from hydra.utils import get_object
 from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from experiments.config.defaults import targets_of
 from experiments.config.paths import CONF
 from experiments.config.sources import OWN_PACKAGES
 from ragtune.core.errors import ConfigError
@@ -32,6 +32,11 @@ VARIABLE = "RAGTUNE_COMPONENTS"
 """Environment variable with further packages, separated by commas: the user's word, which no preset can set."""
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+
+_CHOICE = re.compile(r"^  - (?:override )?/?([\w/]+)(?:@[\w.]+)?: ([\w-]+)", re.MULTILINE)
+"""An entry of a defaults list."""
+
+_TARGET = re.compile(r"^ *_target_: ([\w.]+)", re.MULTILINE)
 
 
 def targets(node: Any) -> Iterator[str]:
@@ -126,9 +131,9 @@ def allowed_packages(named: str) -> frozenset[str]:
 def is_component(target: str, allowed: frozenset[str]) -> bool:
     """Whether it is a class that such a package defines, or a class method of its own.
 
-    ``experiments.x.shutil.rmtree`` begins with an allowed package and is none of its own. The same holds of methods
-    that a class inherits, such as pydantic's ``parse_raw``, which can unpickle. What cannot be imported is refused
-    elsewhere, unless it is no plain name: Hydra would resolve ``${...}`` in it once more.
+    ``experiments.x.shutil.rmtree`` begins with an allowed package but is defined elsewhere. So are inherited methods
+    such as pydantic's ``parse_raw``, which can unpickle. A name that cannot be imported is refused later, with a better
+    message, unless it is no plain name: Hydra would resolve ``${...}`` in it.
     """
     if not _NAME.fullmatch(target):
         return False
@@ -145,3 +150,31 @@ def is_component(target: str, allowed: frozenset[str]) -> bool:
 
 def _package(thing: object) -> str:
     return str(getattr(thing, "__module__", "")).partition(".")[0]
+
+
+def files_of(chosen: Mapping[str, str], root: str = "config") -> list[Path]:
+    """The files that the defaults lists of ``conf/ROOT.yaml`` lead to, by path.
+
+    Args:
+        chosen: choices by group, in place of the lists' own; of a group with an empty name nothing is followed.
+        root: the file to begin with.
+    """
+    todo, found = [CONF / f"{root}.yaml"], dict[Path, None]()
+    while todo:
+        file = todo.pop()
+        if file in found or not file.is_file():
+            continue
+        found[file] = None
+        todo += [CONF / group / f"{name}.yaml" for group, name in _choices(file, chosen)]
+    return sorted(found)
+
+
+def _choices(file: Path, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for group, name in _CHOICE.findall(file.read_text(encoding="utf-8")):
+        if now := chosen.get(group, name):
+            yield group, now
+
+
+def targets_of(files: list[Path]) -> set[str]:
+    """The classes and functions that files of conf/ name."""
+    return {target for file in files for target in _TARGET.findall(file.read_text(encoding="utf-8"))}

@@ -1,4 +1,4 @@
-"""What a run checks of its own code: the golden decisions of its components, and the canonical blocks if it has any."""
+"""Checks the golden decisions of a run's components, and the canonical blocks if it uses any."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _checked(config: Mapping[str, Any], idle: Sequence[str]) -> Conformance:
             checked.append(component)
             found += check_decisions(component)
             without += sorted(parts.difference(code_of(component)[0]))
-    blocks = _sources().files(targets_of(config))
+    has_blocks = _imports_blocks(frozenset(targets_of(config)))
     return Conformance(
         **dict(outcome(found, "decisions", is_checked=bool(checked))),
         checked=checked,
         without=without,
-        canonical=outcome(check_canonical(), "canonical") if any(name.startswith(_BLOCKS) for name in blocks) else None,
+        canonical=outcome(check_canonical(), "canonical") if has_blocks else None,
     )
 
 
@@ -59,6 +59,12 @@ def outcome(differences: Sequence[str], suite: str, *, is_checked: bool = True) 
     return Outcome(
         outcome=found if is_checked else "no golden decisions", spec=SPECS[suite], differences=list(differences[:SHOWN])
     )
+
+
+@cache
+def _imports_blocks(targets: frozenset[str]) -> bool:
+    """Whether these classes import the canonical blocks. The jobs of a sweep have most classes in common."""
+    return any(name.startswith(_BLOCKS) for name in _sources().files(targets))
 
 
 @cache

@@ -16,8 +16,8 @@ from typing import Any
 from hydra.utils import get_class
 
 from experiments.config.compose import compose
-from experiments.config.defaults import files_of, targets_of
 from experiments.config.paths import CONF
+from experiments.config.targets import files_of, targets_of
 from experiments.conformance.outcomes import SPECS
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
@@ -51,6 +51,7 @@ def components() -> list[str]:
     return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
 
 
+@cache
 def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | None:
     """The component whose golden decisions those of a class are compared with, as ``group/name``; None without any.
 
@@ -65,6 +66,7 @@ def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | No
     return component if is_ours and _file(component, fixtures).is_file() else None
 
 
+@cache
 def code_of(component: str, fixtures: Path = FIXTURES) -> tuple[list[str], list[Path]]:
     """What the decisions of a component depend on.
 

@@ -17,14 +17,8 @@ from ragtune.data.rows import Rows
 
 FloatArray = NDArray[np.float64]
 
-_WEIGHTS = 8_000_000
-"""Weights or signs of queries in random samples used at once, so that memory does not grow with the samples' number."""
-
-_KEPT = 16_000_000
-"""Such numbers, of a byte each, that are kept: the jobs of a sweep share theirs."""
-
-_DRAWN = 100_000
-"""Such numbers drawn at once, at eight bytes each before they are made small."""
+_WEIGHTS = 2_000_000
+"""Numbers that are drawn at once, so that memory does not grow with the number of samples."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,7 @@ class Curve:
         docs: shape (s,), documents that each query may have reranked at most; 0 first.
         costs: shape (s, u), mean charged so far in each of ``UNITS``.
         per_query: shape (q, s, m), values of each query in its state at each step.
-        interval: of the mean.
+        low, high: shape (s, m), ends of the bootstrap interval of the mean.
         first_stage: shape (m,), means of the first stage's own order.
     """
 
@@ -44,18 +38,9 @@ class Curve:
     docs: NDArray[np.int64]
     costs: FloatArray
     per_query: FloatArray
-    interval: Interval
+    low: FloatArray
+    high: FloatArray
     first_stage: FloatArray
-
-    @property
-    def low(self) -> FloatArray:
-        """Lower ends of the bootstrap interval of the mean, shape (s, m)."""
-        return self.interval.low
-
-    @property
-    def high(self) -> FloatArray:
-        """Upper ends of it, shape (s, m)."""
-        return self.interval.high
 
     @property
     def mean(self) -> FloatArray:
@@ -91,12 +76,12 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
         first_stage += part.first_stage.sum(axis=0)
         at = part.at(docs)
         costs = part.costs[at]
-        costs[0] += spent  # one sum, which is rounded the same whatever the parts
+        costs[0] += spent  # one sum, so that the parts do not change its rounding
         spent = costs.sum(axis=0)
         values.extend(part.values[at])
     per_query = values.whole()
-    n, interval = len(per_query), bootstrap.interval(per_query)
-    return Curve(measures, docs, spent / n, per_query, interval, first_stage / n)
+    n = len(per_query)
+    return Curve(measures, docs, spent / n, per_query, *bootstrap.interval(per_query), first_stage / n)
 
 
 def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool) -> float:
@@ -132,24 +117,19 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
 
 
 def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterator[NDArray[np.int8]]:
-    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers; few are drawn once for all callers."""
-    at_once, rng = max(_WEIGHTS // n, 1), np.random.default_rng(seed)
-    kept = _drawn(draw, n, samples, seed) if samples * n <= _KEPT else None
+    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers. A single one is kept."""
+    at_once = max(_WEIGHTS // n, 1)
+    if samples <= at_once:
+        yield _drawn(draw, n, samples, seed)
+        return
+    rng = np.random.default_rng(seed)
     for start in range(0, samples, at_once):
-        count = min(at_once, samples - start)
-        yield _small(draw, rng, n, count) if kept is None else kept[start : start + count]
+        yield draw(rng, n, min(at_once, samples - start)).astype(np.int8)
 
 
 @lru_cache(maxsize=2)
 def _drawn(draw: Draw, n: int, samples: int, seed: int) -> NDArray[np.int8]:
-    return _small(draw, np.random.default_rng(seed), n, samples)
-
-
-def _small(draw: Draw, rng: np.random.Generator, n: int, samples: int) -> NDArray[np.int8]:
-    numbers, at_once = np.empty((samples, n), dtype=np.int8), max(_DRAWN // n, 1)
-    for start in range(0, samples, at_once):
-        numbers[start : start + at_once] = draw(rng, n, min(at_once, samples - start))
-    return numbers
+    return draw(np.random.default_rng(seed), n, samples).astype(np.int8)
 
 
 def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
@@ -160,78 +140,35 @@ def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
 
 
 _FEW = 2048
-"""Queries up to which counts are drawn by a multinomial distribution, as all once were: published intervals stay what
-they are. Of more, each query is picked by itself, which has the same distribution and takes a tenth of the time."""
+"""Queries up to which counts are drawn by a multinomial distribution, as in published intervals. Picking each query by
+itself has the same distribution and takes a tenth of the time."""
 
 
+@dataclass(frozen=True)
 class Bootstrap:
     """Percentile bootstrap intervals of means over the same queries (Efron and Tibshirani 1993).
 
-    Of many queries, samples take long to draw and are too many to keep: they are drawn once for all intervals that were
-    asked for before the first is looked at.
-
-    Args:
+    Attributes:
         resamples: bootstrap samples, >= 1.
         level: of the intervals, in (0, 1).
         seed: seed of the samples.
     """
 
-    def __init__(self, *, resamples: int, level: float, seed: int) -> None:
-        self.resamples, self.level, self.seed = resamples, level, seed
-        self._asked: list[Interval] = []
+    resamples: int
+    level: float
+    seed: int
 
-    def interval(self, per_query: FloatArray) -> Interval:
-        """The interval of the means of values that have the queries along axis 0."""
-        self._asked.append(interval := Interval(self, per_query))
-        return interval
-
-    def draw(self) -> None:
-        """Find the ends of all intervals that were asked for."""
-        asked, self._asked = self._asked, []
-        means: list[list[FloatArray]] = [[] for _ in asked]
-        n, tail = len(asked[0].per_query), (1.0 - self.level) / 2.0
-        for counts in in_blocks(_counts, n, self.resamples, self.seed):
-            weights = counts / n
-            for some, interval in zip(means, asked, strict=True):
-                some.append(np.tensordot(weights, interval.per_query, axes=1))
-        for some, interval in zip(means, asked, strict=True):
-            interval.ends = np.quantile(np.concatenate(some), [tail, 1.0 - tail], axis=0)
-
-
-class Interval:
-    """An interval of a :class:`Bootstrap`.
-
-    Attributes:
-        per_query: values, queries along axis 0.
-        ends: the lower and the upper ones, each of the shape of one query's values; empty before they are looked at.
-    """
-
-    def __init__(self, bootstrap: Bootstrap, per_query: FloatArray) -> None:
-        self._bootstrap = bootstrap
-        self.per_query = per_query
-        self.ends: FloatArray = np.empty(0)
-
-    @property
-    def low(self) -> FloatArray:
-        """Lower ends."""
-        low: FloatArray = self._found()[0]
-        return low
-
-    @property
-    def high(self) -> FloatArray:
-        """Upper ends."""
-        high: FloatArray = self._found()[1]
-        return high
-
-    def _found(self) -> FloatArray:
-        if not len(self.ends):
-            self._bootstrap.draw()
-        return self.ends
+    def interval(self, per_query: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The lower and upper ends of the interval of the mean of values that have the queries along axis 0."""
+        n, tail = len(per_query), (1.0 - self.level) / 2.0
+        samples = in_blocks(_counts, n, self.resamples, self.seed)
+        means = [np.tensordot(counts / n, per_query, axes=1) for counts in samples]
+        low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail], axis=0)
+        return low, high
 
 
 def bootstrap_interval(
     per_query: FloatArray, *, resamples: int, level: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The lower and upper ends of a single interval, see :class:`Bootstrap`."""
-    interval = Bootstrap(resamples=resamples, level=level, seed=seed).interval(per_query)
-    return interval.low, interval.high
+    """The lower and upper ends of an interval, see :class:`Bootstrap`."""
+    return Bootstrap(resamples, level, seed).interval(per_query)

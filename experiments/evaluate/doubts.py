@@ -1,4 +1,7 @@
-"""What a run says against its policy, its reranker and its signals."""
+"""Warnings about a policy, a reranker and signals, each with the number of queries that it concerns.
+
+Every function takes the outcomes of all queries of a run.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,7 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
 
 
 def empty(outcomes: Outcomes) -> dict[str, int]:
-    """A warning about queries for which the first stage found nothing, with their number.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
+    """Queries for which the first stage found nothing."""
     queries = int((outcomes.sizes[:, 0] == 0).sum())
     return (
         {f"of {len(outcomes)} queries have no candidates, since the first stage found nothing": queries}
@@ -42,18 +41,13 @@ def empty(outcomes: Outcomes) -> dict[str, int]:
 
 
 def doubts(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about sources that seem to know better than the reranker, each with the number of such queries.
+    """Sources that agree with the other sources better than the reranker does, by more than chance.
 
-    A source is one of them if it agrees with the other sources better than the reranker does by more than chance: by
-    the randomization test over the queries, after Holm's correction for the number of sources, at the level of 5%. It
-    takes several sources and an estimator that compares them, see
-    :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`. With a single source, nothing can be
-    said. The library and the server say it as requests come, see :class:`ragtune.facade.doubts.Doubts`.
-
-    Args:
-        outcomes: of all queries of a run.
+    The test is the randomization test over the queries, after Holm's correction for the number of sources, at the level
+    of 5%. It needs several sources and an estimator that compares them, see
+    :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`.
     """
-    margins = list(outcomes.told(lambda mishaps: mishaps.margins))
+    margins = outcomes.noted("margins")
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = {name: np.array([of_query[name] for of_query in margins if name in of_query]) for name in names}
     tested = {name: (float(column.mean()), _p_value(column)) for name, column in columns.items()}
@@ -64,19 +58,14 @@ def doubts(outcomes: Outcomes) -> dict[str, int]:
 
 
 def breakdowns(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about components that raised errors, by which queries ended or without which they went on, each with the
-    number of such queries and the first error.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
+    """Components that raised errors, which ended queries or were left out, with the first error."""
     broken = [i for i, reason in enumerate(outcomes.stop_reasons) if reason in POLICY_FAILED]
     found = {}
     if broken:
-        told = outcomes.mishaps.get(outcomes.query_ids[broken[0]])
-        reason, error = outcomes.stop_reasons[broken[0]], told.stop_error if told else None
+        notes = outcomes.notes.get(outcomes.query_ids[broken[0]], {})
+        reason, error = outcomes.stop_reasons[broken[0]], notes.get("stop_error")
         found[f"queries that the policy gave up, first: {reason}, {error}"] = len(broken)
-    went_on = list(outcomes.told(lambda mishaps: mishaps.went_on))
+    went_on = outcomes.noted("mishaps")
     for action, count in Counter(action for errors in went_on for action in errors).items():
         error = next(errors[action] for errors in went_on if action in errors)
         found[f"queries with {action} in their traces, first: {error}"] = count
@@ -84,12 +73,8 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
 
 
 def silences(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about signals that told no two documents apart, each with the number of such queries.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
-    silent = Counter(name for names in outcomes.told(lambda mishaps: mishaps.silent) for name in sorted(names))
+    """Signals that rank no document above another."""
+    silent = Counter(name for names in outcomes.noted("silent") for name in sorted(set(names)))
     return {
         f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
         for name, n in silent.items()
@@ -97,14 +82,8 @@ def silences(outcomes: Outcomes) -> dict[str, int]:
 
 
 def short_budgets(outcomes: Outcomes) -> dict[str, int]:
-    """A warning about a budget that is too small for the policy's first round, with the number of such queries.
-
-    It names the smallest budget that is enough for all of them.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
-    rounds = list(outcomes.told(lambda mishaps: mishaps.first_round))
+    """A budget that is too small for the policy's first round, with the smallest budget that is enough for all."""
+    rounds = outcomes.noted("first_round")
     if not rounds:
         return {}
     docs, calls = (max(amounts) for amounts in zip(*rounds, strict=True))
@@ -112,20 +91,12 @@ def short_budgets(outcomes: Outcomes) -> dict[str, int]:
 
 
 def scales(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about a live reranker's scale, each with the number of queries that brought it, one a process.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
-    return dict(Counter(filter(None, outcomes.told(lambda mishaps: mishaps.scale_doubt))))
+    """Warnings about a live reranker's scale, one a process."""
+    return dict(Counter(outcomes.noted("scale_doubt")))
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:
-    """A warning about scores that were paid for and have changed no ranking of the run, with the number of queries.
-
-    Args:
-        outcomes: of all queries of a run.
-    """
+    """Scores that were paid for and changed no ranking of the run."""
     paid, unmoved = outcomes.charged[:, UNITS.index("docs")] > 0.0, int(outcomes.unmoved.sum())
     if not unmoved or unmoved < int(paid.sum()):
         return {}
@@ -133,11 +104,7 @@ def unused(outcomes: Outcomes) -> dict[str, int]:
 
 
 def torn(outcomes: Outcomes) -> dict[str, int]:
-    """A warning about documents that were compared in several batches, with the number of such queries.
-
-    Args:
-        outcomes: of all queries of a run that compares documents in batches that share none.
-    """
+    """Documents that were compared in several batches that share none."""
     several = int((outcomes.batches[:, 0] - outcomes.batches[:, 1] > 1).sum())
     return {f"queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot": several} if several else {}
 

@@ -1,10 +1,9 @@
-"""What a run has to beat, beside it: fixed depth under the same budget, and reranking everything."""
+"""The baselines of a run: fixed depth under the same budget, and full reranking."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -13,15 +12,14 @@ from experiments.datasets.stored import set_aside
 from experiments.datasets.storedqrels import StoredQrels
 from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate.curves import Bootstrap, Curve
-from experiments.evaluate.depths import at_depths
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.states import States
+from experiments.evaluate.steps import at_depths
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.data.rows import Rows, blocks, taken
 from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
@@ -50,9 +48,10 @@ class Faced:
     docs: IntArray
     alike: FloatArray
 
-    def taken(self, queries: IntArray, folder: Path | None) -> Faced:
-        """The queries at some places, in their order; a folder may hold large columns."""
-        return Faced(*(taken(column, queries, folder) for column in (self.values, self.docs, self.alike)))
+    @classmethod
+    def joined(cls, parts: Sequence[Faced]) -> Faced:
+        """Several groups of queries, of which there is at least one, in their order."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
 
 def face(
@@ -73,16 +72,13 @@ def face(
     }
 
 
-def compare(
-    run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap, folder: Path | None = None
-) -> dict[str, Comparison]:
+def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
     """Compare a run with its incumbents on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
         faced: the same queries, in the same order, beside each incumbent, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
-        folder: may hold the differences of many queries.
 
     Returns:
         A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
@@ -91,11 +87,11 @@ def compare(
         return {}
     own, names = run.per_query[:, -1, :], run.measures
     theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
-    flat = _differences(own, list(theirs.values()), folder)
-    interval = bootstrap.interval(flat)
+    flat = np.concatenate([own - values for values in theirs.values()], axis=1)
+    low, high = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
     shape = len(theirs), len(names)
-    mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), interval.low, interval.high, tested))
+    mean, low, high, p = (part.reshape(shape) for part in (flat.mean(axis=0), low, high, tested))
     corrected = np.stack([holm(column) for column in p.T], axis=1)
     return {
         name: Comparison(
@@ -109,14 +105,6 @@ def compare(
         )
         for i, (name, beside) in enumerate(faced.items())
     }
-
-
-def _differences(own: FloatArray, theirs: Sequence[FloatArray], folder: Path | None) -> FloatArray:
-    """What the run has above each incumbent, shape (q, incumbents * m), which a folder may hold."""
-    rows = Rows(folder)
-    for some in blocks(len(own)):
-        rows.extend(np.concatenate([own[some] - values[some] for values in theirs], axis=1))
-    return rows.whole()
 
 
 def _states(found: Sequence[Ranked]) -> list[States]:
@@ -144,7 +132,7 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
 
 
 def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
-    """A collection that nobody has judged with what stands in for judgments, and the measures of that.
+    """A collection without judgments, with stand-ins for them and their measures.
 
     The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
     ``Compat(p=0.9)`` the rank-biased overlap (Clarke, Vtyurina and Smucker, TOIS 2021).
@@ -169,29 +157,22 @@ def depth_line(
     everything: Iterable[Sequence[Ranked]],
     run: Curve,
     measures: Measures,
-    order: IntArray | None = None,
-    folder: Path | None = None,
 ) -> dict[int, float]:
-    """What fixed depth reaches with as many documents as a run, told by one replay that has reranked everything.
+    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking.
 
     Args:
-        everything: the replays of all queries, some at a time, in any order; at least one.
+        everything: the replays of all queries, some at a time; at least one.
         run: a run's curve, whose steps are the depths.
         measures: what is measured; the first is the headline.
-        order: places of the replays' queries in the order in which means are taken; None for their own.
-        folder: may hold the values of many queries.
 
     Returns:
         Mean headline by depth.
     """
-    rows = Rows(folder)
+    values = []
     for some in everything:
         states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
-        rows.extend(measures.headline_of(states).reshape(len(some), len(run.docs)))
-    values = rows.whole()
-    if order is not None:
-        values = taken(values, order, folder)
-    return dict(zip(run.docs.tolist(), values.mean(axis=0).tolist(), strict=True))
+        values.append(measures.headline_of(states).reshape(len(some), len(run.docs)))
+    return dict(zip(run.docs.tolist(), np.concatenate(values).mean(axis=0).tolist(), strict=True))
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:

@@ -85,7 +85,7 @@ class Measures:
         return self.of_states(States.of(query, rankings.get(topic, ())) for topic, query in topic_query.items())
 
     def of_states(self, states: Iterable[States]) -> NDArray[np.float64]:
-        """Measure rankings, each of which is let go before the last ones come.
+        """Measure rankings block by block.
 
         Args:
             states: of judged queries; a query may come more than once.
@@ -151,7 +151,7 @@ class Measures:
                 check_count(f"measure {str(measure)!r}: {name}", measure.params[name], low=1)
 
     def _try(self, measure: Any) -> None:
-        """Measure one document of one query: what lacks a library or an argument says so only then."""
+        """Measure one document of one query, since a missing library or argument shows only then."""
         import ir_measures
 
         for judged in islice(self._qrels.values(), 1):
@@ -164,10 +164,7 @@ class Measures:
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
     def _evaluator(self, queries: tuple[str, ...]) -> Any:
-        """Kept between calls: digesting the judgments takes longer than measuring a run by them.
-
-        Its queries are numbered from 1 in their order, since some tools read numbers only.
-        """
+        """Measures queries numbered from 1, as some tools want them. Digesting judgments is slow, so it stays."""
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
@@ -195,31 +192,22 @@ def _not_negative(judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
-    """The same rankings, some :data:`_BLOCK` at a time."""
+    """The same rankings, about :data:`_BLOCK` at a time."""
     block: list[States] = []
     held = 0
-    for whole in states:
-        for each in _pieces(whole):
-            block.append(each)
-            held += len(each.orders)
-            if held >= _BLOCK:
-                yield block
-                block, held = [], 0
+    for each in states:
+        block.append(each)
+        held += len(each.orders)
+        if held >= _BLOCK:
+            yield block
+            block, held = [], 0
     if block:
         yield block
 
 
-def _pieces(states: States) -> Iterable[States]:
-    """The same rankings, at most :data:`_BLOCK` in a piece."""
-    if len(states.orders) <= _BLOCK:
-        return (states,) if len(states.orders) else ()
-    starts = range(0, len(states.orders), _BLOCK)
-    return (states._replace(orders=states.orders[start : start + _BLOCK]) for start in starts)
-
-
 @contextmanager
 def _silent_tools() -> Iterator[None]:
-    """Send to nowhere what a measure's tool, a process of its own, says on standard error."""
+    """Discard what a measure's tool, a process of its own, writes to standard error."""
     sys.stderr.flush()
     saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,40 +14,6 @@ from numpy.typing import NDArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
-from ragtune.data.rows import taken
-from ragtune.data.stringrows import strings_at
-
-
-class Mishaps(NamedTuple):
-    """What few queries have to tell.
-
-    Attributes:
-        batch_error: the first error of a batch; None if no batch has failed.
-        stop_error: what gave the query up; None if it ended by itself.
-        went_on: see :attr:`QueryRecord.mishaps`.
-        silent: see :attr:`QueryRecord.silent_signals`.
-        first_round: see :attr:`QueryRecord.first_round`.
-        margins: see :attr:`QueryRecord.margins`.
-        scale_doubt: see :attr:`QueryRecord.scale_doubt`.
-    """
-
-    batch_error: str | None
-    stop_error: str | None
-    went_on: Mapping[str, str]
-    silent: frozenset[str]
-    first_round: tuple[int, int] | None
-    margins: Mapping[str, float]
-    scale_doubt: str | None
-
-    @classmethod
-    def of(cls, record: QueryRecord) -> Mishaps | None:
-        """What the record tells, if anything."""
-        stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
-        batch_error = record.batches.get("first_error")
-        silent = frozenset(record.silent_signals)
-        told = (record.mishaps, silent, record.first_round, record.margins, record.scale_doubt)
-        found = cls(batch_error, stop_error, *told)
-        return found if any(found) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +27,13 @@ class Outcomes:
             the context.
         batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
         ties: shape (q, 2), see :func:`experiments.evaluate.record.ties_of`.
-        rewrites: shape (q, 3), see :attr:`QueryRecord.rewrites`.
+        rewrites: shape (q, 3), whether a reformulator was asked (0 or 1), searched rewrites, and their new documents.
         unmoved: shape (q,), see :attr:`QueryRecord.is_unmoved`.
         overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
         charged: shape (q, u), charged in each of ``UNITS``.
         actual: shape (q, u), really paid.
-        mishaps: of the queries that have any, by query id.
+        notes: of the queries that have any, by query id: see :func:`experiments.evaluate.record.notes_of`; the
+            ``stop_error`` that gave the query up; and the ``first_error`` of a batch, else that error.
     """
 
     query_ids: Sequence[str]
@@ -78,43 +46,39 @@ class Outcomes:
     overrun_ms: FloatArray
     charged: FloatArray
     actual: FloatArray
-    mishaps: Mapping[str, Mishaps]
+    notes: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, records: Sequence[QueryRecord]) -> Outcomes:
         """The outcomes of these records."""
-        told = {record.query_id: Mishaps.of(record) for record in records}
+        notes = {record.query_id: _notes(record) for record in records}
         return cls(
             query_ids=[record.query_id for record in records],
             stop_reasons=[record.stop_reason for record in records],
             sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
             batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
             ties=_columns(2, [r.ties or (0, 0) for r in records], int),
-            rewrites=_columns(3, [record.rewrites for record in records], int),
+            rewrites=_columns(3, list(map(_rewrites, records)), int),
             unmoved=np.array([record.is_unmoved for record in records], dtype=bool),
             overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
             charged=_columns(len(UNITS), [record.charged for record in records], float),
             actual=_columns(len(UNITS), [record.actual for record in records], float),
-            mishaps={query_id: mishaps for query_id, mishaps in told.items() if mishaps is not None},
+            notes={query_id: noted for query_id, noted in notes.items() if noted},
         )
 
-    def taken(self, queries: IntArray, folder: Path | None) -> Outcomes:
-        """The outcomes of the queries at some places, in their order; a folder may hold large columns."""
-        columns = vars(self).items()
-        arrays: dict[str, Any] = {
-            name: taken(column, queries, folder) for name, column in columns if isinstance(column, np.ndarray)
-        }
-        ids, reasons = (strings_at(column, queries, folder) for column in (self.query_ids, self.stop_reasons))
-        return replace(self, query_ids=ids, stop_reasons=reasons, **arrays)
+    @classmethod
+    def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
+        """The outcomes of several groups of queries, of which there is at least one, in their order."""
+        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
+        return cls(**{name: _joined(column) for name, column in columns.items()})
 
     def __len__(self) -> int:
         return len(self.query_ids)
 
-    def told(self, what: Callable[[Mishaps], Any]) -> Iterator[Any]:
-        """Whatever the queries tell of something, in their order, where they tell anything."""
-        if self.mishaps:
-            known = (self.mishaps.get(query_id) for query_id in self.query_ids)
-            yield from filter(None, (what(mishaps) for mishaps in known if mishaps is not None))
+    def noted(self, name: str) -> list[Any]:
+        """One of the notes of all queries that have it, in their order."""
+        known = (self.notes.get(query_id, {}) for query_id in self.query_ids) if self.notes else ()
+        return [notes[name] for notes in known if name in notes]
 
     @property
     def given_up(self) -> NDArray[np.bool_]:
@@ -128,9 +92,25 @@ class Outcomes:
         return [self.query_ids[query] for query in np.flatnonzero(failed).tolist()]
 
 
+def _notes(record: QueryRecord) -> dict[str, Any]:
+    stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
+    found = {**record.notes, "stop_error": stop_error, "first_error": record.batches.get("first_error") or stop_error}
+    return {name: value for name, value in found.items() if value and name != "rewrites"}
+
+
+def _rewrites(record: QueryRecord) -> Sequence[int]:
+    return (1, *record.notes["rewrites"]) if "rewrites" in record.notes else (0, 0, 0)
+
+
 def has_given_up(stop_reason: str) -> bool:
     """Whether a query stopped because its policy failed, or a reranker too often."""
     return stop_reason in GIVEN_UP
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return ChainMap(*parts) if isinstance(parts[0], Mapping) else list(chain.from_iterable(parts))
 
 
 def _columns(width: int, rows: Sequence[Sequence[float]], kind: type) -> Any:

@@ -81,7 +81,7 @@ PERMUTATIONS = 9999
 def paired_differences(
     differences: FloatArray, *, resamples: int, level: float, seed: int, permutations: int = PERMUTATIONS
 ) -> PairedDifferences:
-    """What can be said of t columns of per-query differences.
+    """Means, intervals and p-values of t columns of per-query differences.
 
     Args:
         differences: shape (q, t), q >= 1.

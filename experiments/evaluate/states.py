@@ -44,10 +44,8 @@ def packed(rankings: Orders, n: int) -> dict[str, Any]:
     return {"lengths": lengths, "positions": b64encode(positions).decode()}
 
 
-def unpacked(plain: Mapping[str, Any] | Sequence[Sequence[int]], n: int) -> Orders:
-    """Rankings of n documents that were :func:`packed`, or that an earlier version has written as lists."""
-    if not isinstance(plain, Mapping):
-        return together(plain, n)
+def unpacked(plain: Mapping[str, Any], n: int) -> Orders:
+    """Rankings of n documents that were :func:`packed`."""
     lengths, positions = plain["lengths"], np.frombuffer(b64decode(plain["positions"]), dtype=_kind_for(n))
     if lengths and lengths.count(lengths[0]) == len(lengths):
         return positions.reshape(len(lengths), -1)

@@ -1,20 +1,19 @@
-"""The anytime steps of many queries, as columns."""
+"""The anytime steps of many queries, as columns; those of fixed depth are every number of documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.depths import costs_at_every_depth, states_at_every_depth
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.states import States
+from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.states import Positions, States, after_each
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.data.rows import taken
+
+_DOCS, _CALLS = UNITS.index("docs"), UNITS.index("calls")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +44,6 @@ class Steps:
             measures.of_states(map(states, records)),
             measures.of_states(map(_first_stage, records)),
         )
-
-    def taken(self, queries: IntArray, folder: Path | None) -> Steps:
-        """The steps of the queries at some places, in their order; a folder may hold large columns."""
-        counts = self.counts[queries]
-        rows = np.repeat(self.firsts[queries] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-        first_stage = taken(self.first_stage, queries, folder)
-        return Steps(counts, taken(self.costs, rows, folder), taken(self.values, rows, folder), first_stage)
 
     def parts(self) -> Iterator[Steps]:
         """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
@@ -102,3 +94,44 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
     found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
     steps: IntArray = found - (np.cumsum(counts) - counts)[:, None]
     return steps
+
+
+def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
+    """Rankings of fixed depth's documents at each depth, shape (depths, n).
+
+    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
+    Documents that a failed call has put out are last.
+
+    Args:
+        ranked: fixed depth at the largest of the depths, or deeper.
+        depths: numbers of documents.
+    """
+    best = ranked.final
+    if len(best) < len(ranked.first):
+        best = np.concatenate([best, ranked.first[np.isin(ranked.first, best, invert=True)]])
+    return after_each(depths, ranked.first, best, ranked.first)
+
+
+def states_at_every_depth(record: QueryRecord) -> States:
+    """The rankings of a query of fixed depth after 0, 1, ... documents; the last one is the record's own."""
+    ranked = Ranked.of(record)
+    if not ranked.docs:
+        return record.states([len(record.costs) - 1])
+    rankings = list(at_depths(ranked, np.arange(ranked.docs)))
+    return States(record.query_id, record.doc_ids, [*rankings, ranked.final])
+
+
+def costs_at_every_depth(record: QueryRecord) -> FloatArray:
+    """What has been charged by then, shape (documents + 1, u).
+
+    Calls are booked with their first document. The documents of a call share its other costs equally.
+    """
+    costs = np.array(record.costs, dtype=float)
+    docs = costs[:, _DOCS]
+    depths = np.arange(docs[-1] + 1)
+    if len(depths) == 1:
+        return costs[-1:]
+    spread = np.stack([np.interp(depths, docs, column) for column in costs.T], axis=1)
+    spread[:, _CALLS] = costs[np.searchsorted(docs, depths), _CALLS]
+    spread[-1] = costs[-1]
+    return spread

@@ -340,15 +340,15 @@ def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
     sent, failed = outcomes.batches.sum(axis=0).tolist()
     given_up = int(outcomes.given_up.sum())
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))
-    errors = outcomes.told(lambda mishaps: mishaps.stop_error if mishaps.batch_error is None else mishaps.batch_error)
-    went_on = Counter(name for names in outcomes.told(lambda mishaps: mishaps.went_on) for name in names)
+    errors = outcomes.noted("first_error")
+    went_on = Counter(name for names in outcomes.noted("mishaps") for name in names)
     return Failures(
         went_on={name.removesuffix("_failed"): count for name, count in sorted(went_on.items())},
         batches_sent=sent,
         batches_failed=failed,
         queries_given_up=given_up,
         share=share,
-        first_error=next(errors, None),
+        first_error=errors[0] if errors else None,
         status="failed" if share > max_share else "finished",
     )
 

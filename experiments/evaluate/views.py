@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.evaluate.curves import Bootstrap, FloatArray, Interval
+from experiments.evaluate.curves import Bootstrap, FloatArray
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.states import States
@@ -23,19 +23,20 @@ class View:
         rankings: document ids, best first, by query id, for all replayed queries.
         measures: names of the m measures.
         per_query: values of shape (q, m), for the judged queries in replay order.
-        interval: of the mean.
+        low, high: ends of the interval of the mean, shape (m,).
     """
 
     name: str
     rankings: Mapping[str, Sequence[str]]
     measures: Sequence[str]
     per_query: FloatArray
-    interval: Interval
+    low: FloatArray
+    high: FloatArray
 
     @property
     def figures(self) -> ViewFigures:
-        """What the summary says of the view."""
-        intervals = zip(self.interval.low.tolist(), self.interval.high.tolist(), strict=True)
+        """The view in the summary."""
+        intervals = zip(self.low.tolist(), self.high.tolist(), strict=True)
         return ViewFigures(
             docs_per_query=float(np.mean([len(ranking) for ranking in self.rankings.values()])),
             measures=dict(zip(self.measures, self.per_query.mean(axis=0).tolist(), strict=True)),
@@ -61,10 +62,10 @@ def views_of(
     """
     views = []
     found: dict[str, dict[str, Sequence[str]]] = {name: {} for name in positions}
-    for record in records if positions else ():
+    for record in records:
         for name, position in positions.items():
             found[name][record.query_id] = record.ranking_at(position)
     for name, rankings in found.items():
         values = measures.of_states(States.of(query_id, rankings.get(query_id, ())) for query_id in judged)
-        views.append(View(name, rankings, measures.names, values, bootstrap.interval(values)))
+        views.append(View(name, rankings, measures.names, values, *bootstrap.interval(values)))
     return views

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
+from experiments.replay.build import session_for
 from experiments.replay.records import records_of
-from experiments.replay.sessions import session_for
 from ragtune.core.errors import ConfigError
 
 _POLICY = ("estimator", "scheduler", "assembler", "budget")
@@ -24,7 +24,7 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
         InputError: if a part of the configuration is unusable, or a score is missing.
     """
     everything = compose(["experiment=fixed_depth", "budget=tight", "budget.max_reranker_docs=null"])
-    session = session_for(results_key({**config, **{group: everything[group] for group in _POLICY}}))
+    session = session_for({**config, **{group: everything[group] for group in _POLICY}})
     if not all(reranker.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError("the scores must be recorded: reranker.scores=FILE")
     for record in records_of(session, session.dataset.query_ids, traced=False):

@@ -11,8 +11,7 @@ from typing import Any
 from experiments.config.names import leaf
 from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
 from experiments.prepare.table_files import check_form, write_table
-from experiments.publish.folders import remove_if_empty
-from experiments.publish.lock import locked
+from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
 from experiments.replay.inputs import identity

@@ -56,7 +56,7 @@ class ScoreJournal(JournalOf[Scored]):
     ELSEWHERE = "there is scored work to go on with", "choose another --out, or delete that folder to start over"
 
     @staticmethod
-    def _parsed(line: bytes, *, is_sound: bool) -> Scored:
+    def _parsed(line: bytes) -> Scored:
         return Scored(**json.loads(line))
 
 

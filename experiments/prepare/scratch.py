@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from experiments.publish.lock import is_still
+from experiments.publish.folders import is_still
 from ragtune.core.errors import ConfigError
 
 

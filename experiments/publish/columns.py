@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +25,6 @@ Columns = dict[str, Column]
 
 _PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
 """What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
-
-_BLOCK = 4096
-"""Rows that are held as text at once."""
 
 
 def write_csv(file: Path, table: Columns) -> None:
@@ -52,20 +47,12 @@ def read_csv(file: Path) -> Columns:
     return {name: [float(cell) if cell else None for cell in cells] for name, cells in zip(names, columns, strict=True)}
 
 
-def write_parquet(file: Path, tables: Iterable[Columns]) -> None:
-    """Write tables of the same columns below one another as Parquet, from which pandas reads its own types.
-
-    Args:
-        file: the file.
-        tables: at least one; each is written before the next one is asked for.
-    """
+def write_parquet(file: Path, table: Columns) -> None:
+    """Write a table as Parquet, from which pandas reads its own types."""
     from pyarrow import parquet
 
-    with naming(file), ExitStack() as stack:
-        writer = None
-        for table in map(_arrow_table, tables):
-            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
-            writer.write_table(table)
+    with naming(file):
+        parquet.write_table(_arrow_table(table), file)
 
 
 def _arrow_table(table: Columns) -> Any:
@@ -77,10 +64,8 @@ def _arrow_table(table: Columns) -> Any:
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": _pandas_version()}
     rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
-    options = pajson.ParseOptions(explicit_schema=schema)
-    # Arrow's own reader: its conversion of Python's lists loads pandas. In blocks, since text takes the most room.
-    blocks = iter(lambda: b"\n".join(islice(rows, _BLOCK)), b"")
-    found = pa.concat_tables([pajson.read_json(BytesIO(block), parse_options=options) for block in blocks])
+    # Arrow's own reader: its conversion of Python's lists loads pandas.
+    found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
     return found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)})
 
 
@@ -90,15 +75,9 @@ def _pandas_version() -> str:
 
 
 def _rows(table: Columns) -> Iterator[list[Any]]:
-    """The rows, in which what is no number is missing."""
-    longest = max(map(len, table.values()), default=0)
-    for start in range(0, longest, _BLOCK):
-        some = (_plain(values[start : start + _BLOCK]) for values in table.values())
-        yield from ([None if value != value else value for value in row] for row in zip(*some, strict=True))
-
-
-def _plain(values: Column) -> Sequence[Any]:
-    return values.tolist() if isinstance(values, np.ndarray) else values
+    """The rows, with None for what is not a number."""
+    columns = (values.tolist() if isinstance(values, np.ndarray) else values for values in table.values())
+    return ([None if value != value else value for value in row] for row in zip(*columns, strict=True))
 
 
 def _arrow_type(values: Column) -> str:

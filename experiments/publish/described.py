@@ -16,6 +16,7 @@ from experiments.config.names import leaf
 from experiments.config.overrides import choices_of
 from experiments.config.paths import CONF
 from experiments.evaluate.summary import Summary
+from experiments.publish.columns import read_csv
 from experiments.publish.files import COST_COLUMNS
 from experiments.publish.provenance import git_sha
 from experiments.publish.runs_view import HEADLINE
@@ -82,7 +83,7 @@ def budget_name(budget: Mapping[str, Any]) -> str:
 
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a run: each group by its choice, each option that says something by its full name."""
+    """The parameters of a run: each group by its choice, each option that is set by its full name."""
     about_runs = ("tracking", "sweep")  # where it is, and what stands beside it, the reader knows
     config = {key: value for key, value in config.items() if key not in about_runs}
     chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
@@ -219,7 +220,6 @@ def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float
 
 def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     """Measures, costs in the units that were spent, comparisons, and the curve as steps (documents reranked)."""
-    import pandas as pd
     from mlflow.entities import Metric
 
     final = {HEADLINE: summary.headline} | {allowed(name): value for name, value in summary.measures.items()}
@@ -242,9 +242,9 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     final |= {f"failed_{name}": count for name, count in ({"reformulation": 0} | summary.failures.went_on).items()}
     final["warnings"] = sum(summary.warnings.values())
     found = [Metric(key, float(value), 0, 0) for key, value in final.items()]
-    curve = pd.read_csv(curve_csv)
+    curve = read_csv(curve_csv)
     drawn = {f"curve/{allowed(name)}": name for name in summary.measures}
-    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and curve[name].any()}
+    drawn |= {f"cost/{name}": name for name in COST_COLUMNS if name in curve and any(curve[name])}
     for key, column in drawn.items():
         steps = zip(curve["documents"], curve[column], strict=True)
         found += [Metric(key, float(value), 0, int(step)) for step, value in steps]

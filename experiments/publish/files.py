@@ -7,12 +7,13 @@ import json
 import reprlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedWriter
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import yaml
@@ -87,13 +88,12 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / CONFIG, results.config)
-        _write_run(partial / "run.trec", ((query_id, results.records[query_id].ranking) for query_id in query_ids))
+        _write_records(partial, map(results.records.__getitem__, query_ids))
         for view in results.views:
             _write_run(partial / f"run.{view.name}.trec", ((q, view.rankings[q]) for q in query_ids))
-        write_parquet(partial / "per_query.parquet", per_query_tables(results))
+        write_parquet(partial / "per_query.parquet", per_query_table(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
-        _write_traces(partial / "traces.jsonl.gz", (results.records[query_id].trace for query_id in query_ids))
         if picture:
             draw_curve(partial / PICTURE, curve, results.summary)
         for name in (SUMMARY, PICTURE):  # of an earlier run, whose files are replaced now
@@ -180,32 +180,22 @@ def _yaml(text: str) -> str:
     return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
 
 
-_QUERIES = 2**17
-"""Queries whose rows are made, and written, at once."""
-
 _SIZES = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
 """The columns of :attr:`Outcomes.sizes`."""
 
 
-def per_query_tables(results: Results) -> Iterator[Columns]:
-    """One row a query, for :data:`_QUERIES` at a time: measures (missing where unjudged), costs, stop reason and
-    context size.
-    """
+def per_query_table(results: Results) -> Columns:
+    """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
     outcomes, curve = results.outcomes, results.curve
-    counts = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
-    values = [curve.per_query[:, -1, :], *(view.per_query for view in results.views)]
+    judged = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
     names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
-    costs = _costs(outcomes)
-    for start in range(0, len(outcomes), _QUERIES):
-        some, before = slice(start, start + _QUERIES), int(counts[:start].sum())
-        judged = counts[some]
-        measured = np.full((len(judged), len(names)), np.nan)
-        measured[judged] = np.hstack([each[before : before + int(judged.sum())] for each in values])
-        table: Columns = {"query_id": list(outcomes.query_ids[some]), "judged": judged}
-        table |= {name: measured[:, j] for j, name in enumerate(names)}
-        table |= {name: column[some].astype(kind) for name, (column, kind) in costs.items()}
-        table["stop_reason"] = list(outcomes.stop_reasons[some])
-        yield table | dict(zip(_SIZES, outcomes.sizes[some].T, strict=True))
+    measured = np.full((len(judged), len(names)), np.nan)
+    measured[judged] = np.hstack([curve.per_query[:, -1, :], *(view.per_query for view in results.views)])
+    table: Columns = {"query_id": outcomes.query_ids, "judged": judged}
+    table |= {name: measured[:, j] for j, name in enumerate(names)}
+    table |= {name: column.astype(kind) for name, (column, kind) in _costs(outcomes).items()}
+    table["stop_reason"] = outcomes.stop_reasons
+    return table | dict(zip(_SIZES, outcomes.sizes.T, strict=True))
 
 
 def _costs(outcomes: Outcomes) -> dict[str, tuple[FloatArray, type]]:
@@ -238,11 +228,24 @@ def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> 
     return table
 
 
+def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
+    """Write the rankings and the traces, for which each record is read once."""
+    file, traces = folder / "run.trec", folder / "traces.jsonl.gz"
+    with naming(file), file.open("w", encoding="utf-8", newline="\n") as out, _packed(traces) as packed:
+        for record in records:
+            out.write(_in_trec(record.query_id, record.ranking))
+            with naming(traces):
+                packed.write(record.trace.encode() + b"\n")
+
+
 def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
     with naming(file), file.open("w", encoding="utf-8", newline="\n") as out:
-        for query_id, ranking in rankings:
-            _require_ids(ranking)
-            out.write(f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))]))
+        out.writelines(_in_trec(query_id, ranking) for query_id, ranking in rankings)
+
+
+def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
+    _require_ids(ranking)
+    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
 
 
 def _require_ids(ranking: Sequence[str]) -> None:
@@ -263,13 +266,12 @@ _TRACES = 2**18
 """Bytes of traces that are compressed at once."""
 
 
-def _write_traces(file: Path, traces: Iterable[str]) -> None:
+@contextmanager
+def _packed(file: Path) -> Iterator[IO[bytes]]:
     with (
         naming(file),
         file.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
         BufferedWriter(packed, _TRACES) as out,
     ):
-        for trace in traces:
-            out.write(trace.encode())
-            out.write(b"\n")
+        yield cast(IO[bytes], out)

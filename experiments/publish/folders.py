@@ -1,11 +1,22 @@
-"""Removes folders that were made for a run which then wrote nothing into them.
+"""Folders of runs: one process at a time uses a folder, and a folder that stayed empty is removed.
 
-Hydra makes the folder of a run before anyone knows whether there will be a run.
+Hydra makes the folder of a run before it is known whether the run begins.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from ragtune.core.errors import ConfigError
+
+LOCK = ".lock"
+"""The file in a folder in use on which its owner holds a lock; a regular end removes it."""
+
 
 _new: list[Path] = []
 """Folders that did not exist before the run, innermost first."""
@@ -27,3 +38,52 @@ def remove_if_empty(folder: Path) -> None:
     """Remove a folder if it is there and holds nothing."""
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+@contextmanager
+def locked(folder: Path, option: str = "hydra.run.dir") -> Iterator[None]:
+    """Keep an existing folder to this process.
+
+    The system releases the lock however its owner ends, so the file that a killed process leaves behind stops no other.
+    A file system without locks causes a warning.
+
+    Args:
+        folder: the folder.
+        option: the option that chooses another folder, which the message names.
+
+    Raises:
+        ConfigError: if another process, or another part of this one, is using the folder; nothing in it was touched.
+    """
+    file = folder / LOCK
+    descriptor = _acquired(file)
+    if descriptor is None:
+        raise ConfigError(f"{str(folder)!r} is in use by another run: wait for its end, or choose another {option}")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _acquired(file: Path) -> int | None:
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError as error:
+            sys.stderr.write(f"warning: {file} cannot be locked ({error.strerror}): let no other run use that folder\n")
+            return descriptor
+        if is_still(descriptor, file):
+            return descriptor
+        os.close(descriptor)  # its owner ended between our opening and our locking it, and took the file away
+
+
+def is_still(descriptor: int, path: Path) -> bool:
+    """Whether an open file or folder is the one that is at ``path`` now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False

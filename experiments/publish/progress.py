@@ -26,43 +26,38 @@ def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
         enabled: show it at all.
 
     Yields:
-        What the work calls with the items done and the items in all.
+        A function that the work calls with the number of items done and of all items.
     """
     from rich.console import Console
 
-    if not enabled or not Console(file=sys.stderr).is_terminal:
+    console = Console(file=sys.stderr)
+    if not enabled or not console.is_terminal:
         yield _lines(label) if enabled else lambda done, total: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    speed = TextColumn("{task.fields[speed]}")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), speed, TimeRemainingColumn())
-    bar = Bar(*columns, console=Console(file=sys.stderr), transient=True)
-    task = bar.add_task(label, total=None, speed="")
-    started, pace = time.perf_counter(), _Pace()
-    shown = False
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    bar = Bar(*columns, TaskProgressColumn(show_speed=True), TimeRemainingColumn(), console=console, transient=True)
+    task = bar.add_task(label, total=None)
+    started = time.perf_counter()
 
     def update(done: int, total: int) -> None:
-        nonlocal shown
-        if not shown and time.perf_counter() - started > PATIENCE_S:
+        if time.perf_counter() - started > PATIENCE_S:
             bar.start()
-            shown = True
-        rate = pace.at(done)
-        bar.update(task, completed=done, total=total, speed=f"{rate:.3g}/s" if rate else "")
+        bar.update(task, completed=done, total=total)
 
     try:
         yield update
     finally:
-        if shown:
-            bar.stop()
+        bar.stop()
 
 
 @contextmanager
 def library_progress(*, enabled: bool) -> Iterator[None]:
-    """Show on stderr what the library tells of work on a large collection, such as the building of an index."""
+    """Show on stderr what the library logs of work on a large collection, such as the building of an index."""
     log, handler = logging.getLogger("ragtune"), logging.StreamHandler(sys.stderr)
-    # Warnings go where they always go; where nobody handles them, Python does so only while no handler is there.
+    # Warnings go where they always go. Where nobody handles them, Python prints them only while no handler is there.
     handler.addFilter(lambda record: record.levelno == logging.INFO or not logging.root.handlers)
     before = log.level
     if enabled:
@@ -76,33 +71,22 @@ def library_progress(*, enabled: bool) -> Iterator[None]:
 
 
 def _lines(label: str) -> Progress:
-    """Progress as lines on stderr, one every :data:`LINE_S`: what a log or a pipe can show."""
-    told, pace = time.perf_counter(), _Pace()
+    """Progress as lines on stderr, one every :data:`LINE_S`, for a log or a pipe."""
+    said = time.perf_counter()
+    first: tuple[int, float] | None = None  # what was done before took no time now
 
     def update(done: int, total: int) -> None:
-        nonlocal told
-        rate = pace.at(done)
-        if time.perf_counter() - told >= LINE_S:
-            told = time.perf_counter()
-            left = f", {rate:.3g} a second, {duration((total - done) / rate)} left" if rate else ""
-            sys.stderr.write(f"{label}: {done} of {total}{left}\n")
+        nonlocal said, first
+        now = time.perf_counter()
+        first = first or (done, now)
+        if now - said < LINE_S:
+            return
+        said = now
+        rate = (done - first[0]) / (now - first[1]) if now > first[1] else 0.0
+        left = f", {rate:.3g} a second, {duration((total - done) / rate)} left" if rate > 0 else ""
+        sys.stderr.write(f"{label}: {done} of {total}{left}\n")
 
     return update
-
-
-class _Pace:
-    """How many items a second, counted from the first report: what was done before it cost no time now."""
-
-    def __init__(self) -> None:
-        self._first: tuple[int, float] | None = None
-
-    def at(self, done: int) -> float | None:
-        """Items a second until now; None where it cannot be told yet."""
-        now = time.perf_counter()
-        if self._first is None:
-            self._first = done, now
-        items, seconds = done - self._first[0], now - self._first[1]
-        return items / seconds if items > 0 and seconds > 0 else None
 
 
 def duration(seconds: float) -> str:

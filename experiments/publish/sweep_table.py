@@ -1,4 +1,4 @@
-"""The table of a sweep: one row a job, on the terminal and as CSV, Markdown and LaTeX."""
+"""The table of a sweep: one row a job, on the terminal and as CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def print_sweep(
     bootstrap: Mapping[str, Any] | None = None,
     partial: str = "",
 ) -> list[Path]:
-    """Print one row a job, the best headline measure first, and write the table as ``sweep.csv``, ``.md`` and ``.tex``.
+    """Print one row a job, the best headline measure first, and write the table as ``sweep.csv`` and ``sweep.md``.
 
-    Each job stands with the interval of its headline and its difference from the baseline, with the interval of that
-    and the p-value of Fisher's randomization test after Holm's correction for the number of jobs. The CSV holds every
-    figure in the order of the jobs; the others hold what is printed, and what a narrow terminal cuts off.
+    A row has the headline with its interval, and the difference from the baseline with its interval and the p-value of
+    Fisher's randomization test after Holm's correction for the number of jobs. The CSV holds every figure in the order
+    of the jobs. The Markdown holds the printed table with all columns.
 
     Args:
         summaries: the summary of each job, by the name of the job.
@@ -55,7 +55,7 @@ def print_sweep(
     """
     from rich.console import Console
 
-    files = [folder / f"sweep.{kind}" for kind in ("csv", "md", "tex")]
+    files = [folder / f"sweep.{kind}" for kind in ("csv", "md")]
     if not summaries:
         for file in files:  # of the jobs that were here before
             file.unlink(missing_ok=True)
@@ -96,8 +96,6 @@ def print_sweep(
         console.print(f"no room for {', '.join(left_out)}: sweep.md and sweep.csv have all columns")
     markdown = "\n\n".join([markdown_table(heads, shown), *(notes or [""])])
     write_text(folder / "sweep.md", f"{markdown}\n")
-    tex = _latex(heads, shown)
-    write_text(folder / "sweep.tex", tex + "".join(f"% {note}\n" for note in notes))
     return files
 
 
@@ -196,23 +194,6 @@ def _cell(value: Any) -> str:
 
 def _mark(row: Mapping[str, Any]) -> str:
     return "" if row["p_holm"] >= SIGNIFICANT else "*"
-
-
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": "\\textbackslash ", "~": "\\textasciitilde ", "^": "\\textasciicircum "}
-)
-"""What stands for the characters that mean something to LaTeX."""
-
-
-def _latex(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head, *body = (" & ".join(map(_latex_cell, line)) + " \\\\" for line in (heads, *rows))
-    frame = ("\\begin{tabular}{" + "l" * len(heads) + "}", "\\toprule", head, "\\midrule")
-    return "\n".join((*frame, *body, "\\bottomrule", "\\end{tabular}", ""))
-
-
-def _latex_cell(text: str) -> str:
-    # LaTeX takes the blank after a command for its end, so a blank of the text's own has to be one as well.
-    return re.sub(r"(\\text\w+ ) ", r"\1\\space ", text.translate(_LATEX))
 
 
 def _varying_choices(overrides: Sequence[Sequence[str]]) -> list[dict[str, str]]:

@@ -14,7 +14,6 @@ from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
-from experiments.publish.shortened import shortened
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
-    from rich.console import Console
-
-    console = Console(highlight=False, emoji=False)
+    console = _console()
     incumbents = summary.incumbents or {}
     for table in _fitting(summary, curve, console):
         console.print(table)
@@ -70,14 +67,12 @@ _ANY_WIDTH = 1000
 
 def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
     """The table of some of the measures, with the costs of each row."""
-    from rich import box
     from rich.markup import escape
-    from rich.table import Table
 
     title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
-    table = Table(box=box.SIMPLE_HEAD, **spacing)
+    table = _new_table(None, **spacing)
     places = [place for place, name in enumerate(summary.measures) if name in names]
     blank = [""] * len(prices)
     table.add_column("documents\nper query", justify="right")
@@ -95,13 +90,24 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     return table
 
 
-def _print_conformance(conformance: Conformance) -> None:
+def _console(**options: Any) -> Console:
     from rich.console import Console
 
+    return Console(highlight=False, emoji=False, **options)
+
+
+def _new_table(title: str | None, **options: Any) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", **options)
+
+
+def _print_conformance(conformance: Conformance) -> None:
     if not conformance.warnings:
         checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
         blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
-        Console(highlight=False, markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
+        _console(markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
     for line in conformance.warnings:
         print_warning(line)
 
@@ -130,7 +136,7 @@ def _start_line(summary: Summary, curve: Curve) -> str:
 
 
 MANY_TIES = 0.05
-"""Share of tied scores from which a run says so."""
+"""Share of tied scores from which a run reports it."""
 
 
 def _ties_line(share: float) -> str:
@@ -148,9 +154,7 @@ def _agreement_line(agreement: Agreement) -> str:
 
 def print_warning(words: str) -> None:
     """Print what is odd in a run."""
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(f"warning: {words}")
+    _console(markup=False).print(f"warning: {words}")
 
 
 def _add_comparison(
@@ -173,9 +177,9 @@ def fitting_table(
     title: str,
     always: Collection[str] = (),
 ) -> tuple[Table, list[str]]:
-    """A table of the columns that have room, the words of each heading on lines of their own; and the other headings.
+    """A table of the columns that have room, and the headings of the columns that have none.
 
-    Where not all have room, columns of words are shortened first. Then those of ``always`` are shown, and of the others
+    Where not all have room, columns of words are folded first. Then those of ``always`` are shown, and of the others
     as many as fit, from the left.
 
     Args:
@@ -186,21 +190,18 @@ def fitting_table(
         title: what stands above it; may be empty.
         always: headings of the columns that are shown at any width.
     """
-    columns = {head: [row[i] for row in rows] for i, head in enumerate(heads)}
-    room = width - _EDGES + _GAP
-    if rows and sum(_width(head, cells) for head, cells in columns.items()) > room:
-        words = [head for head in columns if head in left]
-        fixed = sum(_width(head, columns[head]) for head in columns if head in always)
-        for head in words:
-            columns[head] = shortened(columns[head], (room - fixed) // len(words) - _GAP)
-    shown = {head: _width(head, columns[head]) for head in heads if head in always}
+    widths = {head: _width(head, [row[i] for row in rows]) for i, head in enumerate(heads)}
+    room, limit = width - _EDGES + _GAP, width
+    words = [head for head in heads if head in left]
+    if words and sum(widths.values()) > room:
+        limit = max(_LEAST, (room - sum(widths[head] for head in always)) // len(words) - _GAP)
+        widths |= {head: min(widths[head], limit + _GAP) for head in words}
+    shown = {head: widths[head] for head in heads if head in always}
     for head in (head for head in heads if head not in always):
-        if shown and sum(shown.values()) + _width(head, columns[head]) > room:
+        if shown and sum(shown.values()) + widths[head] > room:
             break
-        shown[head] = _width(head, columns[head])
-    kept = [head for head in heads if head in shown]
-    table = _table(kept, list(zip(*(columns[head] for head in kept), strict=True)), left, title)
-    return table, [head for head in heads if head not in shown]
+        shown[head] = widths[head]
+    return _table(heads, rows, shown, left, limit, title), [head for head in heads if head not in shown]
 
 
 def _width(head: str, cells: Sequence[str]) -> int:
@@ -213,22 +214,33 @@ def _width(head: str, cells: Sequence[str]) -> int:
 _GAP, _EDGES = 3, 2
 """Characters between two columns of a table, and beside the first and the last together."""
 
+_LEAST = 8
+"""Characters to which a column of words may be folded."""
+
 
 def _stacked(head: str) -> str:
     """A heading with its words on lines of their own."""
     return head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str], title: str) -> Table:
-    from rich import box
+def _table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shown: Collection[str],
+    left: Collection[str],
+    limit: int,
+    title: str,
+) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=escape(title) or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for head in heads:
-        table.add_column(escape(_stacked(head)), justify="left" if head in left else "right", no_wrap=True)
+    table = _new_table(escape(title) or None, pad_edge=False)
+    for head in (head for head in heads if head in shown):
+        if head in left:
+            table.add_column(escape(_stacked(head)), overflow="fold", max_width=limit)
+        else:
+            table.add_column(escape(_stacked(head)), justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*map(escape, row[: len(heads)]))
+        table.add_row(*(escape(cell) for head, cell in zip(heads, row, strict=True) if head in shown))
     return table
 
 
@@ -244,7 +256,7 @@ def short_p(p: float) -> str:
 
 def _unscored_line(summary: Summary) -> str:
     failures = summary.failures
-    behind = f"without a score, so ranked behind: {summary.dropped_docs} documents; " if summary.dropped_docs else ""
+    behind = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; " if summary.dropped_docs else ""
     return f"{behind}{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
 
 
@@ -284,15 +296,14 @@ def _few(n: int, limit: int = 8) -> list[int]:
 
 
 def print_queries(table: Columns) -> None:
-    """Print every query on a line of its own (verbosity 2)."""
+    """Print one line a query (verbosity 2)."""
     import pandas as pd
-    from rich.console import Console
 
-    Console(highlight=False, markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
+    _console(markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
 
 
 def print_path(folder: Path) -> None:
-    """Print the last line of a run, which says where its files are."""
+    """Print the last line of a run: the folder of its files."""
     sys.stdout.write(f"{folder}\n")
     sys.stdout.flush()
 
@@ -304,12 +315,7 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         views: the figures of each view, by its name.
         docs: mean number of documents reranked a query.
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    title = f"views; {docs:.1f} documents reranked per query"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table = _new_table(f"views; {docs:.1f} documents reranked per query", title_style="bold", pad_edge=False)
     table.add_column("view")
     table.add_column("documents\nin it", justify="right")
     for name in next(iter(views.values())).measures:
@@ -318,24 +324,21 @@ def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
         values = zip(figures.measures.values(), figures.interval.values(), strict=True)
         cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
         table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    Console(highlight=False, emoji=False).print(table)
+    _console().print(table)
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
     """Print what :func:`experiments.replay.forecast.forecast` found as a table."""
-    from rich import box
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+    table = _new_table(title, title_style="bold")
     units = [unit for unit in ALL if unit.name in figures["total"]]
     for column in ("", *(unit.label for unit in units)):
         table.add_column(column, justify="right" if column else "left")
     for row in ("total", "per_query"):
         table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    Console(highlight=False, emoji=False).print(table)
+    _console().print(table)
 
 
 def _amount(unit: Unit, amount: float | None) -> str:

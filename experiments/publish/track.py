@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,67 +45,42 @@ def parent_of(folder: Path) -> str | None:
 
 
 def _of_sweep(folder: Path) -> dict[str, Any]:
-    """What the sweep that a run folder lies in says of itself; empty outside a sweep."""
+    """The parent file of the sweep that a run folder is in; empty outside a sweep."""
     file = folder.parent / PARENT_FILE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
 
 
-class Tracking(ABC):
-    """Interface of what finished runs are logged to."""
+class Tracking:
+    """Interface of what finished runs are logged to. Its own methods log nothing."""
 
-    @abstractmethod
-    def prepare(self) -> None:
-        """Set up the store before several processes use it."""
-
-    @abstractmethod
     def start_sweep(self, name: str) -> str | None:
         """Open the parent run of a sweep and return its id."""
+        return None
 
-    @abstractmethod
     def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
         """Show a sweep's tables, its best figures, its failures and its jobs' collections on its parent run."""
 
-    @abstractmethod
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         """Close a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
 
-    @abstractmethod
     def discard(self, run_id: str) -> None:
         """Delete a run that has no results."""
 
-    @abstractmethod
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
         """Log a run folder and return the tracked run's id.
 
-        Files that have been logged already are not logged a second time unless ``again`` says so. Unfinished runs of
+        Files that have been logged already are not logged a second time unless ``again`` is true. Unfinished runs of
         the same files are deleted.
 
         Raises:
             TrackingError: if they cannot be logged.
         """
+        return None
 
 
 class NoTracking(Tracking):
     """Logs nothing, so that the files are all that a run leaves."""
-
-    def prepare(self) -> None:
-        pass
-
-    def start_sweep(self, name: str) -> str | None:
-        return None
-
-    def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
-        pass
-
-    def finish(self, run_id: str, status: str = "FINISHED") -> None:
-        pass
-
-    def discard(self, run_id: str) -> None:
-        pass
-
-    def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
-        return None
 
 
 class MlflowTracking(Tracking):
@@ -126,9 +100,6 @@ class MlflowTracking(Tracking):
         self.uri = os.environ.get("MLFLOW_TRACKING_URI") or uri
         self.experiment = experiment
         self._client: Any = None
-
-    def prepare(self) -> None:
-        self._experiment_id()
 
     def start_sweep(self, name: str) -> str | None:
         run = self._connect().create_run(self._experiment_id(), run_name=name, tags=described.sweep_tags(sys.argv))
@@ -154,7 +125,7 @@ class MlflowTracking(Tracking):
         self._connect().set_terminated(run_id, status)
 
     def discard(self, run_id: str) -> None:
-        self.finish(run_id, "FAILED")  # what it says should someone restore it from MLflow's trash
+        self.finish(run_id, "FAILED")  # its status if someone restores it from MLflow's trash
         self._connect().delete_run(run_id)
 
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.names import leaf
-from experiments.config.presets import preset_with
+from experiments.config.names import leaf, preset_with
+from experiments.config.run_config import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
@@ -28,15 +27,8 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.facade.ranking import compares_apart
 from ragtune.retrievers.signalled import SignalledRetriever
 
-INPUTS = "inputs"
-"""Key of a configuration for workers: a hash of what its input files hold."""
-
-SWEPT = "swept"
-"""Key of a configuration for workers, where it is a job of a sweep: the budgets of the later jobs that are replayed in
-this process and differ from it by their budget alone."""
-
-NO_PARTS = ("budget", SWEPT, "measures", "bootstrap")
-"""Options that no other part of a session is made of, so that they make no difference to an incumbent either."""
+NO_PARTS = ("budget", "measures", "bootstrap")
+"""Options that no other part of a session is made of, so that they make no difference to a baseline either."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +67,28 @@ def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator
         parts["reformulator"] = wrap_reformulator(parts["reformulator"])
     asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
     return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+
+
+def session_for(config: Mapping[str, Any]) -> Session:
+    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts."""
+    return _session(_as_run_config(config))
+
+
+@lru_cache(maxsize=2)
+def _session(config: RunConfig) -> Session:
+    budget = component(config, "budget")
+    dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
+    parts = {**parts, "budget": budget}
+    return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
+
+
+@lru_cache(maxsize=1)
+def _parts(config: RunConfig) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
+    return unlimited_parts(config)
+
+
+def _as_run_config(config: Mapping[str, Any]) -> RunConfig:
+    return config if isinstance(config, RunConfig) else RunConfig(config)
 
 
 def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
@@ -130,30 +144,25 @@ def controller_of(
 
 def load_dataset(config: Mapping[str, Any]) -> Dataset:
     """The configured collection, which is read once per process."""
-    return _load_dataset(json.dumps(config["dataset"], sort_keys=True))
+    return _load_dataset(RunConfig({"dataset": config["dataset"]}))
 
 
 @lru_cache(maxsize=4)
-def _load_dataset(dataset_json: str) -> Dataset:
-    node = json.loads(dataset_json)
-    loader = component({"dataset": node}, "dataset")
-    dataset: Dataset = loader.load()
-    if "sample" in node:
-        dataset = dataset.sampled(**node["sample"])
-    # It stays for the life of the process; a garbage collector that walks it again and again takes 8% of a sweep. What
-    # is garbage by now stays as well: to collect it takes as long as all that comes later.
-    gc.freeze()
+def _load_dataset(config: RunConfig) -> Dataset:
+    dataset: Dataset = component(config, "dataset").load()
+    if "sample" in config["dataset"]:
+        dataset = dataset.sampled(**config["dataset"]["sample"])
+    gc.freeze()  # the collection stays; a garbage collector that walks it again and again takes 8% of a sweep
     return dataset
 
 
 def load_measures(config: Mapping[str, Any]) -> Measures:
     """The configured measures over the judgments of the configured collection, prepared once per process."""
-    return _load_measures(json.dumps({key: config[key] for key in ("dataset", "measures")}, sort_keys=True))
+    return _load_measures(RunConfig({name: config[name] for name in ("dataset", "measures")}))
 
 
 @lru_cache(maxsize=4)
-def _load_measures(config_json: str) -> Measures:
-    config = json.loads(config_json)
+def _load_measures(config: RunConfig) -> Measures:
     return Measures(config["measures"], load_dataset(config).qrels)
 
 

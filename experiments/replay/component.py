@@ -72,7 +72,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
 
 
 def _instantiated(node: Mapping[str, Any]) -> Any:
-    """What a node describes. Where its arguments are texts and numbers, Hydra does no more than call its class."""
+    """The object that a node describes. With plain arguments, Hydra only calls the class."""
     arguments = {key: value for key, value in node.items() if key != "_target_"}
     if any(key.startswith("_") or isinstance(value, (dict, list)) for key, value in arguments.items()):
         return instantiate(node, _convert_="all")
@@ -81,9 +81,7 @@ def _instantiated(node: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=64)
 def _callable(target: str) -> Callable[..., Any]:
-    """What a name stands for, if Hydra allows it: to find that out takes it a millisecond, and to check each call of a
-    class again, though texts and numbers alone are handed in, a quarter of one, five times in each job of a sweep.
-    """
+    """The class or function of a name, if Hydra allows it. Hydra needs a millisecond for each look-up."""
     found: partial[Any] = instantiate({"_target_": target, "_partial_": True})
     return found.func if isinstance(found.func, type) else found
 

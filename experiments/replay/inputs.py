@@ -12,8 +12,8 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from experiments.config.compose import results_key
 from experiments.config.overrides import WHERE_NOT_WHAT
+from experiments.config.run_config import results_key
 from experiments.config.sources import OWN_PACKAGES, Sources
 from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader
@@ -25,7 +25,7 @@ from ragtune.rerankers.score_table import manifest_of
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells a run from every other, as plain data for its journal and its summary.
+    """What identifies a run, as plain data for its journal and its summary.
 
     Returns:
         ``settings``, a hash of the options that decide results; ``inputs``, the hash of each input file by path; and

@@ -1,28 +1,23 @@
-"""The journal of work in progress, which keeps finished queries whatever happens to the process."""
+"""The journal of work in progress, which keeps finished queries if the process dies."""
 
 from __future__ import annotations
 
 import json
+import os
+import weakref
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 from zlib import crc32
 
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.storedrecords import StoredRecords
 from experiments.replay.inputs import require_same
 from ragtune.core.errors import ConfigError
 
-_VERSION = 5
-"""Version of the lines that are written. Of the first, which has none in its header, traces were JSON in JSON; up to
-the second, rankings were lists of positions; up to the third, ids of documents were always a list; up to the fourth,
-lines had no checksum. All are read, and what is added to a journal that has none has none either."""
-
-_CHECKED = 5
-"""Version from which on each line ends with a tab and its CRC-32: of 200 flipped bytes, 45 gave records of something
-else unnoticed, and to look for damage in traces took two thirds of the time in which a journal is read."""
+_VERSION = 6
+"""Version of the lines: JSON, a tab, and its CRC-32, without which a flipped byte could pass for another record."""
 
 _WRITTEN = 2**20
 """Bytes of lines that are written at once."""
@@ -42,11 +37,55 @@ class Finished(Protocol):
 R = TypeVar("R", bound=Finished)
 
 
+_ROOM = 32_000_000
+"""Bytes of lines whose records stay in memory."""
+
+
+class StoredRecords(Mapping[str, R]):
+    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed.
+
+    Args:
+        path: the file.
+        parsed: reads a record from its line.
+    """
+
+    _descriptor: int
+
+    def __init__(self, path: Path, parsed: Callable[[bytes], R]) -> None:
+        self._path, self._parsed = path, parsed
+        self._places: dict[str, tuple[int, int]] = {}
+        self._held: dict[str, R] = {}
+        self._room = _ROOM
+
+    def put(self, record: R, at: int, length: int) -> None:
+        """Add a record, whose line of so many bytes stands in the file; of several of a query, the last counts."""
+        if not self._places:
+            self._descriptor = os.open(self._path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self._descriptor)
+        self._places[record.query_id] = at, length
+        self._held.pop(record.query_id, None)
+        self._room -= length
+        if self._room >= 0:
+            self._held[record.query_id] = record
+
+    def __getitem__(self, query_id: str) -> R:
+        if query_id in self._held:
+            return self._held[query_id]
+        at, length = self._places[query_id]
+        return self._parsed(os.pread(self._descriptor, length, at))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class JournalOf(Generic[R]):
     """A file of lines: a header with the identity of the work, then one record for each finished query.
 
-    A line that a crash cut short or garbled is discarded on opening, with all later lines; these queries are done
-    again. Of several records of a query, the last counts.
+    Opening discards a line that a crash cut short or garbled, with all later lines; these queries are done again. Of
+    several records of a query, the last counts.
 
     Args:
         folder: where the file is.
@@ -54,7 +93,7 @@ class JournalOf(Generic[R]):
         resume: keep the records of an existing journal; otherwise start over.
 
     Raises:
-        ConfigError: if an existing journal was begun with another configuration or other data, or by a later version.
+        ConfigError: if an existing journal was begun with another configuration, other data or another version.
     """
 
     NAME = "journal.jsonl"
@@ -63,8 +102,8 @@ class JournalOf(Generic[R]):
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], *, resume: bool) -> None:
         self.path = folder / self.NAME
-        self.finished: Mapping[str, R] = self._none()
-        self._identity, self._version = identity, _VERSION
+        self.finished = StoredRecords[R](self.path, self._parsed)
+        self._identity = identity
         kept = self._read() if resume and self.path.exists() else 0
         self._must_stay = kept > 0  # without it, a failed run whose summary is there would pass for a complete one
         # Unbuffered, so that a line which does not fit on the disk can be taken back whole.
@@ -72,13 +111,11 @@ class JournalOf(Generic[R]):
         self._end = self._file.seek(kept)
         self._file.truncate()
         if not kept:
-            self._version = _VERSION
-            self._begin(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
-
-    def _none(self) -> Mapping[str, R]:
-        """Where finished queries are kept, empty."""
-        self._held: dict[str, R] = {}
-        return self._held
+            try:
+                self._write(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
+            except OSError:
+                self._close()
+                raise
 
     def _read(self) -> int:
         """Load the whole lines; the length in bytes that they take."""
@@ -102,29 +139,18 @@ class JournalOf(Generic[R]):
             if "fingerprint" not in header:
                 raise KeyError("fingerprint")
             require_same(self._identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
-            self._version = header.get("version", 1)
-            if self._version > _VERSION:
-                raise ConfigError(f"{str(self.path)!r} is of a later version of RAGtune: use that one, or start over")
+            if header.get("version") != _VERSION:
+                raise ConfigError(f"{str(self.path)!r} is of another version of RAGtune: use that one, or start over")
             return
-        content = line[:-1]
-        if self._version >= _CHECKED:
-            content, _, checksum = content.rpartition(b"\t")
-            if checksum != _checksum(content):
-                raise ValueError(checksum)
-        self._remember(self._parsed(content, is_sound=self._version >= _CHECKED), at, len(content))
+        content, _, checksum = line[:-1].rpartition(b"\t")
+        if checksum != _checksum(content):
+            raise ValueError(checksum)
+        self.finished.put(self._parsed(content), at, len(content))
 
     @staticmethod
     @abstractmethod
-    def _parsed(line: bytes, *, is_sound: bool) -> R:
-        """The record that a line holds, which is what was written, or may be damaged.
-
-        Raises:
-            TypeError, KeyError, ValueError: if it is.
-        """
-
-    def _remember(self, record: R, at: int, length: int) -> None:
-        """Enter a record into ``finished`` that stands in the file at ``at``."""
-        self._held[record.query_id] = record
+    def _parsed(line: bytes) -> R:
+        """The record that a line holds."""
 
     def append(self, *records: R) -> None:
         """Add the records of finished queries, all or none; of many lines, :data:`_WRITTEN` bytes are in memory."""
@@ -142,17 +168,10 @@ class JournalOf(Generic[R]):
             self._end = self._file.truncate(self._file.seek(begin))
             raise
         for record, place in zip(records, places, strict=True):
-            self._remember(record, *place)
+            self.finished.put(record, *place)
 
     def _line(self, content: bytes) -> bytes:
-        return b"\t".join((content, _checksum(content))) + b"\n" if self._version >= _CHECKED else content + b"\n"
-
-    def _begin(self, header: bytes) -> None:
-        try:
-            self._write(header)
-        except OSError:
-            self._close()
-            raise
+        return b"\t".join((content, _checksum(content))) + b"\n"
 
     def _write(self, lines: bytes | bytearray) -> None:
         rest = memoryview(lines)
@@ -177,7 +196,7 @@ class JournalOf(Generic[R]):
         aside.replace(self.path)
         self._file.close()
         self._file = self.path.open("r+b", buffering=0)
-        self.finished, self._must_stay = self._none(), True
+        self.finished, self._must_stay = StoredRecords[R](self.path, self._parsed), True
         self._end = self._file.seek(self._read())
 
     def remove(self) -> None:
@@ -199,30 +218,8 @@ def _checksum(content: bytes) -> bytes:
 
 
 class Journal(JournalOf[QueryRecord]):
-    """The journal of a run in its folder, which holds little of its records in memory.
-
-    Args:
-        folder, identity, resume: as of :class:`JournalOf`.
-        numbers: a number of each query, see :class:`~experiments.evaluate.storedrecords.StoredRecords`.
-    """
-
-    finished: StoredRecords
-
-    def __init__(
-        self, folder: Path, identity: Mapping[str, Any], *, resume: bool, numbers: Mapping[str, int] | None = None
-    ) -> None:
-        self._numbers = numbers
-        super().__init__(folder, identity, resume=resume)
-
-    def _none(self) -> StoredRecords:
-        return StoredRecords(self.path, self._numbers)
+    """The journal of a run in its folder."""
 
     @staticmethod
-    def _parsed(line: bytes, *, is_sound: bool) -> QueryRecord:
-        record = QueryRecord.from_line(line)
-        if not is_sound:
-            json.loads(record.trace or "null")  # a cut one would show up where it is too late
-        return record
-
-    def _remember(self, record: QueryRecord, at: int, length: int) -> None:
-        self.finished.put(record, at, length)
+    def _parsed(line: bytes) -> QueryRecord:
+        return QueryRecord.from_line(line)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from experiments.config.progress import Progress
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import NO_PARTS, Session
 from experiments.replay.component import component
+from experiments.replay.executors.executor import Executor
+from experiments.replay.journal import Journal
+from experiments.replay.subjects.subject import Subject
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.request import Request
 
 _ROOM = 64_000_000
-"""Bytes of records that are held; what finds no room is replayed again when its job comes."""
+"""Bytes of held records. A record that finds no room is replayed again when its job comes."""
 
 
 def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
-    """Replay queries one after the other; without their traces where nobody will look at them.
+    """Replay queries one after the other, with or without their traces.
 
     Raises:
         InputError: if a component does.
@@ -30,11 +34,50 @@ def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = Tru
         yield QueryRecord.of(output, traced=traced)
 
 
-class SweptRecords:
-    """Replays each query once for all budgets of a sweep's jobs that differ by nothing else (the prefix property).
+def replay(
+    subject: Subject,
+    executor: Executor,
+    config: RunConfig,
+    query_ids: Sequence[str],
+    journal: Journal,
+    progress: Progress,
+    finish: Callable[[QueryRecord], None],
+) -> None:
+    """Replay every query that the journal lacks, and append it there.
 
-    A record is the one that its job alone would have made. Where something fails under the other budgets, each job is
-    left to itself from then on: a failure is a word on the requests that follow (rule F3).
+    Args:
+        subject: what the queries go through; it is open.
+        executor: runs them.
+        config: of the run.
+        query_ids: all queries.
+        journal: has the finished queries, and gets the others.
+        progress: called with the number of finished queries.
+        finish: called with each record, in the order of the queries, as soon as all before it are finished.
+            Workers do not wait for it.
+    """
+    todo = [query_id for query_id in query_ids if query_id not in journal.finished]
+    upcoming = iter(query_ids)
+    query_id = next(upcoming, None)
+
+    def conclude(fresh: Mapping[str, QueryRecord]) -> None:
+        nonlocal query_id
+        while query_id is not None and query_id in journal.finished:
+            finish(fresh[query_id] if query_id in fresh else journal.finished[query_id])
+            query_id = next(upcoming, None)
+
+    conclude({})
+    progress(len(journal.finished), len(query_ids))
+    for records in executor.run(partial(subject.replay_shard, config), todo):
+        journal.append(*records)
+        conclude({record.query_id: record for record in records})
+        progress(len(journal.finished), len(query_ids))
+
+
+class SweptRecords:
+    """Replays each query once for all jobs of a sweep that differ by their budget alone.
+
+    A record is the one that its job alone would have made. Where something fails under the other budgets, each job
+    replays its own queries from then on, since a failure affects the requests that follow (rule F3).
     """
 
     def __init__(self) -> None:
@@ -43,7 +86,7 @@ class SweptRecords:
         self._is_shared = True
 
     def of(self, session: Session, query_id: str, later: Sequence[CostBudget]) -> QueryRecord:
-        """The record of a query under the session's budget; those under the budgets of later jobs are kept.
+        """The record of a query under the session's budget. The records under later budgets are held.
 
         Raises:
             InputError: if a component does.
@@ -67,18 +110,18 @@ class SweptRecords:
                 self._lines[query_id, budget] = line
 
 
-def swept_records(config: Mapping[str, Any]) -> SweptRecords:
-    """What the jobs of a sweep that differ by their budget have in common in this process: of the latest such jobs."""
-    return _of_jobs(json.dumps({key: value for key, value in config.items() if key not in NO_PARTS}, sort_keys=True))
+def swept_records(config: RunConfig) -> SweptRecords:
+    """The records that this job shares with other jobs of its sweep. Those of the latest such jobs stay."""
+    return _of_jobs(config.without(*NO_PARTS))
 
 
 @lru_cache(maxsize=1)
-def _of_jobs(alike_json: str) -> SweptRecords:
+def _of_jobs(alike: RunConfig) -> SweptRecords:
     return SweptRecords()
 
 
 def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
-    """The budgets; what is wrong with one that is no budget is told by its own job."""
+    """The budgets. A bad one is left out: its own job reports it."""
     budgets = []
     for node in nodes:
         with suppress(ConfigError):
@@ -87,11 +130,11 @@ def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
 
 
 def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:
-    """The records under several budgets; none where something failed, of which the controller knows nothing then."""
+    """The records under several budgets; none where something failed, which the controller then forgets."""
     request = Request(session.dataset.queries[query_id], query_id)
     try:
         records = list(map(QueryRecord.of, session.controller.run_under(request, budgets)))
-    except RagtuneError:  # perhaps of a budget that is another job's
+    except RagtuneError:  # perhaps under the budget of another job
         records = []
     if records and not any(record.dropped or record.batches.get("failed") for record in records):
         return records

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import results_key
 from experiments.config.whole import whole
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
-from experiments.replay.sessions import session_for
+from experiments.replay.build import session_for
 from experiments.study.decisions import INELIGIBLE, decisions_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.output import ControllerOutput
@@ -70,7 +69,7 @@ def run_replay(jobs: Sequence[Job]) -> int:
 
 def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     config = jobs[0].config
-    session = session_for(results_key(config))
+    session = session_for(config)
     limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
     budgets = [CostBudget(**{**limits, LIMITS[job.unit]: job.limit}) for job in jobs]
     queries = session.dataset.queries

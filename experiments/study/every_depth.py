@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.config.compose import results_key
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.steps import Steps
+from experiments.replay.build import session_for
 from experiments.replay.component import component
 from experiments.replay.records import records_of
-from experiments.replay.sessions import session_for
 from experiments.study.study import Line
 from ragtune.core.units import DOCS
 
@@ -34,7 +33,7 @@ def line_at_every_depth(config: Mapping[str, Any], deepest: int, measures: Seque
         measures: what is measured.
         bootstrap: of the intervals.
     """
-    session = session_for(results_key({**config, "budget": {**config["budget"], DOCS.limit: deepest}}))
+    session = session_for({**config, "budget": {**config["budget"], DOCS.limit: deepest}})
     measured = Measures(measures, session.dataset.qrels)
     records = list(records_of(session, session.dataset.judged, traced=False))
     drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from experiments.replay.executors.executor import WorkersLostError
-from experiments.replay.executors.parent import end_with
+from experiments.replay.executors.executor import WorkersLostError, end_with
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")

@@ -17,8 +17,8 @@ import yaml
 from web_pages import NEEDS_CHROMIUM, browser_page
 
 from experiments.commands import advise
-from experiments.config.compose import WHERE_NOT_WHAT, compose, results_key
-from experiments.replay.sessions import session_for
+from experiments.config.compose import WHERE_NOT_WHAT, compose
+from experiments.replay.build import session_for
 from experiments.study.advise.choose import bounds, choose, options_of
 from experiments.study.advise.options import CANDIDATES
 from experiments.study.advise.prices import Prices
@@ -120,7 +120,7 @@ def test_the_program_to_copy_runs_and_the_server_knows_its_flags(advice: SimpleN
 
 def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
     """So what is found by replay, candidates compared by their own terms, is what a program gets."""
-    session = session_for(results_key(compose(["tracking=none", *shlex.split(advice.said["use"]["plain"])[2:]])))
+    session = session_for(compose(["tracking=none", *shlex.split(advice.said["use"]["plain"])[2:]]))
     table, retriever = session.rerankers["default"].table, session.parts["retriever"]
     best = advice.said["recommended"]
     for query_id in session.dataset.judged[:4]:

@@ -15,8 +15,9 @@ import pytest
 import yaml
 from hydra.utils import get_class
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
 from experiments.config.paths import CONF
+from experiments.config.run_config import RunConfig
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError
 
@@ -179,7 +180,7 @@ def test_every_estimator_replays_inside_its_budget_with_every_scheduler_whose_sc
     config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
     for scheduler in SCHEDULERS:
         subject = ControllerSubject()
-        key = results_key({**config, "scheduler": _chosen("scheduler", scheduler)})
+        key = RunConfig({**config, "scheduler": _chosen("scheduler", scheduler)})
         if estimator in COMPARING and scheduler != "windows":
             with pytest.raises(ConfigError, match=f"take scheduler=windows, or choose experiment={estimator}$"):
                 subject.open(key)
@@ -233,7 +234,7 @@ def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(
     assert summary["dropped_docs"] == 8  # a batch of two in each of four queries
     assert summary["cost"]["charged"]["docs"] == 4 * 12
     assert (summary["failures"]["batches_failed"], summary["failures"]["status"]) == (4, "finished")
-    assert "without a score, so ranked behind: 8 documents; 4 of 24 batches failed (see traces)" in " ".join(
+    assert "without a score, ordered like unscored candidates: 8 documents; 4 of 24 batches failed (see traces)" in " ".join(
         ended.out.split()
     )
     with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:

@@ -14,7 +14,7 @@ import pytest
 from command_line import finish, finished_queries
 from patience import wait_until
 
-from experiments.publish.lock import LOCK, locked
+from experiments.publish.folders import LOCK, locked
 
 Run = Callable[..., SimpleNamespace]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0", "budget.max_reranker_docs=4", "tracking=none"]

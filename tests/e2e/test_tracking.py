@@ -49,19 +49,13 @@ def test_a_server_that_is_down_costs_no_result_and_the_log_is_made_up_later(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     from mlflow import MlflowClient
 
-    from experiments.publish.relog import relog
+    from experiments.commands.relog import relog
 
     assert relog(folder) == f"already logged as {mlflow_run_id(folder)}"
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("ragtune")
     [logged] = client.search_runs([experiment.experiment_id])
     assert logged.info.run_id == mlflow_run_id(folder)
-
-
-def test_relogging_what_is_no_run_is_refused(run_here: Run, tmp_path: Path) -> None:
-    ended = run_here(str(tmp_path), script="scripts/relog.py", cwd=tmp_path)
-    assert ended.code == 2
-    assert "holds no complete run" in ended.err
 
 
 def test_resuming_a_complete_run_that_was_not_logged_logs_it(
@@ -178,7 +172,7 @@ def test_a_sweeps_jobs_are_children_of_one_parent_run(sweep: SimpleNamespace) ->
     assert sorted(run.data.tags["estimator"] for run in children) == ["baseline", "similarity"]
     assert {run.info.status for run in children} == {"FINISHED"}
     assert parent.info.status == "FAILED"  # two of its jobs did
-    assert {file.path for file in client.list_artifacts(parent.info.run_id)} == {"sweep.csv", "sweep.md", "sweep.tex"}
+    assert {file.path for file in client.list_artifacts(parent.info.run_id)} == {"sweep.csv", "sweep.md"}
     assert "| estimator | nDCG@10 |" in parent.data.tags["mlflow.note.content"].replace("max_reranker_docs | ", "")
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.config.run_config import RunConfig
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ScoreTableError
 
 
-def echo(config_json: str, query_ids: Sequence[str]) -> list[str]:
-    return [f"{config_json}:{query_id}" for query_id in query_ids]
+def echo(config: str, query_ids: Sequence[str]) -> list[str]:
+    return [f"{config}:{query_id}" for query_id in query_ids]
 
 
-def fail(config_json: str, query_ids: Sequence[str]) -> list[str]:
+def fail(config: str, query_ids: Sequence[str]) -> list[str]:
     raise ScoreTableError(f"no score for {query_ids[0]!r}")
 
 
-def die(config_json: str, query_ids: Sequence[str]) -> list[str]:
+def die(config: str, query_ids: Sequence[str]) -> list[str]:
     os.kill(os.getpid(), signal.SIGKILL)
     return []
 
@@ -32,14 +32,14 @@ def die_once(folder: str, query_ids: Sequence[str]) -> list[str]:
     return echo(folder, query_ids)
 
 
-def mapped_files(given: str, query_ids: Sequence[str]) -> list[tuple[int, frozenset[str]]]:
+def mapped_files(cache: str, config: RunConfig, query_ids: Sequence[str]) -> list[tuple[int, frozenset[str]]]:
     """The process, and the files of the cache that it shares by mapping them, with their inodes, after a replay.
 
     Args:
-        given: the folder of the cache and a configuration, in JSON.
+        cache: folder of the cache.
+        config: configuration of the replay.
         query_ids: what is replayed.
     """
-    cache, config = json.loads(given)
     os.environ["RAGTUNE_CACHE"] = cache
     ControllerSubject().replay_shard(config, query_ids)
     lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines() if cache in line]

@@ -1,23 +1,28 @@
-"""The executor interface."""
+"""The executor interface, and what executors share."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from textwrap import shorten
+from threading import Thread
 from typing import ClassVar
 
 from experiments.evaluate.record import QueryRecord
-from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.errors import RagtuneError
 
 _LARGEST = 1024
 """Queries of a shard, whose records are in memory at once."""
 
-_WORDS = 400
-"""Characters of what a library says."""
+_PERIOD_S = 0.5
+"""Seconds between two looks at the driver."""
 
-ShardWork = Callable[[str, Sequence[str]], list[QueryRecord]]
+ShardWork = Callable[[Sequence[str]], list[QueryRecord]]
+"""Replays a shard of queries; it can be pickled."""
 
 
 class WorkersLostError(RagtuneError):
@@ -32,8 +37,8 @@ class WorkersLostError(RagtuneError):
 
 
 def told(error: BaseException) -> str:
-    """In words, that a worker process died, with the first paragraph of what the executor's library knows of it."""
-    said = shorten(str(error).strip().partition("\n\n")[0], _WORDS, placeholder=" ...") or "no more is known"
+    """A message that a worker process died, with the first paragraph of the library's error."""
+    said = shorten(str(error).strip().partition("\n\n")[0], 400, placeholder=" ...") or "no more is known"
     return f"a worker process died, killed or out of memory ({type(error).__name__}: {said})"
 
 
@@ -47,12 +52,11 @@ class Executor(ABC):
     is_here: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
-        """Call ``work(config_json, shard)`` for shards of the queries.
+    def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+        """Call ``work`` for shards of the queries.
 
         Args:
-            work: replays a shard; it can be pickled.
-            config_json: configuration that the work gets.
+            work: replays a shard.
             query_ids: all queries.
 
         Yields:
@@ -71,12 +75,20 @@ def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
     return [query_ids[a:b] for a, b in itertools.pairwise(cuts) if b > a]
 
 
-def require_positive(name: str, value: int) -> int:
-    """Return ``value`` if it is a positive integer.
+@lru_cache(maxsize=1)
+def end_with(driver: int) -> None:
+    """End this process soon after its parent ``driver`` has died; a second call changes nothing.
 
-    Raises:
-        ConfigError: naming the option and the value.
+    Does nothing in the driver itself.
+
+    Args:
+        driver: process id of the driver.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"executor.{name}={value!r}: allowed is an integer >= 1")
-    return value
+    if os.getpid() != driver:
+        Thread(target=_watch, args=(driver,), daemon=True, name="parent watch").start()
+
+
+def _watch(driver: int) -> None:
+    while os.getppid() == driver:
+        time.sleep(_PERIOD_S)
+    os._exit(1)

@@ -11,11 +11,11 @@ from experiments.replay.executors.executor import (
     Executor,
     ShardWork,
     WorkersLostError,
-    require_positive,
+    end_with,
     shards,
     told,
 )
-from experiments.replay.executors.parent import end_with
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 
@@ -31,12 +31,12 @@ class JoblibExecutor(Executor):
     """
 
     def __init__(self, n_jobs: int = -1, shards_per_job: int = 4) -> None:
-        if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or (n_jobs < 1 and n_jobs != -1):
-            raise ConfigError(f"executor.n_jobs={n_jobs!r}: allowed is an integer >= 1, or -1 for one a core")
-        self.n_jobs = n_jobs
-        self.shards_per_job = require_positive("shards_per_job", shards_per_job)
+        if n_jobs == 0:
+            raise ConfigError("executor.n_jobs=0: allowed is a whole number >= 1, or -1 for one a core")
+        self.n_jobs = check_count("executor.n_jobs", n_jobs, -1)
+        self.shards_per_job = check_count("executor.shards_per_job", shards_per_job, 1)
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         from joblib import cpu_count
         from joblib.externals.loky.process_executor import BrokenProcessPool
 
@@ -45,32 +45,26 @@ class JoblibExecutor(Executor):
         jobs = cpu_count() if self.n_jobs == -1 else self.n_jobs
         waiting = dict(enumerate(shards(query_ids, jobs * self.shards_per_job)))
         try:
-            yield from _worked_on(work, config_json, waiting, jobs)
+            yield from _worked_on(work, waiting, jobs)
         except BrokenProcessPool as error:
             sys.stderr.write(f"warning: {told(error)}; its queries are given to another\n")
             try:
-                yield from _worked_on(work, config_json, waiting, jobs)
+                yield from _worked_on(work, waiting, jobs)
             except BrokenProcessPool as again:
                 raise WorkersLostError(again) from again
 
 
-def _worked_on(
-    work: ShardWork, config_json: str, waiting: dict[int, Sequence[str]], jobs: int
-) -> Iterator[Sequence[QueryRecord]]:
-    """The records of the shards that are waiting, which are taken from there as they are done."""
+def _worked_on(work: ShardWork, waiting: dict[int, Sequence[str]], jobs: int) -> Iterator[Sequence[QueryRecord]]:
+    """The records of the waiting shards, which leave ``waiting`` as they are done."""
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-    calls = (
-        delayed(_numbered)(os.getpid(), number, work, config_json, list(part)) for number, part in list(waiting.items())
-    )
+    calls = (delayed(_numbered)(os.getpid(), number, work, list(part)) for number, part in list(waiting.items()))
     for number, records in parallel(calls):
         del waiting[number]
         yield records
 
 
-def _numbered(
-    driver: int, number: int, work: ShardWork, config_json: str, query_ids: Sequence[str]
-) -> tuple[int, list[QueryRecord]]:
+def _numbered(driver: int, number: int, work: ShardWork, query_ids: Sequence[str]) -> tuple[int, list[QueryRecord]]:
     end_with(driver)
-    return number, work(config_json, query_ids)
+    return number, work(query_ids)

@@ -9,8 +9,8 @@ from typing import Any
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, require_positive, shards
-from ragtune.core.arguments import check_number
+from experiments.replay.executors.executor import Executor, ShardWork, WorkersLostError, shards
+from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import MissingExtraError
 
 
@@ -32,28 +32,24 @@ class RayExecutor(Executor):
         self, address: str | None = None, num_cpus: int | None = None, shards: int = 8, num_gpus: float = 0.0
     ) -> None:
         self.address = address
-        self.num_cpus = None if num_cpus is None else require_positive("num_cpus", num_cpus)
-        self.shards = require_positive("shards", shards)
+        self.num_cpus = None if num_cpus is None else check_count("executor.num_cpus", num_cpus, 1)
+        self.shards = check_count("executor.shards", shards, 1)
         self.num_gpus = check_number("executor.num_gpus", num_gpus, low=0.0)
 
-    def run(self, work: ShardWork, config_json: str, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
+    def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
         try:
             import ray
         except ImportError:
             raise MissingExtraError("executor=ray", "ray") from None
-        if query_ids:
-            yield from self._replayed(ray, work, config_json, query_ids)
-
-    def _replayed(
-        self, ray: Any, work: ShardWork, config_json: str, query_ids: Sequence[str]
-    ) -> Iterator[Sequence[QueryRecord]]:
+        if not query_ids:
+            return
         local: dict[str, Any] = {"num_cpus": self.num_cpus, "include_dashboard": False} if self.address is None else {}
         # Without an address, Ray joins a cluster that it finds on this machine or that RAY_ADDRESS names.
         ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
-            task = ray.remote(num_gpus=self.num_gpus)(_worker_of(*_places()))
-            pickled: bytes = ray.cloudpickle.dumps(work)
-            pending = [task.remote(pickled, config_json, list(part)) for part in shards(query_ids, self.shards)]
+            task = ray.remote(num_gpus=self.num_gpus)(worker_of(str(PROJECT_ROOT), str(Path.cwd())))
+            pickled: bytes = ray.cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+            pending = [task.remote(pickled, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)
                 yield from ray.get(done)
@@ -65,20 +61,15 @@ class RayExecutor(Executor):
             ray.shutdown()
 
 
-def _places() -> tuple[str, str]:
-    """Where the code is, and where relative paths begin."""
-    return str(PROJECT_ROOT), str(Path.cwd())
-
-
-def _worker_of(root: str, home: str) -> Callable[[bytes, str, Sequence[str]], Any]:
-    """What a worker does. It is sent as it is, not by its module's name, which a worker would look up first.
+def worker_of(root: str, home: str) -> Callable[[bytes, Sequence[str]], Any]:
+    """The task of a worker. Ray sends it by value, since a worker would look its module up before the code is found.
 
     Args:
         root: where the code is.
         home: where relative paths begin, if the worker's machine has that folder.
     """
 
-    def in_worker(pickled: bytes, config_json: str, query_ids: Sequence[str]) -> Any:
+    def in_worker(pickled: bytes, query_ids: Sequence[str]) -> Any:
         import contextlib
         import os
         import pickle
@@ -88,7 +79,6 @@ def _worker_of(root: str, home: str) -> Callable[[bytes, str, Sequence[str]], An
             os.chdir(home)
         if sys.path[0] != root:  # Ray puts the working directory there, which may be another checkout
             sys.path.insert(0, root)
-        work = pickle.loads(pickled)  # noqa: S301 -- of the driver that runs this very function
-        return work(config_json, query_ids)
+        return pickle.loads(pickled)(query_ids)  # noqa: S301 -- of the driver that runs this very function
 
     return in_worker

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from experiments.config.compose import results_key
 from experiments.config.names import policy_name
+from experiments.config.run_config import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay.build import NO_PARTS, SWEPT, Session, controller_of
-from experiments.replay.records import SweptRecords, budgets_of, records_of, swept_records
-from experiments.replay.sessions import session_for
+from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
+from experiments.replay.records import budgets_of, records_of, swept_records
 from experiments.replay.subjects.subject import Incumbents, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
@@ -35,7 +33,7 @@ _FIXED_PARTS = {
     "scheduler": OneShotScheduler(),
     "assembler": GreedyAssembler(Ordering.RERANKED_FIRST),
 }
-"""The parts of ``conf/experiment/fixed_depth.yaml``, whatever the run's own policy expands."""
+"""The parts of ``conf/experiment/fixed_depth.yaml``."""
 
 _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
@@ -43,48 +41,44 @@ _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 _KEPT_DOCS = 200_000
 """Candidates of replayed incumbents that are kept for the next jobs: some half a kilobyte each."""
 
-_KEPT = 3
-_replays: dict[str, dict[str, Ranked]] = {}
-"""The latest replays of incumbents in this process, by query: jobs of a sweep often differ by their policy alone."""
-
 
 class ControllerSubject(Subject):
     """Replays each query as one request of the controller: retrieval rounds, rerank loop, assembly."""
 
-    def open(self, config_json: str) -> Dataset:
-        session = session_for(config_json)
+    def open(self, config: RunConfig) -> Dataset:
+        session = session_for(config)
         session.controller.forget_failures()
         return session.dataset
 
-    def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
-        session = session_for(config_json)
+    def replay_shard(self, config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecord]:
+        session = session_for(config)
         if len(query_ids) > 1 and _gains_by_lockstep(session):
             requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
             return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
-        kept, later = _swept(config_json)
-        if kept is None or not session.controller.shares_budgets:
+        if config.later_budgets is None or not session.controller.shares_budgets:
             return list(records_of(session, query_ids))
-        return [kept.of(session, query_id, later) for query_id in query_ids]
+        shared, later = swept_records(config), budgets_of(config.later_budgets)
+        return [shared.of(session, query_id, later) for query_id in query_ids]
 
-    def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:
-        parts = session_for(results_key(config)).parts
+    def is_fixed_depth(self, config: RunConfig) -> bool:
+        parts = session_for(config).parts
         return (
             all(type(parts[group]) is type(_FIXED_PARTS[group]) for group in ("estimator", "scheduler"))
             and (parts["expander"] is None or not parts["expander"].is_active)
             and parts["assembler"].ordering is not Ordering.FINAL_SCORE  # the others put the rest behind
         )
 
-    def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
-        session = session_for(results_key(config))
+    def incumbents(self, config: RunConfig) -> Incumbents:
+        session = session_for(config)
         return FixedDepth(config, session) if is_free(session) else Incumbents()
 
-    def label(self, config: Mapping[str, Any]) -> str:
+    def label(self, config: RunConfig) -> str:
         return policy_name(config)
 
-    def compares_apart(self, config: Mapping[str, Any]) -> bool:
-        return session_for(results_key(config)).compares_apart
+    def compares_apart(self, config: RunConfig) -> bool:
+        return session_for(config).compares_apart
 
-    def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
+    def forecast(self, config: RunConfig, progress: Callable[[int, int], None]) -> dict[str, Any]:
         from experiments.replay.forecast import forecast
 
         return forecast(config, progress)
@@ -98,19 +92,10 @@ def is_free(session: Session) -> bool:
 
 
 def _gains_by_lockstep(session: Session) -> bool:
-    """Whether a reranker scores the batches of many queries in one call. Under a limit on time it takes each of them as
-    long as all, which would change what they may spend.
-    """
+    """Whether a reranker scores batches of many queries in one call, and no time limit could tell the difference."""
     together = any(type(each).rerank_many is not BaseReranker.rerank_many for each in session.rerankers.values())
     budget: CostBudget = session.parts["budget"]
     return together and budget.max_latency_ms is None
-
-
-@lru_cache(maxsize=2)
-def _swept(config_json: str) -> tuple[SweptRecords | None, Sequence[CostBudget]]:
-    """What a job of a sweep shares with the others, and the budgets of those that come later; None where it is none."""
-    config = json.loads(config_json)
-    return (swept_records(config), budgets_of(config[SWEPT])) if SWEPT in config else (None, ())
 
 
 class FixedDepth(Incumbents):
@@ -119,15 +104,15 @@ class FixedDepth(Incumbents):
     An incumbent is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
 
     Args:
-        config: of the run, plain data.
+        config: of the run.
         session: the run's.
     """
 
-    def __init__(self, config: Mapping[str, Any], session: Session) -> None:
+    def __init__(self, config: RunConfig, session: Session) -> None:
         budget: CostBudget = session.parts["budget"]
         self._budgets = {FIXED_DEPTH: budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
-        same = results_key({key: value for key, value in config.items() if key not in (*_FIXED_PARTS, *NO_PARTS)})
-        self._known = {name: _remembered(json.dumps([same, b.model_dump()])) for name, b in self._budgets.items()}
+        same = config.without(*_FIXED_PARTS, *NO_PARTS)
+        self._known = {name: _replays(same, budget) for name, budget in self._budgets.items()}
         parts = {**session.parts, **_FIXED_PARTS}
         self._session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
         self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
@@ -161,9 +146,7 @@ class FixedDepth(Incumbents):
             return {name: output for each in names for name, output in self._replayed(query_id, [each]).items()}
 
 
-def _remembered(key: str) -> dict[str, Ranked]:
-    """The replays of an incumbent so far, kept for later jobs of this sweep."""
-    _replays[key] = found = _replays.pop(key, {})
-    for oldest in list(_replays)[:-_KEPT]:
-        del _replays[oldest]
-    return found
+@lru_cache(maxsize=3)
+def _replays(config: RunConfig, budget: CostBudget) -> dict[str, Ranked]:
+    """The replays of a baseline so far, by query. Jobs of a sweep often differ by their policy alone."""
+    return {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord, notes_of
 from experiments.evaluate.states import together
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.trace import ControllerTrace
@@ -50,6 +50,7 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
     ]
     place = {doc_id: i for i, doc_id in enumerate(found)}
     stop = _stop(reranked)
+    trace = _trace(query_id, done, reranked, stop)
     return QueryRecord(
         query_id=query_id,
         doc_ids=found,
@@ -61,7 +62,8 @@ def replay_record(query_id: str, done: SuperPrompt, reranked: Reranked | None) -
         dropped={} if output is None else output.dropped,
         context_docs=len(done.final_selection_ids),
         context_tokens=sum(count_tokens(chunk.snippet) for chunk in done.chunks(done.final_selection_ids)),
-        trace=_trace(query_id, done, reranked, stop),
+        trace=trace.model_dump_json(),
+        notes=notes_of(trace),
         batches={} if output is None else output.batches.model_dump(),
     )
 
@@ -98,7 +100,7 @@ def _stop(reranked: Reranked | None) -> StopRecord:
     return reranked.output.stop
 
 
-def _trace(query_id: str, done: SuperPrompt, reranked: Reranked | None, stop: StopRecord) -> str:
+def _trace(query_id: str, done: SuperPrompt, reranked: Reranked | None, stop: StopRecord) -> ControllerTrace:
     """Every stage with its bill; before the ReRanker's, what was decided there. Time is what was charged."""
     clock = VirtualClock()
     trace = ControllerTrace(query_id=query_id, clock=clock)
@@ -113,7 +115,7 @@ def _trace(query_id: str, done: SuperPrompt, reranked: Reranked | None, stop: St
         if name in done.extras.get("llm", {}):
             details["llm"] = done.extras["llm"][name]
         trace.add("pipeline", "stage", name=name, **details)
-    return trace.model_dump_json()
+    return trace
 
 
 def _add_decisions(trace: ControllerTrace, reranked: Reranked | None, stop: StopRecord) -> None:

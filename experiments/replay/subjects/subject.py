@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from experiments.config.run_config import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import QueryRecord, Ranked
 from ragtune.core.errors import ConfigError
@@ -37,11 +38,11 @@ class Subject(ABC):
     views: ClassVar[Mapping[str, int]] = {}
 
     @abstractmethod
-    def open(self, config_json: str) -> Dataset:
+    def open(self, config: RunConfig) -> Dataset:
         """Build everything that a replay needs, once per process.
 
         Args:
-            config_json: see :func:`experiments.config.compose.results_key`.
+            config: of the run.
 
         Returns:
             The collection.
@@ -51,30 +52,30 @@ class Subject(ABC):
         """
 
     @abstractmethod
-    def replay_shard(self, config_json: str, query_ids: Sequence[str]) -> list[QueryRecord]:
+    def replay_shard(self, config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecord]:
         """Replay some queries in this process. This is the unit of work of every executor."""
 
     @abstractmethod
-    def label(self, config: Mapping[str, Any]) -> str:
+    def label(self, config: RunConfig) -> str:
         """Name of the policy in tables and legends."""
 
-    def tags(self, config: Mapping[str, Any]) -> dict[str, str]:
+    def tags(self, config: RunConfig) -> dict[str, str]:
         """Tags of a run, added to those that every run has, or in place of them."""
         return {}
 
-    def compares_apart(self, config: Mapping[str, Any]) -> bool:
+    def compares_apart(self, config: RunConfig) -> bool:
         """Whether documents are compared in batches that share none."""
         return False
 
-    def is_fixed_depth(self, config: Mapping[str, Any]) -> bool:
+    def is_fixed_depth(self, config: RunConfig) -> bool:
         """Whether the policy is fixed depth: one batch of the first stage's best, ranked by their scores."""
         return False
 
-    def incumbents(self, config: Mapping[str, Any]) -> Incumbents:
+    def incumbents(self, config: RunConfig) -> Incumbents:
         """What the policy has to beat; nothing where that would cost something."""
         return Incumbents()
 
-    def forecast(self, config: Mapping[str, Any], progress: Callable[[int, int], None]) -> dict[str, Any]:
+    def forecast(self, config: RunConfig, progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Forecast the cost of a run, see :func:`experiments.replay.forecast.forecast`.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import FloatArray
@@ -18,9 +18,8 @@ from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
-from experiments.replay.build import Session
+from experiments.replay.build import Session, session_for
 from experiments.replay.records import records_of
-from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
@@ -132,7 +131,7 @@ def replay_all(
     fixed = candidates[0]
     progress(0, len(candidates))
     base = configuration(config, fixed)
-    session = session_for(results_key(base))
+    session = session_for(base)
     if not is_free(session):
         raise ConfigError("the scores must be recorded and rewriting must be free: a replay asks again and again")
     queries = session.dataset.judged
@@ -162,7 +161,7 @@ def replay_all(
         trust = choose_trust({value: tried[value] for value in trusts}, level=level, seed=seed)
     elif posterior is not None and not judged:
         # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
-        blended = _records(session_for(results_key(configuration(config, posterior))), queries)
+        blended = _records(session_for(configuration(config, posterior)), queries)
         of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels
     jobs = [
         job(one.trusting(trust.value), dataset.qrels if one.trust is None else of_posterior) for one in candidates[1:]
@@ -175,7 +174,7 @@ def replay_all(
 
 
 def _replayed(job: _Job) -> Curve:
-    session = session_for(results_key(job.config))
+    session = session_for(job.config)
     return _curve(job.candidate, _records(session, job.queries), job.budgets, Measures(job.measures, job.qrels))
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.config.compose import results_key
 from experiments.config.progress import Progress
 from experiments.label.verdict import Verdict
 from experiments.publish.provenance import git_sha
-from experiments.replay.sessions import session_for
+from experiments.replay.build import session_for
 from experiments.study.advise.advice import Advice
 from experiments.study.advise.conclude import conclude
 from experiments.study.advise.list_prices import listed_services
@@ -59,7 +58,7 @@ def run_advice(
     Raises:
         InputError: on a configuration or a score table that cannot be used, or a unit without a price.
     """
-    known = prices_of(*_own_prices(config["reranker"], session_for(results_key(recorded)).rerankers["default"]), prices)
+    known = prices_of(*_own_prices(config["reranker"], session_for(recorded).rerankers["default"]), prices)
     _require_priced(unit, known)
     replays = replay_all(recorded, recorded["measures"][:1], processes, progress)
     default = JUDGED_QUALITY if replays.judged else AGREEMENT_QUALITY

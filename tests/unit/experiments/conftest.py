@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.summary import Summary
 from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 
 
 @pytest.fixture
@@ -34,12 +35,12 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
     """Configuration, dataset and records of such a run."""
 
     def run(*overrides: str) -> SimpleNamespace:
-        config = compose_tiny(*overrides)
+        config = RunConfig(compose_tiny(*overrides))
         folder = tmp_path / "journal"
         folder.mkdir(exist_ok=True)
         with Journal(folder, identity(config), resume=False) as journal:
             subject = component(config, "subject")
-            dataset = subject.open(results_key(config))
+            dataset = subject.open(config)
             query_ids = list(dataset.queries)
             replay(
                 subject,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,13 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
 from experiments.config.jobs import JobConfigs
-from experiments.config.names import leaf, policy_name
+from experiments.config.names import leaf, policy_name, presets
 from experiments.config.options import known_options
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
-from experiments.config.presets import presets
+from experiments.config.run_config import results_key
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
 
@@ -53,7 +52,9 @@ OF_ALL = ["experiment=gar", "budget.max_reranker_docs=30", "measures=[AP,RR]"]
 def test_a_job_is_composed_as_hydra_would(sweep: list[str], job: list[str]) -> None:
     def composed(loader: ConfigLoader) -> object:
         try:
-            return OmegaConf.to_container(loader.load_sweep_config(master, job), resolve=False)
+            found = OmegaConf.to_container(loader.load_sweep_config(master, job), resolve=False)
+            del found["hydra"]["job"]["override_dirname"]  # is right where a folder is named by it, see below
+            return found
         except HydraException as error:
             return str(error)
 
@@ -65,17 +66,23 @@ def test_a_job_is_composed_as_hydra_would(sweep: list[str], job: list[str]) -> N
         assert [composed(ours), composed(ours)] == [before, before]
 
 
-def test_what_is_taken_from_a_copy_of_a_jobs_configuration_stays_in_it() -> None:
+def test_folders_that_are_named_by_all_overrides_are_those_of_hydra() -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         hydras = GlobalHydra.instance().config_loader()
-        sweep = hydras.load_configuration("config", ["seed=1,2"], RunMode.MULTIRUN)
-        job = JobConfigs(hydras).load_sweep_config(sweep, ["seed=2"])
-        before = OmegaConf.to_container(job, resolve=False)
-        copied = deepcopy(job)
-        with open_dict(copied):
-            del copied["hydra"]
-        assert OmegaConf.is_struct(job)
-        assert OmegaConf.to_container(job, resolve=False) == before == {**before, **OmegaConf.to_container(copied)}
+        named = ["hydra.sweep.subdir=${hydra.job.override_dirname}", "seed=1,2"]
+        master = hydras.load_configuration("config", named, RunMode.MULTIRUN)
+        assert JobConfigs(hydras).load_sweep_config(master, ["seed=2"]).hydra.job.override_dirname == "seed=2"
+
+
+def test_each_job_has_a_configuration_of_its_own() -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        hydras = GlobalHydra.instance().config_loader()
+        master = hydras.load_configuration("config", ["seed=1,2"], RunMode.MULTIRUN)
+        loader = JobConfigs(hydras)
+        first = loader.load_sweep_config(master, ["seed=1"])
+        with open_dict(first):
+            del first["hydra"]
+        assert "hydra" in loader.load_sweep_config(master, ["seed=2"])
 
 
 def test_what_a_sweep_has_looked_at_is_not_sent_along_with_each_job() -> None:
@@ -182,7 +189,7 @@ def test_a_preset_that_chooses_no_policy_names_none(tmp_path: Path, monkeypatch:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [_self_]\nseed: 3\n")
     (tmp_path / "experiment" / "empty.yaml").write_text("")
-    monkeypatch.setattr("experiments.config.presets.CONF", tmp_path)
+    monkeypatch.setattr("experiments.config.names.CONF", tmp_path)
     presets.cache_clear()
     try:
         assert policy_name(compose([])) == "uncertainty + greedy + posterior"

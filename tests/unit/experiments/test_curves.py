@@ -108,19 +108,3 @@ def test_the_interval_has_the_width_that_the_normal_theory_predicts(n: int) -> N
     assert (high - low)[0] == pytest.approx(predicted, rel=0.08)
     assert ((low + high) / 2)[0] == pytest.approx(values.mean(), abs=0.1 * predicted)
     assert (curves._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()
-
-
-def test_intervals_of_one_bootstrap_are_those_of_each_alone_and_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curves, "_KEPT", 0)  # as many samples as are not kept
-    alone = {"resamples": 60, "level": 0.9, "seed": 2}
-    values = [np.random.default_rng(i).random((30, *shape)) for i, shape in enumerate([(3, 2), (4,)])]
-    expected = [bootstrap_interval(each, **alone) for each in values]
-    drawn: list[int] = []
-    counts = curves._counts
-    monkeypatch.setattr(curves, "_counts", lambda rng, n, samples: drawn.append(samples) or counts(rng, n, samples))
-    bootstrap = Bootstrap(**alone)
-    found = [bootstrap.interval(each) for each in values]
-    for interval, (low, high) in zip(found, expected, strict=True):
-        assert np.array_equal(interval.low, low)
-        assert np.array_equal(interval.high, high)
-    assert sum(drawn) == 60

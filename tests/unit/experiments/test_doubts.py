@@ -10,7 +10,7 @@ import pytest
 
 from experiments.evaluate.doubts import breakdowns, doubts, scales, short_budgets, silences, unused, warnings_of
 from experiments.evaluate.outcomes import Outcomes
-from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.record import UNITS, QueryRecord, notes_of
 from experiments.evaluate.states import together
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.request.trace import ControllerTrace
@@ -30,7 +30,9 @@ def _record(margins: Mapping[str, float]) -> QueryRecord:
 def _of(trace: ControllerTrace) -> QueryRecord:
     empty: dict[str, str] = {}
     free, stop = [0.0] * len(UNITS), {"reason": "pool_exhausted"}
-    return QueryRecord("q", ["d"], [[0]], [free], free, stop, {}, empty, 0, 0, trace.model_dump_json())
+    return QueryRecord(
+        "q", ["d"], [[0]], [free], free, stop, {}, empty, 0, 0, trace.model_dump_json(), notes=notes_of(trace)
+    )
 
 
 def _outcomes(records: Sequence[QueryRecord]) -> Outcomes:

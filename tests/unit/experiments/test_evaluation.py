@@ -1,10 +1,8 @@
-"""Queries are measured as they are finished, in whatever order and company, and little of them is kept."""
+"""Queries are measured as they are finished, in whatever company, and little of them is kept."""
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +17,7 @@ from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
-from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.spool import Spool
+from experiments.evaluate.record import Ranked
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
 from experiments.replay.subjects.controller import ControllerSubject
@@ -41,9 +38,9 @@ def run(replayed: Replayed) -> SimpleNamespace:
     return done
 
 
-@pytest.mark.parametrize(("size", "together", "room"), [(1, 1, 0), (1, 2, 100), (3, 64, 10**6)])
-def test_the_order_and_the_company_in_which_queries_are_finished_make_no_difference(
-    run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, together: int, room: int
+@pytest.mark.parametrize(("together", "room"), [(1, 0), (2, 100), (64, 10**6)])
+def test_how_many_queries_are_measured_at_once_makes_no_difference(
+    run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, room: int
 ) -> None:
     for module in (evaluations, rows):
         monkeypatch.setattr(module, "_ROOM", room)
@@ -52,9 +49,8 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, folder)
     monkeypatch.setattr(evaluations, "TOGETHER", together)
-    backwards = run.records[::-1]
-    for start in range(0, len(backwards), size):
-        found.add(backwards[start : start + size])
+    for record in run.records:
+        found.add(record)
     steps, expected = found.steps(), Steps.of(run.judged, run.measures)
     for name in ("counts", "costs", "values"):
         assert np.array_equal(getattr(steps, name), getattr(expected, name))
@@ -64,35 +60,23 @@ def test_the_order_and_the_company_in_which_queries_are_finished_make_no_differe
         assert np.array_equal(getattr(drawn, name), getattr(in_memory, name))
     replays = run.beaten(run.dataset.judged)
     faced = face(run.judged, replays, run.measures)
-    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP), folder)
+    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP))
     assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
     told = Outcomes.of(run.records)
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
         run.dataset, told, drawn, max_failed_share=0.5
     )
-    for name in ("query_ids", "stop_reasons", "mishaps", "unfinished"):
+    for name in ("query_ids", "stop_reasons", "notes", "unfinished"):
         assert getattr(outcomes, name) == getattr(told, name)
     line = depth_line([replays[EVERYTHING]], drawn, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 
 
-def test_a_long_id_takes_no_room_beside_each_other(run: SimpleNamespace, tmp_path: Path) -> None:
-    ids = ["q" * 100_000, *map(str, range(300))]
-    dataset = replace(run.dataset, queries=dict.fromkeys(ids, "text"))
-    record = QueryRecord.from_line(run.records[0].to_line())
-    found = Evaluation(dataset, run.measures, run.beaten, tmp_path)
-    found.add([replace(record, query_id=query_id) for query_id in reversed(ids)])
-    tracemalloc.start()
-    try:
-        assert found.outcomes().query_ids == ids
-        assert tracemalloc.get_traced_memory()[1] < 10e6
-    finally:
-        tracemalloc.stop()
-
-
-def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(run: SimpleNamespace, tmp_path: Path) -> None:
+def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(
+    run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     last = run.dataset.judged[-1]
 
     def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
@@ -100,19 +84,11 @@ def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(run: S
         return {name: found[name] for name in found if name != EVERYTHING or last not in query_ids}
 
     found = Evaluation(run.dataset, run.measures, beaten, tmp_path)
+    monkeypatch.setattr(evaluations, "TOGETHER", 1)
     for record in run.judged:
-        found.add([record])
+        found.add(record)
     assert list(found.faced()) == ["fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
-
-
-def test_what_is_spooled_comes_back_in_its_order_each_time(tmp_path: Path) -> None:
-    spool: Spool[str] = Spool(tmp_path, room=3)
-    things = ["a", "bb", "ccc", "d"]
-    for thing in things:
-        spool.append(thing, len(thing))
-    assert [list(spool), list(spool)] == [things, things]
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("room", [0, 50, 10**6])

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from experiments.cli.experiment import run_experiment
+from experiments.config.run_config import RunConfig
 from experiments.datasets import stored
 from experiments.datasets.dataset import Dataset
 from experiments.datasets.storedqueries import StoredQueries
-from experiments.evaluate import evaluation, storedrecords
+from experiments.evaluate import evaluation
 from experiments.publish.files import read_summary
-from experiments.replay import build, component, sessions
+from experiments.replay import build, component, journal
 from experiments.replay.subjects import controller
 from ragtune.data import rows
 
@@ -29,9 +30,9 @@ def test_the_subject_is_made_and_opened_once_and_names_the_policy(
         def __init__(self) -> None:
             calls["made"] += 1
 
-        def open(self, config_json: str) -> Dataset:
+        def open(self, config: RunConfig) -> Dataset:
             calls["opened"] += 1
-            return super().open(config_json)
+            return super().open(config)
 
         def label(self, config: object) -> str:
             return "by another name"
@@ -61,10 +62,10 @@ def test_files_are_the_same_wherever_columns_are_kept(
     with (collection / "qrels" / "test.tsv").open("a") as qrels:
         qrels.write("q11\tship-1\t1\n")
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
-    for read in (sessions.session_for, sessions._parts, build._load_dataset, build._load_measures):
+    for read in (build._session, build._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(stored, "STORED_FROM", 1)
-    for module in (rows, storedrecords, evaluation):
+    for module in (rows, journal, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)
     monkeypatch.setattr(evaluation, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])

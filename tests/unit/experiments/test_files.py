@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.config.names import policy_name
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
@@ -160,7 +159,7 @@ def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("failing", ["_write_run", "_write_traces", "draw_curve", "curve_table"])
+@pytest.mark.parametrize("failing", ["_write_records", "draw_curve", "curve_table"])
 def test_a_full_disk_leaves_nothing_half_written(
     folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
@@ -200,7 +199,3 @@ def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., S
 
 def test_no_summary_means_no_complete_run(folder: Path) -> None:
     assert read_summary(folder) is None
-
-
-def test_a_policy_is_called_by_its_estimator_scheduler_and_order(results: Results) -> None:
-    assert policy_name(results.config) == "baseline + greedy + posterior"

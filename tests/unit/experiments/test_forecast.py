@@ -54,10 +54,6 @@ def test_progress_is_reported_query_by_query(compose_tiny: Callable[..., dict[st
     assert seen == [(i, 4) for i in range(1, 5)]
 
 
-def test_the_wrapped_reranker_simulates_time() -> None:
-    assert ForecastReranker(None, set()).is_recorded  # type: ignore[arg-type]
-
-
 def test_rewriting_that_costs_is_priced_and_not_run(
     compose_tiny: Callable[..., dict[str, Any]], llm_server: Any
 ) -> None:

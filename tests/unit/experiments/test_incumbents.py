@@ -7,16 +7,15 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.curves import Bootstrap, Curve, curve
 from experiments.evaluate.incumbents import by_agreement, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Comparison
-from experiments.replay.build import INPUTS
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
@@ -85,8 +84,7 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
     everything = incumbents_of(run)["everything"]
-    order = np.roll(np.arange(len(everything)), 1)
-    line = depth_line([everything[1:], everything[:1]], drawn, measures, order)
+    line = depth_line([everything[:1], everything[1:]], drawn, measures)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
         budget = f"budget.max_reranker_docs={depth}"
@@ -159,7 +157,7 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
     plain = replayed(
         f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
     )
-    config, subject, query_ids = {**plain.config, INPUTS: "as they are"}, ControllerSubject(), plain.dataset.judged[:3]
+    config, subject, query_ids = RunConfig(plain.config, "as they are"), ControllerSubject(), plain.dataset.judged[:3]
     retrieved: list[str] = []
     retrieve = RetrievalRounds.run
 

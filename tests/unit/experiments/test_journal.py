@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import resource
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from experiments.evaluate import storedrecords as stored
 from experiments.evaluate.record import QueryRecord
+from experiments.replay import journal as journals
 from experiments.replay.journal import Journal
 from ragtune.core.errors import ConfigError
 
@@ -39,30 +38,15 @@ def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRec
         assert list(journal.finished.values()) == records
 
 
-@pytest.mark.parametrize("room", [0, 100, 10**6])  # for no record, for one, for all
-def test_a_stored_record_is_what_the_record_says_for_one_look_at_the_disk(
+@pytest.mark.parametrize("room", [0, 3_000, 10**6])  # for no record, for some, for all
+def test_records_come_back_wherever_they_are_kept(
     begun: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    monkeypatch.setattr(stored, "_ROOM", room)
-    looks: list[int] = []
-    read = stored._Lines.read
-    monkeypatch.setattr(stored._Lines, "read", lambda *a: (looks.append(1), read(*a))[1])
+    monkeypatch.setattr(journals, "_ROOM", room)
     with Journal(begun.parent, IDENTITY, resume=True) as journal:
         begun.unlink()  # what it has read stays there
-        for query_id, record in zip(journal.finished, records, strict=True):
-            looks.clear()
-            kept = journal.finished[query_id]
-            assert [kept.ranking_at(step) for step in (0, -1)] == [record.ranking_at(step) for step in (0, -1)]
-            assert (kept.ranking, kept.pool_docs) == (record.ranking, record.pool_docs)
-            assert kept.states().rankings() == record.states().rankings()
-            assert len(looks) <= (0 if room == 10**6 else 1)
-            looks.clear()
-            for name in ("actual", "charged", "stop", "stop_reason", "overrun_ms", "account", "dropped", "batches"):
-                assert getattr(kept, name) == getattr(record, name)
-            assert len(looks) <= 1
-            assert (kept.trace, kept.margins, kept.mishaps) == (record.trace, record.margins, record.mishaps)
-            assert kept == record
-            assert kept.to_line() == record.to_line()
+        assert list(journal.finished.values()) == records
+        assert [kept.to_line() for kept in journal.finished.values()] == [record.to_line() for record in records]
 
 
 def test_a_record_is_on_disk_as_soon_as_it_is_appended(tmp_path: Path, records: list[QueryRecord]) -> None:
@@ -114,43 +98,19 @@ def test_a_journal_without_a_header_starts_over(tmp_path: Path, header: bytes, r
         assert list(journal.finished) == ["q0"]
 
 
-def _first_version(records: list[QueryRecord]) -> list[bytes]:
-    fields = [{**vars(record), "rankings": [order.tolist() for order in record.rankings]} for record in records]
-    return [json.dumps(each).encode() for each in (IDENTITY, *fields)]
-
-
-def _fourth_version(records: list[QueryRecord]) -> list[bytes]:
-    return [json.dumps({**IDENTITY, "version": 4}).encode(), *(record.to_line() for record in records)]
-
-
-@pytest.mark.parametrize("version", [_first_version, _fourth_version])
-def test_a_journal_of_a_former_version_is_gone_on_with(
-    begun: Path, records: list[QueryRecord], version: Callable[[list[QueryRecord]], list[bytes]]
-) -> None:
-    begun.write_bytes(b"".join(line + b"\n" for line in version(records[:2])))
-    with Journal(begun.parent, IDENTITY, resume=True) as journal:
-        journal.append(records[2])
-    with Journal(begun.parent, IDENTITY, resume=True) as journal:
-        assert list(journal.finished.values()) == records
-        assert [record.trace for record in journal.finished.values()] == [record.trace for record in records]
-
-
 @pytest.mark.parametrize("doc_ids", [[], ["a"], ["a", "b"], ["a b"], ["a", ""], [""], [" "], ["\t", "d\u00f6k\n"]])
-def test_whatever_the_ids_they_come_back_and_are_a_list_to_whoever_expects_one(
-    records: list[QueryRecord], doc_ids: list[str]
-) -> None:
+def test_whatever_the_ids_they_come_back(records: list[QueryRecord], doc_ids: list[str]) -> None:
     order = list(range(len(doc_ids)))[::-1]
     record = replace(records[0], doc_ids=doc_ids, rankings=[order] * 3)
     line = record.to_line()
     assert QueryRecord.from_line(line) == record
     assert QueryRecord.from_line(line).doc_ids == doc_ids
-    # A former version may go on with its own journal, to which this one has added: a text would be letters to it.
-    assert json.loads(line.partition(b"\t")[0]).get("doc_ids", doc_ids) == doc_ids
 
 
-def test_a_journal_of_a_later_version_is_refused(begun: Path) -> None:
-    begun.write_text(json.dumps({**IDENTITY, "version": 99}) + "\n")
-    with pytest.raises(ConfigError, match="later version"):
+@pytest.mark.parametrize("version", [{}, {"version": 4}, {"version": 99}])
+def test_a_journal_of_another_version_is_refused(begun: Path, version: dict[str, int]) -> None:
+    begun.write_text(json.dumps({**IDENTITY, **version}) + "\n")
+    with pytest.raises(ConfigError, match="another version"):
         Journal(begun.parent, IDENTITY, resume=True)
 
 

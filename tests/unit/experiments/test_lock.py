@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.publish.lock import LOCK, locked
+from experiments.publish.folders import LOCK, locked
 from ragtune.core.errors import ConfigError
 
 HOLD = """
 import sys
 from pathlib import Path
-from experiments.publish.lock import locked
+from experiments.publish.folders import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -71,7 +71,7 @@ def test_a_lock_that_its_owner_took_away_meanwhile_is_not_the_folders(
         opened.append(descriptor)
         flock(descriptor, operation)
 
-    monkeypatch.setattr("experiments.publish.lock.fcntl.flock", ended_in_between)
+    monkeypatch.setattr("experiments.publish.folders.fcntl.flock", ended_in_between)
     with locked(tmp_path):
         assert (tmp_path / LOCK).exists()
         assert len(opened) == 2
@@ -83,7 +83,7 @@ def test_a_file_system_without_locks_is_warned_about(
     def refuse(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("experiments.publish.lock.fcntl.flock", refuse)
+    monkeypatch.setattr("experiments.publish.folders.fcntl.flock", refuse)
     with locked(tmp_path):
         pass
     assert "cannot be locked (No locks available)" in capsys.readouterr().err

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from experiments.config.compose import compose, results_key
+from experiments.config.compose import compose
+from experiments.config.run_config import RunConfig
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
-from experiments.replay.replay import replay
+from experiments.replay.records import replay
 from experiments.replay.subjects.prompt_record import VIEW_POSITIONS
 from ragtune.core.errors import ConfigError, StageError
 from ragtune.data.corpus import Corpus
@@ -45,11 +46,11 @@ def compose_pipeline(collection: Path) -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def run(compose_pipeline: Callable[..., dict[str, Any]], tmp_path: Path) -> Callable[..., dict[str, QueryRecord]]:
     def replay_all(*overrides: str) -> dict[str, QueryRecord]:
-        config = compose_pipeline(*overrides)
+        config = RunConfig(compose_pipeline(*overrides))
         (tmp_path / "journal").mkdir(exist_ok=True)
         with Journal(tmp_path / "journal", identity(config), resume=False) as journal:
             subject = component(config, "subject")
-            queries = list(subject.open(results_key(config)).queries)
+            queries = list(subject.open(config).queries)
             replay(
                 subject,
                 component(config, "executor"),
@@ -217,15 +218,15 @@ def test_with_a_language_model_its_stages_decide_and_are_charged_and_their_recor
 def test_what_the_pipeline_has_no_place_for_is_refused(
     compose_pipeline: Callable[..., dict[str, Any]], overrides: tuple[str, ...], said: str
 ) -> None:
-    config = compose_pipeline(*overrides)
+    config = RunConfig(compose_pipeline(*overrides))
     with pytest.raises(ConfigError, match=said):
-        component(config, "subject").open(results_key(config))
+        component(config, "subject").open(RunConfig(config))
 
 
 def test_without_the_pipelines_own_options_the_subject_says_where_they_are() -> None:
     config = compose(["subject=pipeline", "retriever=superprompt"])
     with pytest.raises(ConfigError, match=r"ragtune pipeline"):
-        component(config, "subject").open(results_key(config))
+        component(config, "subject").open(RunConfig(config))
 
 
 @pytest.mark.parametrize(
@@ -251,14 +252,14 @@ def test_without_the_pipelines_own_options_the_subject_says_where_they_are() -> 
 def test_labels_and_tags_say_what_took_part(
     compose_pipeline: Callable[..., dict[str, Any]], overrides: tuple[str, ...], label: str, tags: dict[str, str]
 ) -> None:
-    config = compose_pipeline(*overrides)
+    config = RunConfig(compose_pipeline(*overrides))
     subject = component(config, "subject")
     assert subject.label(config) == label
     assert tags.items() <= subject.tags(config).items()
 
 
 def test_a_forecast_is_refused(compose_pipeline: Callable[..., dict[str, Any]]) -> None:
-    config = compose_pipeline("dry_run=true")
+    config = RunConfig(compose_pipeline("dry_run=true"))
     with pytest.raises(ConfigError, match="dry_run=true"):
         component(config, "subject").forecast(config, lambda done, total: None)
 
@@ -267,5 +268,5 @@ def test_a_forecast_is_refused(compose_pipeline: Callable[..., dict[str, Any]]) 
 def test_batches_of_a_rerank_stage_that_share_no_document_are_told_of(
     compose_pipeline: Callable[..., dict[str, Any]], policy: str, apart: bool
 ) -> None:
-    config = compose_pipeline("rerank_stage=budgeted", "reranker=simulated", policy)
+    config = RunConfig(compose_pipeline("rerank_stage=budgeted", "reranker=simulated", policy))
     assert component(config, "subject").compares_apart(config) is apart

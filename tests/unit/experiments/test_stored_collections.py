@@ -6,18 +6,18 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shard_work import mapped_files
 
-from experiments.config.compose import results_key
+from experiments.config.run_config import RunConfig
 from experiments.datasets import stored
 from experiments.datasets.beir import BeirDataset
 from experiments.replay import build
 from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.data import corpus, storedcorpus
 
@@ -47,9 +47,9 @@ def test_a_replay_of_recorded_scores_reads_no_text_and_counts_no_token(
 
 def _lines(config: dict[str, Any]) -> list[bytes]:
     """The records as they are written, of a process that has loaded nothing yet."""
-    for known in (build._load_dataset, session_for):
+    for known in (build._load_dataset, build._session):
         known.cache_clear()
-    return [record.to_line() for record in ControllerSubject().replay_shard(results_key(config), QUERY_IDS)]
+    return [record.to_line() for record in ControllerSubject().replay_shard(RunConfig(config), QUERY_IDS)]
 
 
 def test_what_reads_a_text_gets_it(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +71,9 @@ def test_workers_map_the_files_that_the_driver_has_mapped(
     for name in ("bm25.run", "scores.run"):
         with (collection / name).open("a") as out:
             out.writelines(f"q1 Q0 more-{i} {i + 20} {1 / (i + 20)} {'tag' * 100}\n" for i in range(2_000))
-    config = json.dumps([str(private_cache), results_key(compose_tiny("experiment=fixed_depth"))])
-    (mine,) = mapped_files(config, ["q1"])
-    theirs = [each for shard in JoblibExecutor(n_jobs=2).run(mapped_files, config, QUERY_IDS) for each in shard]
+    work = partial(mapped_files, str(private_cache), RunConfig(compose_tiny("experiment=fixed_depth")))
+    (mine,) = work(["q1"])
+    theirs = [each for shard in JoblibExecutor(n_jobs=2).run(work, QUERY_IDS) for each in shard]
     assert os.getpid() not in {pid for pid, _ in theirs}
     assert {files for _, files in theirs} == {mine[1]}
     assert {file.rpartition("/")[2] for file in mine[1]} >= {"documents.bin", "tokens.npy", "scores.npy"}

@@ -112,7 +112,6 @@ def test_an_interrupted_sweep_writes_the_table_of_its_finished_jobs_labelled_as_
     label = "partial: 10 jobs finished, then the sweep was interrupted"
     assert label in " ".join(capfd.readouterr().out.split())
     assert label in (sweep / "sweep.md").read_text()
-    assert label in (sweep / "sweep.tex").read_text()
     head, *rows = (sweep / "sweep.csv").read_text().splitlines()
     assert head.split(",")[-1] == "partial"
     assert [row.split(",")[-1] for row in rows] == ["10 jobs"] * 10
@@ -140,15 +139,6 @@ def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path,
     (folder / "multirun.yaml").touch()
     abandon_unfinished(is_interrupted=is_interrupted)
     assert list(folder.iterdir()) == []
-
-
-def test_a_forecast_of_a_sweep_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "sweep"
-    begin_sweep(config(folder, dry_run=True))
-    end_sweep(config(folder, dry_run=True))
-    abandon_unfinished(is_interrupted=True)
-    assert not folder.exists()
-    assert capfd.readouterr().out == ""
 
 
 class Tracked(NoTracking):

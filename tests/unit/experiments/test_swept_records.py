@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from experiments.config.compose import compose, results_key
-from experiments.config.swept import later_budgets
+from experiments.config.compose import compose
+from experiments.config.jobs import later_budgets
+from experiments.config.run_config import RunConfig
 from experiments.replay import records
-from experiments.replay.build import INPUTS, SWEPT
-from experiments.replay.sessions import session_for
+from experiments.replay.build import session_for
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.request.request import Request
@@ -19,23 +18,23 @@ from ragtune.core.request.request import Request
 QUERIES = ["q01", "q02", "q03"]
 
 
-def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -> list[dict[str, Any]]:
+def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -> list[RunConfig]:
     made = [
         compose(["tracking=none", *options, f"budget.max_reranker_{limit}={'null' if n is None else n}"])
         for n in limits
     ]
     budgets = [config["budget"] for config in made]
-    return [{**config, INPUTS: str(options), SWEPT: budgets[i + 1 :]} for i, config in enumerate(made)]
+    return [RunConfig(config, str(options), budgets[i + 1 :]) for i, config in enumerate(made)]
 
 
-def _lines(config: dict[str, Any]) -> list[bytes]:
-    subject, key = ControllerSubject(), results_key(config)
-    subject.open(key)
-    return [record.to_line() for record in subject.replay_shard(key, QUERIES)]
+def _lines(config: RunConfig) -> list[bytes]:
+    subject = ControllerSubject()
+    subject.open(config)
+    return [record.to_line() for record in subject.replay_shard(config, QUERIES)]
 
 
-def _alone(config: dict[str, Any]) -> list[bytes]:
-    return _lines({key: value for key, value in config.items() if key not in (INPUTS, SWEPT)})
+def _alone(config: RunConfig) -> list[bytes]:
+    return _lines(config.without())
 
 
 @pytest.mark.parametrize("limits", [(5, 10, 20), (20, 5, 10), (10, None, 10)])
@@ -61,7 +60,7 @@ def test_what_finds_no_room_is_replayed_by_its_own_job(monkeypatch: pytest.Monke
 
 def test_a_failure_under_another_budget_is_no_word_on_this_job() -> None:
     """A request whose only batch fails closes the strategy for the run (rule F3); a larger budget has it send more."""
-    session = session_for(results_key(compose(["tracking=none", "estimator=baseline"])))
+    session = session_for(compose(["tracking=none", "estimator=baseline"]))
     pool, _ = session.controller.begin(Request(session.dataset.queries[QUERIES[0]], QUERIES[0]))
     broken = "reranker._target_=misbehaving.Broken", f"+reranker.on={next(iter(pool.doc_ids))}"
     policy = "estimator=baseline", "scheduler.batch_size=2", "failures.requests_in_a_row=1"

@@ -16,14 +16,14 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
-from experiments.publish.relog import relog
 from experiments.publish.runs_view import NOTE
 from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, NoTracking, parent_of
+from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, parent_of
 from experiments.publish.trackstore import TrackingError, keep_quiet
 from ragtune.core.errors import ConfigError, DatasetError
 
@@ -152,7 +152,7 @@ def test_a_store_whose_making_was_cut_short_is_not_there_at_all(
     with monkeypatch.context() as patched:
         patched.setattr(sqlalchemy_store, "SqlAlchemyStore", killed)
         with pytest.raises(KeyboardInterrupt):
-            tracking.prepare()
+            tracking.start_sweep("s")
     assert list((tmp_path / "db").iterdir()) == []
 
 
@@ -231,14 +231,6 @@ def test_a_job_finds_its_parent_in_the_sweeps_folder(tmp_path: Path) -> None:
     assert parent_of(tmp_path / "0") is None
     (tmp_path / PARENT_FILE).write_text('{"run_id": "abc"}')
     assert parent_of(tmp_path / "0") == "abc"
-
-
-def test_no_tracking_logs_nothing(tmp_path: Path) -> None:
-    tracking = NoTracking()
-    tracking.prepare()
-    tracking.finish("run")
-    assert tracking.start_sweep("s") is None
-    assert tracking.log(tmp_path) is None
 
 
 @pytest.mark.parametrize(

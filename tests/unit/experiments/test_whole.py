@@ -32,7 +32,7 @@ NUMBERS = [i / 7 for i in range(999)]
         lambda file: write_text(file, "x" * 10_000),  # pages of advice and of studies
         lambda file: _write_cell(file, "20", {"values": NUMBERS}),
         lambda file: write_csv(file, {"column": NUMBERS}),
-        lambda file: write_parquet(file, [{"column": NUMBERS}]),
+        lambda file: write_parquet(file, {"column": NUMBERS}),
     ],
     ids=["page", "cell", "csv", "parquet"],
 )

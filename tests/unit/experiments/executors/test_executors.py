@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from experiments.config.paths import PROJECT_ROOT
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.executors.ray import RayExecutor, _worker_of
+from experiments.replay.executors.ray import RayExecutor, worker_of
 from ragtune.core.errors import ConfigError, ScoreTableError
 
 IDS = [f"q{i}" for i in range(11)]
@@ -23,7 +24,7 @@ IDS = [f"q{i}" for i in range(11)]
 
 def worked_on(executor: Executor, work: Any, config: str, query_ids: list[str]) -> list[Any]:
     """What the work says of each query, in the order in which it comes."""
-    return list(chain(*executor.run(work, config, query_ids)))
+    return list(chain(*executor.run(partial(work, config), query_ids)))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 12, 100])
@@ -50,12 +51,12 @@ def test_every_query_is_worked_on_once(executor: Executor) -> None:
 @pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
 def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> None:
     with pytest.raises(ScoreTableError, match=r"^no score for 'q0'$"):
-        list(executor.run(fail, "c", ["q0"]))  # type: ignore[arg-type]
+        list(executor.run(partial(fail, "c"), ["q0"]))  # type: ignore[arg-type]
 
 
 def test_workers_that_die_again_are_told_of_in_words() -> None:
     with pytest.raises(WorkersLostError, match=r"^a worker process died, .*TerminatedWorkerError: A worker process"):
-        list(JoblibExecutor(n_jobs=2).run(die, "c", IDS))  # type: ignore[arg-type]
+        list(JoblibExecutor(n_jobs=2).run(partial(die, "c"), IDS))  # type: ignore[arg-type]
 
 
 def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
@@ -69,13 +70,13 @@ def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: JoblibExecutor(n_jobs=0), "executor.n_jobs=0: allowed is an integer >= 1, or -1"),
+        (lambda: JoblibExecutor(n_jobs=0), "executor.n_jobs=0: allowed is a whole number >= 1, or -1"),
         (lambda: JoblibExecutor(n_jobs="many"), "executor.n_jobs='many'"),  # type: ignore[arg-type]
         (lambda: JoblibExecutor(shards_per_job=0), "executor.shards_per_job=0"),
-        (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is an integer >= 1"),
+        (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is a whole number >= 1"),
         (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
         (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
-        (lambda: InlineExecutor(together=0), "executor.together=0: allowed is an integer >= 1"),
+        (lambda: InlineExecutor(together=0), "executor.together=0: allowed is a whole number >= 1"),
         (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
     ],
 )
@@ -89,8 +90,8 @@ def test_a_worker_elsewhere_works_in_the_drivers_folder_where_it_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    pickled = pickle.dumps(echo)
+    pickled = pickle.dumps(partial(echo, "c"))
     for home, there in ((tmp_path, tmp_path), (tmp_path / "missing", Path("/"))):
         monkeypatch.chdir("/")
-        assert _worker_of(str(PROJECT_ROOT), str(home))(pickled, "c", ["q0"]) == ["c:q0"]
+        assert worker_of(str(PROJECT_ROOT), str(home))(pickled, ["q0"]) == ["c:q0"]
         assert Path.cwd() == there

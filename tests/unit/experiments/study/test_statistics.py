@@ -102,7 +102,6 @@ def test_many_queries_are_sampled_in_blocks_to_the_same_figures(monkeypatch: pyt
         return [tested.p, tested.low, tested.high]
 
     whole = figures()
-    monkeypatch.setattr("experiments.evaluate.curves._KEPT", 0)
     monkeypatch.setattr("experiments.evaluate.curves._WEIGHTS", 7 * len(differences))
     for once, again in zip(whole, figures(), strict=True):
         np.testing.assert_allclose(again, once, rtol=1e-12)
