@@ -256,8 +256,8 @@ def short_p(p: float) -> str:
 
 def _unscored_line(summary: Summary) -> str:
     failures = summary.failures
-    behind = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; " if summary.dropped_docs else ""
-    return f"{behind}{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
+    lost = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; "
+    return f"{lost if summary.dropped_docs else ''}{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
 
 
 def _late_line(late: Overruns) -> str:

@@ -234,9 +234,8 @@ def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(
     assert summary["dropped_docs"] == 8  # a batch of two in each of four queries
     assert summary["cost"]["charged"]["docs"] == 4 * 12
     assert (summary["failures"]["batches_failed"], summary["failures"]["status"]) == (4, "finished")
-    assert "without a score, ordered like unscored candidates: 8 documents; 4 of 24 batches failed (see traces)" in " ".join(
-        ended.out.split()
-    )
+    unscored = "without a score, ordered like unscored candidates: 8 documents; 4 of 24 batches failed (see traces)"
+    assert unscored in " ".join(ended.out.split())
     with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:
         assert "the model server is on fire" in file.read()
 

@@ -37,9 +37,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
     config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON: any of what --print-config shows")
     config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="one of them; repeatable")
-    config.add_argument(
-        "--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them"
-    )
+    config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
     config.add_argument("--limits", metavar="NAME=N", action="append", default=[], help="another limit; repeatable")
     config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files that come before the packaged ones")
     memory = parser.add_argument_group("what is searched")
