@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import filterfalse
 from operator import attrgetter
@@ -37,10 +37,6 @@ class Facts:
         object.__setattr__(self, "is_sound", is_sound and is_well_formed(self.id) and is_well_formed(self.content))
 
 
-ColumnsById = dict[Callable[[Sequence[str]], list[int]], list[int]]
-"""Columns of documents whose values follow from their ids alone, by what makes them of ids."""
-
-
 class Hits(Sequence[ScoredDocument]):
     """The documents that one first stage has found for a query, best first; each is made when it is looked at.
 
@@ -53,7 +49,6 @@ class Hits(Sequence[ScoredDocument]):
         facts: what is known of each document; they may be made when they are looked at.
         source: the only one in the ``sources`` of each document, with its score; None for none.
         vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
-        by_id: columns of the documents that follow from their ids, by what makes them.
         token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without its text.
     """
 
@@ -65,14 +60,12 @@ class Hits(Sequence[ScoredDocument]):
         source: str | None = None,
         *,
         vouched: bool = False,
-        by_id: ColumnsById | None = None,
         token_counts: Sequence[int] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores
         self.facts = facts
         self.source = source
-        self.by_id = by_id or {}
         self.token_counts = token_counts
         self._vouched = vouched
 
@@ -108,9 +101,6 @@ class Hits(Sequence[ScoredDocument]):
 
     def __repr__(self) -> str:
         return repr(list(self))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "by_id": {}}  # whoever makes those columns, a whole corpus say, does not travel
 
     @property
     def is_sound(self) -> bool:

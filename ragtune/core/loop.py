@@ -221,16 +221,16 @@ class RerankLoop:
         try:
             with pool.read_only(), context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
-            joined = _joined(pool.roster, found)  # refuses what the pool would, before it is paid for
+            joining = _joining(pool.roster, found)
         except InputError:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
-        new = list(joined.doc_ids[len(pool) :])
+        new = list(joining.doc_ids)
         if not new or not context.tracker.try_consume_expansion(len(new)):
             return False
-        pool.grow(joined)
+        pool.grow(joining)
         context.trace.add("expander", "expand", doc_ids=new)
         return True
 
@@ -313,14 +313,17 @@ def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
 
 
-def _joined(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
-    """The roster with those documents of an expander's that it lacks, each once, behind all others."""
+def _joining(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
+    """The documents that an expander found and the pool lacks, each once."""
     if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
-        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, roster.next_rank))
-    first = {doc.id: doc for doc in reversed(found) if doc.id not in roster.index}
-    new = dict.fromkeys(doc.id for doc in found if doc.id in first)
-    return roster.joined([_discovery(first[doc_id], roster.next_rank + i) for i, doc_id in enumerate(new)])
-
-
-def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:
-    return PoolItem.from_document(doc, initial_rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+        return Roster.of(found, GRAPH_SOURCE, roster.next_rank)
+    new: dict[str, ScoredDocument] = {}
+    for doc in found:
+        if doc.id not in roster.index:
+            new.setdefault(doc.id, doc)
+    return Roster.of_items(
+        [
+            PoolItem.from_document(doc, rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+            for rank, doc in enumerate(new.values(), roster.next_rank)
+        ]
+    )

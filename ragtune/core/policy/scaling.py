@@ -8,7 +8,6 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.roster import Roster
 
 
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -55,24 +54,14 @@ def unit_interval(scores: FloatArray) -> FloatArray:
 
 
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
+    """The pool's retrieval scores in [0, 1], shape (n,).
 
-    What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
-    and is only clipped: growth changes no earlier document's value.
+    First-stage scores are min-max scaled. The score of a document that an expander found is on the rerankers' scale
+    already and is only clipped, so growth changes no earlier document's value.
     """
-    return pool.roster.once(_scaled_first_stage)
-
-
-def _scaled_first_stage(roster: Roster, before: FloatArray) -> FloatArray:
-    if len(before) and roster.discovered[len(before) :].all():
-        return np.concatenate([before, _clipped(roster.retrieval_scores[len(before) :])])
-    ranked = ~roster.discovered
-    if ranked.all():
-        return unit_interval(roster.retrieval_scores)
-    scores = _clipped(roster.retrieval_scores)
-    scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
+    discovered = pool.discovered
+    if not discovered.any():
+        return unit_interval(pool.retrieval_scores)
+    scores = np.minimum(np.maximum(pool.retrieval_scores, 0.0), 1.0)
+    scores[~discovered] = unit_interval(pool.retrieval_scores[~discovered])
     return scores
-
-
-def _clipped(scores: FloatArray) -> FloatArray:
-    return np.minimum(np.maximum(scores, 0.0), 1.0)  # a tenth of np.clip's overhead

@@ -68,62 +68,11 @@ def constant(n: int, value: float | bool) -> NDArray[Any]:
     return read_only(np.full(n, value))
 
 
-@lru_cache(maxsize=64)
-def all_candidates(n: int) -> tuple[NDArray[np.int8], IntArray]:
-    """The states of n documents that have just joined, and the positions of those that are candidates, both closed."""
-    return read_only(np.full(n, CANDIDATE, dtype=np.int8)), read_only(np.arange(n))
-
-
 def is_closed(array: Any) -> bool:
     """Whether it is an array of floats of its own that is closed for writing."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64:
         return False
     return array.flags.owndata and not array.flags.writeable
-
-
-class CandidateRanking:
-    """Finds the best CANDIDATE documents by an array of numbers, equal ones in the pool's order.
-
-    An estimator whose values stay hands in the same closed array batch after batch: it is sorted once, as long as no
-    document becomes a candidate again. Otherwise a partition finds the best in O(n).
-    """
-
-    def __init__(self) -> None:
-        self._by: FloatArray | None = None
-        self._ranked: IntArray | None = None
-
-    def fork(self) -> CandidateRanking:
-        """One of its own that knows what this one does."""
-        twin = CandidateRanking()
-        twin._by, twin._ranked = self._by, self._ranked
-        return twin
-
-    def best(self, count: int, by: FloatArray, states: NDArray[np.int8], eligible: IntArray) -> IntArray:
-        """Positions of the ``count`` best, best first.
-
-        Args:
-            count: number of documents; all of them where there are fewer, none where it is below 1.
-            by: shape (n,), higher is better.
-            states: shape (n,), of the pool as it is now.
-            eligible: positions of its candidates, ascending.
-        """
-        count = max(count, 0)
-        ranked = self._ranked_again(by, states)
-        if ranked is not None:
-            return ranked[:count]
-        values = by[eligible]
-        if 0 < count < len(eligible):
-            keep = where(values >= np.partition(values, len(values) - count)[len(values) - count])
-            eligible, values = eligible[keep], values[keep]
-        return eligible[(-values).argsort(kind="stable")[:count]]
-
-    def _ranked_again(self, by: FloatArray, states: NDArray[np.int8]) -> IntArray | None:
-        if by.flags.writeable or by is not self._by:
-            self._by, self._ranked = by, None
-            return None
-        ranked = np.argsort(-by, kind="stable") if self._ranked is None else self._ranked
-        self._ranked = ranked[states[ranked] == CANDIDATE]
-        return self._ranked
 
 
 def are_finite(values: FloatArray | Sequence[float]) -> bool:
@@ -184,10 +133,9 @@ def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) ->
 
 def first_not_in(codes: Collection[int], states: NDArray[np.int8], positions: IntArray) -> int | None:
     """The first of ``positions`` whose state is none of ``codes``; None if there is none."""
-    found = states[positions].tolist()
-    if set(found).issubset(codes):
-        return None
-    return int(positions[[code in codes for code in found].index(False)])
+    return next(
+        (i for i, code in zip(positions.tolist(), states[positions].tolist(), strict=True) if code not in codes), None
+    )
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

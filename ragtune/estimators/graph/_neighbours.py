@@ -100,8 +100,8 @@ class GraphNeighbours(Neighbours):
         return Edges([at for at, _ in held], [weight for _, weight in held])
 
     def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
-        self._positions = self._graph.positions(pool.roster)
-        new = self._positions[size:]
+        new = self._graph.positions(pool.doc_ids[size:])
+        self._positions = [*self._positions, *new]
         self._places.update(zip(new, range(size, len(pool)), strict=True))
         if not self._lacking:
             return ()
