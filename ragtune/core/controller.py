@@ -12,9 +12,8 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.batches.runner import Wishes
+from ragtune.core.batches.runner import BatchRequests
 from ragtune.core.component import Component
-from ragtune.core.course import LoopOutcome, SmallerBudgets
 from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.interfaces import (
@@ -40,6 +39,7 @@ from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
+from ragtune.core.runstate import BudgetForks, LoopResult
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 
@@ -215,35 +215,26 @@ class RAGtuneController:
             yield history[-1]
         return flight.result
 
-    def begin(self, request: Request) -> tuple[CandidatePool, RAGtuneContext]:
-        """A request's candidates as retrieval leaves them, and its account.
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
-        """
-        self.prepare()
-        context = self._open(request)
-        return self._found(context)[0], context
-
-    def _answer(self, request: Request, history: list[HistoryStep]) -> Wishes[ControllerOutput]:
+    def _answer(self, request: Request, history: list[HistoryStep]) -> BatchRequests[ControllerOutput]:
         context = self._open(request)
         pool, paid = self._found(context)
         outcome = yield from self.loop.run(pool, context, history)
         return self._output(pool, context, history, outcome, paid)
 
-    def _answers(self, request: Request, budgets: Sequence[CostBudget], unit: str) -> Wishes[list[ControllerOutput]]:
+    def _answers(
+        self, request: Request, budgets: Sequence[CostBudget], unit: str
+    ) -> BatchRequests[list[ControllerOutput]]:
         limits = {budget: getattr(budget, LIMITS[unit]) for budget in budgets}
         allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
         largest = max(allowed, key=allowed.__getitem__)
         context = self._open(replace(request, budget=largest))
         pool, paid = self._found(context)
         history: list[HistoryStep] = []
-        smaller = SmallerBudgets((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
-        outcome = yield from self.loop.run(pool, context, history, smaller)
+        forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
+        outcome = yield from self.loop.run(pool, context, history, forks)
         outputs = {
             budget: self._output(own.pool, own.context, own.history, ended, paid)
-            for budget, (own, ended) in smaller.ended.items()
+            for budget, (own, ended) in forks.ended.items()
         }
         rest = self._output(pool, context, history, outcome, paid)
         return [outputs.get(budget, rest) for budget in budgets]
@@ -261,7 +252,7 @@ class RAGtuneController:
         pool: CandidatePool,
         context: RAGtuneContext,
         history: list[HistoryStep],
-        outcome: LoopOutcome,
+        outcome: LoopResult,
         paid: CostObject,
     ) -> ControllerOutput:
         documents = assembled(self.assembler, pool, history[-1].keys, context)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
-from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
+from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
 from ragtune.core.hits import Hits
@@ -23,6 +22,7 @@ from ragtune.core.request.bills import describe
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.runstate import BudgetForks, LoopResult, RunState
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -38,10 +38,10 @@ FIRST_ROUND = "first_round_incomplete"
 
 
 class RerankLoop:
-    """Wishes for batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
+    """Requests batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
 
-    The loop calls no reranker: it yields each batch and is sent its scores, so that whoever drives it
-    (:mod:`ragtune.core.drivers`) decides what else happens in the meantime.
+    The loop calls no reranker. It yields each batch and receives its scores, and its driver
+    (:mod:`ragtune.core.drivers`) decides how batches are scored.
     """
 
     def __init__(
@@ -67,50 +67,50 @@ class RerankLoop:
         pool: CandidatePool,
         context: RAGtuneContext,
         history: list[HistoryStep],
-        smaller: SmallerBudgets | None = None,
-    ) -> Wishes[LoopOutcome]:
+        forks: BudgetForks | None = None,
+    ) -> BatchRequests[LoopResult]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
         Args:
             pool: the candidates.
             context: the request.
             history: takes the states.
-            smaller: budgets of fewer documents under which the request is to end as well; each takes leave of this one
-                before the first decision that it would make otherwise.
+            forks: smaller budgets; each forks off where its decisions first differ.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
         pool.keeps_dropped = self._keeps_dropped
-        course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
-        return (yield from self._to_its_end(course, is_noted=False))
+        pool.gate = context.tracker.gate
+        state = RunState(pool, context, history, self._batches.open_book(), forks or BudgetForks())
+        return (yield from self._to_its_end(state, is_noted=False))
 
-    def _to_its_end(self, course: Course, *, is_noted: bool) -> Wishes[LoopOutcome]:
+    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[LoopResult]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
-        pool, context, history, book, smaller = course
+        pool, context, history, book, forks = state
         stop: StopRecord | None = None
         try:
             while stop is None:
                 if not is_noted:
-                    if smaller:
-                        yield from self._leave(smaller.spent_by(context.tracker.spent()), course, is_noted=False)
+                    if forks:
+                        yield from self._fork(forks.below(context.tracker.spent(), or_at=True), state, is_noted=False)
                     stop = self._note(pool, context, history)
                 is_noted = False
-                stop = stop or (yield from self._step(course))
+                stop = stop or (yield from self._step(state))
         finally:
             self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
-        return LoopOutcome(stop, book.actual_cost, book.dropped, book.breakers.count())
+        return LoopResult(stop, book.actual_cost, book.dropped, book.breakers.count())
 
-    def _leave(self, budgets: Sequence[CostBudget], course: Course, *, is_noted: bool) -> Wishes[None]:
-        """Let these budgets end on courses of their own."""
+    def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
+        """Continue under each of these budgets to its end."""
         for budget in budgets:
-            own = course.fork(budget)
+            own = state.fork(budget)
             outcome = yield from self._to_its_end(own, is_noted=is_noted)
-            course.smaller.ended[budget] = (own, outcome)
+            state.forks.ended[budget] = (own, outcome)
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         if history and not self._reads_estimates:
@@ -137,7 +137,7 @@ class RerankLoop:
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 priorities = self._estimator.value(pool, context)
             pool.apply_priorities(priorities)
             if isinstance(priorities, Valuation) and priorities.diagnostics:
@@ -148,8 +148,8 @@ class RerankLoop:
             return _failure("estimator", error)
         return None
 
-    def _step(self, course: Course) -> Wishes[StopRecord | None]:
-        pool, context, _, book, smaller = course
+    def _step(self, state: RunState) -> BatchRequests[StopRecord | None]:
+        pool, context, _, book, forks = state
         if not len(pool.eligible) and not (self._scheduler.sends_again and len(pool.reranked)):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
@@ -159,8 +159,8 @@ class RerankLoop:
         if isinstance(proposal, StopRecord):
             return proposal
         cost = pricer(proposal.doc_ids, proposal.strategy)
-        if smaller:
-            yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
+        if forks:
+            yield from self._fork(forks.below(context.tracker.spent() + cost), state, is_noted=True)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.charge(cost):
             return StopRecord(
@@ -187,7 +187,7 @@ class RerankLoop:
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)
             if isinstance(proposal, StopRecord):
                 return _explained(proposal, pool, context, pricer, book)
@@ -219,7 +219,7 @@ class RerankLoop:
         if self._expander is None or limit == 0 or context.tracker.is_exhausted():
             return False
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
             joining = _joining(pool.roster, found)
         except InputError:

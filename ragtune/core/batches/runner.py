@@ -14,7 +14,7 @@ from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.columns import is_calibrated
+from ragtune.core.pool.columns import all_calibrated, is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import checked, describe, reported
@@ -23,8 +23,8 @@ from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 
 T = TypeVar("T")
 
-Wishes = Generator[RerankBatch, Mapping[str, float], T]
-"""Work that yields the batches that it wants scored, and is sent the scores or thrown the reranker's error."""
+BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
+"""Work that yields the batches to score, and receives their scores or the reranker's error."""
 
 _ENOUGH = 3
 """Batches of a live strategy after which their times are believed alone."""
@@ -79,7 +79,7 @@ class BatchBook:
 
 
 class BatchRunner:
-    """Prices batches and wishes them scored. It books documents and calls from what is sent; a reranker can only
+    """Prices batches and requests their scores. It books documents and calls from what is sent; a reranker can only
     report tokens, time, money and further calls (a batch is one call at least).
 
     Args:
@@ -172,7 +172,7 @@ class BatchRunner:
 
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
-    ) -> Wishes[None]:
+    ) -> BatchRequests[None]:
         """Have one paid batch scored: scores in. What has no score, of this batch or an earlier one, is DROPPED, or a
         candidate again where documents are compared (rules F1 and F6).
 
@@ -201,10 +201,10 @@ class BatchRunner:
         self._lose(pool, context, proposal.strategy, answer.lost, book)
 
     @staticmethod
-    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Wishes[Answer]:
+    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[Answer]:
         items = pool.get_items(proposal.doc_ids)
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 returned = yield RerankBatch(items, context, proposal.strategy)
             answer = _usable(returned, proposal.doc_ids, context)
         except InputError:
@@ -281,6 +281,8 @@ def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answ
     if not isinstance(returned, Mapping):
         raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
     answer = Answer()
+    if list(returned) == list(sent) and all_calibrated(returned):
+        return Answer(scores={doc_id: float(score) for doc_id, score in returned.items()})
     for doc_id in sent:
         if doc_id not in returned:
             answer.lost[doc_id] = "not scored by the reranker"

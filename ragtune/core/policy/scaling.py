@@ -1,4 +1,4 @@
-"""Putting first-stage scores on one scale: the rounds' on the original query's, the pool's on the rerankers'."""
+"""First-stage scores on one scale: those of rewrites on the original query's, those of a pool on the rerankers'."""
 
 from __future__ import annotations
 
@@ -42,26 +42,10 @@ def _best_first(scores: Mapping[str, float]) -> list[str]:
     return sorted(scores, key=lambda doc_id: -scores[doc_id])
 
 
-def unit_interval(scores: FloatArray) -> FloatArray:
-    """Min-max scaling to [0, 1], shape kept; all-equal scores become 0.5. Order-preserving."""
-    if not len(scores):
-        return scores
-    scores = scores / 2.0  # so that the span of what floats hold is one, too
-    low, high = float(scores.min()), float(scores.max())
-    if high <= low:
-        return np.full(len(scores), 0.5)
-    return (scores - low) / (high - low)
-
-
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores in [0, 1], shape (n,).
+    """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
 
     First-stage scores are min-max scaled. The score of a document that an expander found is on the rerankers' scale
     already and is only clipped, so growth changes no earlier document's value.
     """
-    discovered = pool.discovered
-    if not discovered.any():
-        return unit_interval(pool.retrieval_scores)
-    scores = np.minimum(np.maximum(pool.retrieval_scores, 0.0), 1.0)
-    scores[~discovered] = unit_interval(pool.retrieval_scores[~discovered])
-    return scores
+    return pool.roster.first_stage_scores

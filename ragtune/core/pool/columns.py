@@ -102,19 +102,23 @@ def is_calibrated(value: object) -> bool:
     return bool(0.0 <= value <= 1.0)
 
 
+def all_calibrated(values: Mapping[str, object]) -> bool:
+    """Whether all values are numbers in [0, 1]."""
+    if set(map(type, values.values())) == {float}:
+        numbers = np.fromiter(values.values(), float, len(values))
+        return bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
+    return all(map(is_calibrated, values.values()))
+
+
 def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
     """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1].
 
     Raises:
         InvalidScoreError: naming the first document whose value does not.
     """
-    if set(map(type, values.values())) == {float}:  # as nearly always
-        numbers = np.fromiter(values.values(), float, len(values))
-        if numbers.min() >= 0.0 and numbers.max() <= 1.0:  # neither holds of NaN
-            return numbers
-    for doc_id, value in values.items():
-        if not is_calibrated(value):
-            raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
+    if not all_calibrated(values):
+        doc_id, value = next((key, value) for key, value in values.items() if not is_calibrated(value))
+        raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
     return np.fromiter(values.values(), float, len(values))
 
 
@@ -133,9 +137,10 @@ def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) ->
 
 def first_not_in(codes: Collection[int], states: NDArray[np.int8], positions: IntArray) -> int | None:
     """The first of ``positions`` whose state is none of ``codes``; None if there is none."""
-    return next(
-        (i for i, code in zip(positions.tolist(), states[positions].tolist(), strict=True) if code not in codes), None
-    )
+    found = states[positions].tolist()
+    if set(found).issubset(codes):
+        return None
+    return int(positions[[code in codes for code in found].index(False)])
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

@@ -59,7 +59,7 @@ class CandidatePool:
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
         self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
-        self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
+        self.gate = Gate()  # in the loop, the gate of the request's account
         if roster is None:
             self.add(items)
 
@@ -75,7 +75,7 @@ class CandidatePool:
 
     def grow(self, joining: Roster) -> None:
         """Append the documents of a roster behind the present ones; errors as in :meth:`add`."""
-        self._gate.require_open()
+        self.gate.require_open()
         roster = self._roster.followed_by(joining)
         count = len(joining.doc_ids)
         if count:
@@ -260,11 +260,11 @@ class CandidatePool:
 
     def read_only(self) -> AbstractContextManager[None]:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
-        return self._gate.closed()
+        return self.gate.closed()
 
     def note(self, ranking: Callable[[], Sequence[str]]) -> None:
         """Add what gives the present final order to :attr:`rankings`."""
-        self._gate.require_open()
+        self.gate.require_open()
         self._rankings = (*self._rankings, ranking)
 
     def transition(
@@ -279,7 +279,7 @@ class CandidatePool:
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         positions = self._roster.distinct_positions(doc_ids)
         if (stuck := first_not_in(origins(target, again=again), self._states, positions)) is not None:
             raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
@@ -296,7 +296,7 @@ class CandidatePool:
             InvalidScoreError: if a score is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         positions = self.positions(scores)
         if (stuck := first_not_in({IN_FLIGHT}, self._states, positions)) is not None:
             name = STATES[self._states[stuck]].name
@@ -318,7 +318,7 @@ class CandidatePool:
             InvalidScoreError: if a priority is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
             priorities.check()
             self._estimates = priorities
@@ -330,7 +330,7 @@ class CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
         twin = CandidatePool.__new__(CandidatePool)
         twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
-        twin._gate = self._gate.fork()
+        twin.gate = Gate()
         return twin
 
 

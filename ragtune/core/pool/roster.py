@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
 from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import constant, read_only, require_finite
@@ -105,6 +105,14 @@ class Roster:
             twice = next(doc_id for i, doc_id in enumerate(joined.doc_ids) if joined.index[doc_id] != i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         return joined
+
+    @cached_property
+    def first_stage_scores(self) -> FloatArray:
+        """See :func:`ragtune.core.policy.scaling.first_stage_scores`."""
+        ranked = ~self.discovered
+        scores = np.minimum(np.maximum(self.retrieval_scores, 0.0), 1.0)
+        scores[ranked] = unit_interval(self.retrieval_scores[ranked])
+        return read_only(scores)
 
     @cached_property
     def index(self) -> dict[str, int]:

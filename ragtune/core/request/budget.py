@@ -70,7 +70,7 @@ class CostTracker:
         self._start_ms = self._clock.now_ms()
         self._spent = Spending()
         self._is_assembling = False
-        self._gate = Gate("only the controller spends the budget: a component reports to context.meter")
+        self.gate = Gate()
 
     @property
     def elapsed_ms(self) -> float:
@@ -110,7 +110,7 @@ class CostTracker:
 
     def read_only(self) -> AbstractContextManager[None]:
         """While a component is at work, nothing can be spent; an assembler may, see :meth:`assembling`."""
-        return self._gate.closed()
+        return self.gate.closed()
 
     @contextmanager
     def assembling(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ class CostTracker:
 
     def charge(self, cost: CostObject) -> Shortfall | None:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
-        self._gate.require_open()
+        self.gate.require_open()
         if short := self.shortfall(cost):
             self._trace.add("budget", "deny_rerank", **short.figures())
             return short
@@ -174,7 +174,7 @@ class CostTracker:
 
         A time of 0 was unknown, so that taking any is no overrun.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         if actual is charged or actual == charged:
             return
         self._spent.book(charged, spent_on, sign=-1)
@@ -186,7 +186,7 @@ class CostTracker:
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
-        self._gate.require_open()
+        self.gate.require_open()
         if self.budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
@@ -226,7 +226,7 @@ class CostTracker:
         The buffer is a reserve. Where a call was billed more tokens than were left for it, the context still gets it.
         """
         if not self._is_assembling:
-            self._gate.require_open()
+            self.gate.require_open()
         _require_not_negative("tokens", n_tokens)
         limit, spent = self.budget.max_tokens, self._spent
         if limit is not None:
@@ -239,7 +239,7 @@ class CostTracker:
 
     def restart_assembly(self) -> None:
         """Give back what a failed assembly has spent, for another one."""
-        self._gate.require_open()
+        self.gate.require_open()
         self._spent.tokens -= self._spent.assembled_tokens
         self._spent.assembled_tokens = 0
 
@@ -301,7 +301,7 @@ class CostTracker:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
-        self._gate.require_open()
+        self.gate.require_open()
         _require_not_negative(what, n)
         used: int = getattr(self._spent, account)
         if self.time_left_ms <= 0:

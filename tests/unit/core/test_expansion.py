@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
+from ragtune.core.arrays import unit_interval
 from ragtune.core.policy.batching import choose
-from ragtune.core.policy.scaling import first_stage_scores, unit_interval
+from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 
