@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtune.core.documents import all_sound, sound
+from ragtune.core.documents import sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
@@ -94,11 +94,6 @@ def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: R
 
 def _sound_ones(documents: list[ScoredDocument], context: RAGtuneContext) -> Iterator[ScoredDocument]:
     """The documents that can be handed out; of the others it is traced what is wrong with them."""
-    try:
-        yield from all_sound(documents)
-        return
-    except ValueError:
-        pass  # some are wrong: which?
     for given in documents:
         try:
             yield sound(given)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import filterfalse
 from operator import attrgetter
 from typing import Any, overload
 
@@ -127,28 +126,6 @@ class Hits(Sequence[ScoredDocument]):
 
 
 _id_of, _is_sound, _count_of = map(attrgetter, ("id", "is_sound", "token_count"))
-
-
-def are_sound(
-    ids: Sequence[object],
-    contents: Sequence[object],
-    metadata: Sequence[object],
-    counts: Sequence[Any],
-    numbers: Sequence[Any],
-    names: Collection[object],
-) -> bool:
-    """Whether columns of documents are what they should be: of the right types, with finite ``numbers`` and texts, the
-    sources' ``names`` among them, that can be written down.
-    """
-    return (
-        are(str, (*ids, *contents, *names))
-        and are(dict, metadata)
-        and are(int, counts)
-        and are(float, numbers)
-        and all(map(math.isfinite, numbers))
-        and min(counts, default=0) >= 0
-        and all(map(is_well_formed, filterfalse(str.isascii, (*ids, *contents, *names))))  # type: ignore[arg-type]
-    )
 
 
 def are(kind: type, values: Iterable[object]) -> bool:

@@ -31,6 +31,7 @@ from ragtune.core.types import (
     Pricer,
     ScoredDocument,
     StopRecord,
+    watched,
 )
 
 FIRST_ROUND = "first_round_incomplete"
@@ -60,7 +61,6 @@ class RerankLoop:
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
-        self._reads_estimates = expander is None or expander.reads_estimates
 
     def run(
         self,
@@ -107,17 +107,16 @@ class RerankLoop:
 
     def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
         """Continue under each of these budgets to its end."""
+        state.forks.saw_reader |= bool(budgets) and state.context.tracker.budget_was_read
         for budget in budgets:
             own = state.fork(budget)
             outcome = yield from self._to_its_end(own, is_noted=is_noted)
             state.forks.ended[budget] = (own, outcome)
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
-        if history and not self._reads_estimates:
-            self._expand(pool, context)
         stop = self._estimate(pool, context)
-        # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
-        if stop is None and history and self._reads_estimates and self._expand(pool, context):
+        # The expansion starts from the best documents known now, so it comes after the estimate.
+        if stop is None and history and self._expand(pool, context):
             stop = self._estimate(pool, context)
         step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
         history.append(step)
@@ -155,7 +154,7 @@ class RerankLoop:
         if exhausted := context.tracker.exhausted_account():
             return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
         pricer = self._pricer(pool, context, book)
-        proposal = self._admitted(pool, context, book, pricer)
+        proposal = self._admitted(state, pricer)
         if isinstance(proposal, StopRecord):
             return proposal
         cost = pricer(proposal.doc_ids, proposal.strategy)
@@ -169,23 +168,23 @@ class RerankLoop:
         yield from self._batches.run(pool, context, proposal, cost, book)
         return None
 
-    def _admitted(
-        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
-    ) -> BatchProposal | StopRecord:
+    def _admitted(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
         """A proposal for a strategy that may be tried; where that one is closed, the scheduler is asked anew."""
+        book = state.book
         while True:
             shown = set(book.breakers.closed)
-            proposal = self._propose(pool, context, book, pricer)
+            proposal = self._propose(state, pricer)
             if isinstance(proposal, StopRecord) or book.breakers.admits(proposal.strategy):
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
 
-    def _propose(
-        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
-    ) -> BatchProposal | StopRecord:
+    def _propose(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
+        pool, context, _, book, forks = state
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
+        if forks:
+            view = watched(view, context.tracker.note_reader)
         try:
             with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)

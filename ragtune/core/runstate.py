@@ -38,12 +38,14 @@ class BudgetForks:
 
     Attributes:
         ended: final state and result by budget, for those that forked off.
+        saw_reader: whether a component had looked at the budget before one forked off.
     """
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
         self._unit = unit
         self._waiting = sorted(budgets, key=self._allowed)
         self.ended: dict[CostBudget, tuple[RunState, LoopResult]] = {}
+        self.saw_reader = False
 
     def __len__(self) -> int:
         return len(self._waiting)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -206,6 +206,20 @@ class RemainingBudgetView:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""
         return self.pricer(doc_ids, strategy)
 
+    def affordable(self, doc_ids: Sequence[str], strategy: str) -> list[str]:
+        """The longest prefix of ``doc_ids`` that every unit affords; prices grow with the batch."""
+        wanted = list(doc_ids[: self.remaining_rerank_docs])
+        low, high = 0, len(wanted)
+        if not wanted or self.affords(self.price(wanted, strategy)):
+            return wanted
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.affords(self.price(wanted[:middle], strategy)):
+                low = middle
+            else:
+                high = middle - 1
+        return wanted[:low]
+
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""
         return (
@@ -218,6 +232,24 @@ class RemainingBudgetView:
             and cost.search_units <= self.remaining_search_units
             and cost.joules <= self.remaining_joules
         )
+
+
+class _WatchedView:
+    """A view that reports the first look at a limit. A proposal that is only cut to what is left needs none."""
+
+    def __init__(self, view: RemainingBudgetView, report: Callable[[], None]) -> None:
+        self._view, self._report = view, report
+        self.strategies, self.closed = view.strategies, view.closed
+        self.price, self.affordable = view.price, view.affordable
+
+    def __getattr__(self, name: str) -> Any:
+        self._report()
+        return getattr(self._view, name)
+
+
+def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingBudgetView:
+    """The view, which calls ``report`` where its reader looks at a limit."""
+    return cast(RemainingBudgetView, _WatchedView(view, report))
 
 
 class BatchProposal(BaseModel):

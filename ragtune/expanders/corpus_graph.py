@@ -62,9 +62,7 @@ class CorpusGraphExpander(BaseExpander):
         ConfigError: on an argument out of range, or a graph of another corpus.
     """
 
-    reads_budget = False
     reads_files = ("graph",)
-    reads_estimates: bool = True
 
     def __init__(
         self,
@@ -82,7 +80,6 @@ class CorpusGraphExpander(BaseExpander):
         self.top = None if top is None else check_count("expander.top", top, low=1)
         self.per_batch = None if per_batch is None else check_count("expander.per_batch", per_batch, low=1)
         self.ordering = Ordering.parse(ordering)
-        self.reads_estimates = top is not None
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)

@@ -71,6 +71,7 @@ class CostTracker:
         self._spent = Spending()
         self._is_assembling = False
         self.gate = Gate()
+        self.budget_was_read = False  # by a component, whose decisions may then depend on it
 
     @property
     def elapsed_ms(self) -> float:
@@ -80,12 +81,14 @@ class CostTracker:
     @property
     def time_left_ms(self) -> float:
         """Milliseconds left until the limit, never below 0; infinite without one."""
-        return amount_left(self.budget.max_latency_ms, self.elapsed_ms)
+        self._note_reader()
+        return amount_left(self._budget.max_latency_ms, self.elapsed_ms)
 
     @property
     def overrun_ms(self) -> float:
         """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
-        limit = self.budget.max_latency_ms
+        self._note_reader()
+        limit = self._budget.max_latency_ms
         return 0.0 if limit is None else max(0.0, round(self.elapsed_ms - limit, DIGITS))
 
     @property
@@ -96,7 +99,16 @@ class CostTracker:
     @property
     def budget(self) -> CostBudget:
         """The limits."""
+        self._note_reader()
         return self._budget
+
+    def note_reader(self) -> None:
+        """Note that a component has looked at the limits, or at what is left of them."""
+        self.budget_was_read = True
+
+    def _note_reader(self) -> None:
+        if self.gate.closed_by:
+            self.budget_was_read = True
 
     @property
     def trace(self) -> ControllerTrace:
@@ -139,6 +151,7 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
+        self._note_reader()
         if not self._limited:
             return None
         for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
@@ -187,7 +200,7 @@ class CostTracker:
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
         self.gate.require_open()
-        if self.budget.charge_failures:
+        if self._budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
         self._spent.book(cost, spent_on, sign=-1)
@@ -201,12 +214,12 @@ class CostTracker:
         Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
         """
         if cost == FREE:
-            return self._try_count(REFORMULATION, "reformulations", self.budget.max_reformulations, n)
+            return self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n)
         denial = self.denial(cost.model_copy(update={"docs": 0, "calls": 0}))
         if denial is not None:
             self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
             return False
-        limit, given = self.budget.max_reformulations, {"cost": cost.by_unit()}
+        limit, given = self._budget.max_reformulations, {"cost": cost.by_unit()}
         if not self._try_count(REFORMULATION, "reformulations", limit, n, **given):
             return False
         self._spent.book(cost, REFORMULATION)
@@ -214,11 +227,11 @@ class CostTracker:
 
     def try_consume_retrieval_round(self, n: int = 1) -> bool:
         """Spend ``n`` retrieval rounds beyond the original one."""
-        return self._try_count("retrieval_round", "retrieval_rounds", self.budget.max_retrieval_rounds, n)
+        return self._try_count("retrieval_round", "retrieval_rounds", self._budget.max_retrieval_rounds, n)
 
     def try_consume_expansion(self, n_docs: int) -> bool:
         """Spend the right to add ``n_docs`` documents to the pool."""
-        return self._try_count("expansion", "expanded_docs", self.budget.max_expanded_docs, n_docs)
+        return self._try_count("expansion", "expanded_docs", self._budget.max_expanded_docs, n_docs)
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
         """Spend tokens on the assembled context: all that is left, and at least ``assembly_token_buffer``.
@@ -228,9 +241,9 @@ class CostTracker:
         if not self._is_assembling:
             self.gate.require_open()
         _require_not_negative("tokens", n_tokens)
-        limit, spent = self.budget.max_tokens, self._spent
+        limit, spent = self._budget.max_tokens, self._spent
         if limit is not None:
-            reserve = min(limit, self.budget.tokens_for_assembly) - spent.assembled_tokens
+            reserve = min(limit, self._budget.tokens_for_assembly) - spent.assembled_tokens
             if n_tokens > max(limit - spent.tokens, reserve):
                 return False
         self._spent.tokens += n_tokens
@@ -252,7 +265,8 @@ class CostTracker:
         closed: tuple[str, ...] = (),
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
-        budget, spent = self.budget, self._spent
+        self._note_reader()
+        budget, spent = self._budget, self._spent
         return RemainingBudgetView(
             remaining_tokens=left(budget.max_tokens, spent.tokens),
             remaining_rerank_docs=left(budget.max_reranker_docs, spent.rerank_docs),
@@ -270,11 +284,13 @@ class CostTracker:
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
-        return left(self.budget.max_expanded_docs, self._spent.expanded_docs)
+        self._note_reader()
+        return left(self._budget.max_expanded_docs, self._spent.expanded_docs)
 
     def remaining_retrieval_rounds(self) -> int:
         """Retrieval rounds beyond the original one that may still begin."""
-        return left(self.budget.max_retrieval_rounds, self._spent.retrieval_rounds)
+        self._note_reader()
+        return left(self._budget.max_retrieval_rounds, self._spent.retrieval_rounds)
 
     def exhausted_unit(self) -> dict[str, Any] | None:
         """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
@@ -283,6 +299,7 @@ class CostTracker:
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
+        self._note_reader()
         accounts = self._spent.accounts(self._limited, self.elapsed_ms)
         return next((account for account, _ in accounts if account.is_exhausted()), None)
 

@@ -218,7 +218,6 @@ class WindowEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
     compares = True
 
     def __init__(self, window: int = 20, top_k: int = 10) -> None:
@@ -226,20 +225,22 @@ class WindowEstimator(BaseEstimator):
         self.top_k = check_count("estimator.top_k", top_k, low=1)
 
     @abstractmethod
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         """The policy over the documents that the pool begins with, in its order, which is the first stage's.
 
-        ``calls`` are what the request allows, of full windows where it limits documents; None where it limits neither.
-        Only a policy that reads the budget may look. A window holds at least two documents, each once. A policy that
+        ``calls()`` are the calls that the request allows, of full windows where it limits documents; None where it
+        limits neither. A window holds at least two documents, each once. A policy that
         asks for the same window twice in a row has ended. After a call that failed it goes on as if the window stood in
         order, or asks :func:`by_halves` (rule F6).
         """
 
     def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:
-        limits = context.tracker.budget
-        full = None if limits.max_reranker_docs is None else limits.max_reranker_docs // self.window
-        allowed = [calls for calls in (limits.max_reranker_calls, full) if calls is not None]
-        return Game(partial(self.play, pool.entries, min(allowed, default=None)))
+        def calls() -> int | None:
+            limits = context.tracker.budget
+            full = None if limits.max_reranker_docs is None else limits.max_reranker_docs // self.window
+            return min((calls for calls in (limits.max_reranker_calls, full) if calls is not None), default=None)
+
+        return Game(partial(self.play, pool.entries, calls))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):

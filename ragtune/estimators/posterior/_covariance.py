@@ -68,10 +68,6 @@ class Covariance:
         """Let a column go."""
         self._columns.pop(position, None)
 
-    def among(self, positions: IntArray) -> Covariance:
-        """The covariance of some of the documents with each other."""
-        return Covariance(self.design[positions], self.rows[positions], self._own[positions], self._text_weight)
-
     def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
         """The covariance of these and further documents."""
         from scipy.sparse import vstack

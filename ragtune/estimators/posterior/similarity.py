@@ -38,8 +38,6 @@ class SimilarityEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], power: float = 2.0, strength: float = 0.5
     ) -> None:

@@ -65,8 +65,6 @@ class UncertaintyEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self,
         corpus: Corpus | None,

@@ -168,19 +168,6 @@ def test_columns_asked_for_together_are_those_asked_for_one_by_one() -> None:
         np.testing.assert_array_equal(together.column(position), alone.column(position))
 
 
-def test_a_belief_about_some_documents_says_of_them_what_the_whole_one_says() -> None:
-    posterior = RelevancePosterior(_evidence(60), _rows(60), Prior())
-    posterior.update([0, 9], [0.9, 0.4], ["a", "a"])
-    whole, few = PosteriorBelief(posterior, posterior.mean, 0.2).observing(3), np.arange(5, 50, 3)
-    part = whole.among(few)
-    for position in (2, 0, *range(4, 15)):  # more than there is room for at first
-        whole, part = whole.observing(int(few[position])), part.observing(position)
-        np.testing.assert_allclose(part.variance, whole.variance[few], rtol=1e-12)
-    np.testing.assert_array_equal(part.mean, whole.mean[few])
-    some = np.array([0, 3, 6])
-    np.testing.assert_allclose(part.among(some).observing(1).variance, part.observing(3).variance[some], rtol=1e-12)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 1e-9, 0.5, 1.0 - 1e-12, 1.0, 0.3]), min_size=1, max_size=12),
