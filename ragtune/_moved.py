@@ -21,7 +21,7 @@ MOVED = {
         "posterior": ("bagel", "similarity", "uncertainty"),
     }.items()
     for name in names
-}
+} | {"ragtune.facade.agreement": "ragtune.core.statistics.agreement"}
 """New path of each moved module, by its old path."""
 
 

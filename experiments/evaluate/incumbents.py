@@ -21,8 +21,8 @@ from experiments.evaluate.states import States
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
+from ragtune.core.statistics.agreement import Places
 from ragtune.data.rows import Rows, blocks, taken
-from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
 """The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""

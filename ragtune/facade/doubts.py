@@ -8,11 +8,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ragtune.core.arrays import FloatArray
 from ragtune.core.plain import quoted
+from ragtune.core.statistics.holm import holm
 
 SIGNIFICANT = 0.05
 """Level of corrected p-values."""
@@ -38,20 +35,6 @@ _SPREAD = 0.25
 
 class RerankerDoubtWarning(UserWarning):
     """A source agrees better with the other sources than the reranker does, by more than chance."""
-
-
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
-
-    Returns:
-        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    factors = np.arange(len(p), 0, -1)
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
-    return adjusted
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:

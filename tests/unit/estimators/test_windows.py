@@ -57,7 +57,7 @@ def played(
     policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None
 ) -> SimpleNamespace:
     """How a policy gets on that is told the truth: its windows and its last ranking."""
-    game = Game(partial(policy.play, documents(len(worth)), calls))
+    game = Game(partial(policy.play, documents(len(worth)), lambda: calls))
     batches: list[SentBatch] = []
     while game.ask.window and (calls is None or len(batches) < calls):
         assert len(set(game.ask.window)) == len(game.ask.window) >= 2
@@ -136,7 +136,7 @@ def test_a_tournament_that_ends_within_its_first_stage_moves_no_document_that_wa
     ],
 )
 def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expected):
-    begin = partial(policy.play, documents(100), None)
+    begin = partial(policy.play, documents(100), lambda: None)
     assert first_round(begin) == expected
     for worth in worths(100):
         game, batches = Game(begin), list[SentBatch]()
