@@ -162,11 +162,7 @@ tie_key = attrgetter("initial_rank", "doc_id")
 
 
 def _made(values: dict[str, Any]) -> PoolItem:
-    """The item with these fields, all named.
-
-    A request makes thousands of items, and the constructor of a frozen dataclass, which sets field by field, takes
-    twice the time.
-    """
+    """The item with these fields, all named; in half the time of a frozen dataclass's constructor."""
     item = object.__new__(PoolItem)
     object.__setattr__(item, "__dict__", values)
     return item

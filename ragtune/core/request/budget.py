@@ -30,7 +30,7 @@ class CostBudget(Limits):
     """The :class:`~ragtune.core.request.limits.Limits` of a request, and the account that enforces them.
 
     ``CostBudget()`` has defaults (rule B1) that limit tokens, documents and time at once;
-    :meth:`only` limits what it is told to and nothing else.
+    :meth:`only` limits the named units and nothing else.
     """
 
     @classmethod
@@ -159,11 +159,6 @@ class CostTracker:
                 return Shortfall(account, asked)
         return None
 
-    def denial(self, cost: CostObject) -> dict[str, Any] | None:
-        """Why ``cost`` cannot be spent on reranking (reason, requested, remaining), or None if it can."""
-        short = self.shortfall(cost)
-        return None if short is None else short.figures()
-
     def charge(self, cost: CostObject) -> Shortfall | None:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
         self.gate.require_open()
@@ -215,9 +210,8 @@ class CostTracker:
         """
         if cost == FREE:
             return self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n)
-        denial = self.denial(cost.model_copy(update={"docs": 0, "calls": 0}))
-        if denial is not None:
-            self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
+        if short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0})):
+            self.trace.add("budget", f"deny_{REFORMULATION}", **short.figures())
             return False
         limit, given = self._budget.max_reformulations, {"cost": cost.by_unit()}
         if not self._try_count(REFORMULATION, "reformulations", limit, n, **given):
@@ -291,11 +285,6 @@ class CostTracker:
         """Retrieval rounds beyond the original one that may still begin."""
         self._note_reader()
         return left(self._budget.max_retrieval_rounds, self._spent.retrieval_rounds)
-
-    def exhausted_unit(self) -> dict[str, Any] | None:
-        """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
-        account = self.exhausted_account()
-        return None if account is None else {"limit": account.unit, "used": account.used, "allowed": account.limit}
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
