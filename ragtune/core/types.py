@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -170,8 +169,7 @@ def _of_one_call(docs: int) -> CostObject:
     return CostObject(docs=docs, calls=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingBudgetView:
+class RemainingBudgetView(NamedTuple):
     """An immutable snapshot of what is left, for schedulers (rule B4: they see, they never spend).
 
     Attributes:
@@ -200,7 +198,7 @@ class RemainingBudgetView:
     remaining_joules: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
     closed: tuple[str, ...] = ()
-    pricer: Pricer = field(default=price_by_count, repr=False)
+    pricer: Pricer = price_by_count
 
     def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""

@@ -15,8 +15,9 @@ from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocum
 from ragtune.core.hits import Hits
 from ragtune.core.pool.columns import constant, read_only, require_finite
 from ragtune.core.pool.entries import Entries
-from ragtune.core.pool.items import PoolItem, tie_key, tokens_of
+from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
+from ragtune.core.tokens import count_tokens
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ class Roster:
 
 def _token_counts(hits: Hits) -> IntArray:
     counts = hits.token_counts
-    return np.array([tokens_of(facts) for facts in hits.facts] if counts is None else counts, dtype=np.int64)
+    if counts is None:
+        counts = [facts.token_count or count_tokens(facts.content) for facts in hits.facts]
+    return np.array(counts, dtype=np.int64)
 
 
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:
