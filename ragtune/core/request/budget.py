@@ -35,7 +35,11 @@ class CostBudget(Limits):
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
-        """A budget that limits what is named and nothing else: ``CostBudget.only(max_reranker_docs=20)``.
+        """A budget that limits the named units and nothing else.
+
+        Example:
+            >>> CostBudget.only(max_reranker_docs=20).max_reranker_docs
+            20
 
         Raises:
             pydantic.ValidationError: on an unknown limit or a bad value.

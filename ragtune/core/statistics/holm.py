@@ -13,6 +13,10 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
     Returns:
         Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
+
+    Example:
+        >>> holm([0.01, 0.04]).tolist()
+        [0.02, 0.04]
     """
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p, kind="stable")
