@@ -22,6 +22,7 @@ MOVED = {
     }.items()
     for name in names
 } | {
+    "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
     "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
     "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
     "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",

@@ -66,8 +66,6 @@ def make_items(n: int) -> list[PoolItem]:
 class FakeRetriever(BaseRetriever):
     """The same documents whatever the query, or a list (or an error to raise) a query."""
 
-    reads_budget = False
-
     def __init__(self, documents: Sequence[ScoredDocument] | Mapping[str, Any]) -> None:
         self.documents = documents
         self.calls: list[tuple[str, str, int]] = []
@@ -82,8 +80,6 @@ class FakeRetriever(BaseRetriever):
 
 class FakeReformulator(BaseReformulator):
     """Given rewrites, or an error to raise."""
-
-    reads_budget = False
 
     def __init__(self, rewrites: Any = ()) -> None:
         self.rewrites = rewrites

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.datasets.stored import some
 from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import as_python
-from ragtune.core.component import Component
+from ragtune.core.component import Component, documents_of, doubts_of, queries_of
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
@@ -88,9 +88,9 @@ class Dataset:
         left = "judged queries" if self.qrels else "queries"
         joins, doubts = [], {}
         for part in inputs:
-            doubts |= part.doubts
-            joins += [joined(left, counted, name, ids) for name, ids in part.recorded_queries().items()]
-            joins += [joined("documents", documents, name, ids) for name, ids in part.recorded_documents().items()]
+            doubts |= doubts_of(part)
+            joins += [joined(left, counted, name, ids) for name, ids in queries_of(part).items()]
+            joins += [joined("documents", documents, name, ids) for name, ids in documents_of(part).items()]
         gaps = {join.gap: join.missing for join in joins if join.require_any().missing}
         return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps, **doubts})
 

@@ -20,7 +20,7 @@ from experiments.evaluate.steps import at_depths
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.facade.agreement import Places
+from ragtune.core.statistics.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
 """The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.evaluate.curves import FloatArray, bootstrap_interval, in_blocks
+from ragtune.core.statistics.holm import holm as holm
 from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
-from ragtune.facade.doubts import holm as holm
 
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""

@@ -256,8 +256,10 @@ def short_p(p: float) -> str:
 
 def _unscored_line(summary: Summary) -> str:
     failures = summary.failures
-    lost = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; "
-    return f"{lost if summary.dropped_docs else ''}{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
+    failed = f"{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
+    if not summary.dropped_docs:
+        return failed
+    return f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; {failed}"
 
 
 def _late_line(late: Overruns) -> str:

@@ -21,10 +21,9 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
-from ragtune.core.policy.matching import objection
+from ragtune.core.policy.matching import compares_apart, objection
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
-from ragtune.facade.ranking import compares_apart
 from ragtune.retrievers.signalled import SignalledRetriever
 
 NO_PARTS = ("budget", "measures", "bootstrap")
@@ -49,7 +48,7 @@ class Session:
 
     @property
     def compares_apart(self) -> bool:
-        """See :func:`ragtune.facade.ranking.compares_apart`, of the first reranker."""
+        """See :func:`ragtune.core.policy.matching.compares_apart`, of the first reranker."""
         return compares_apart(next(iter(self.rerankers.values())), self.parts["scheduler"])
 
 

@@ -11,7 +11,5 @@ from ragtune.core.pool.pool import CandidatePool
 class MeanAcquisition(BaseAcquisition):
     """Expected relevance: score what is believed best."""
 
-    is_pointwise = True
-
     def utility(self, belief: Belief, pool: CandidatePool) -> FloatArray:
         return belief.mean

@@ -21,8 +21,6 @@ class UpperConfidenceAcquisition(BaseAcquisition):
         ConfigError: if ``kappa`` is negative or not a number.
     """
 
-    is_pointwise = True
-
     def __init__(self, kappa: float = 2.0) -> None:
         self.kappa = check_number("acquisition.kappa", kappa, low=0.0)
 

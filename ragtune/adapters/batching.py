@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ragtune.adapters.client import Client, current
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batches.pace import Pace
-from ragtune.core.drivers import Outcome, score_together
+from ragtune.core.drivers import Scored, score_together
 from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
@@ -53,7 +53,7 @@ class _Waiting:
         items = [self.rest.popleft() for _ in range(min(most, len(self.rest)))]
         return self.batch._replace(items=items)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Scored) -> None:
         """What became of a part of the documents; bad input is told of at once."""
         if not isinstance(outcome, Exception):
             self.scores.update(outcome)
@@ -150,7 +150,7 @@ class SharedCalls(WrappedReranker):
             raise outcome
         return dict(outcome)
 
-    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Scored]:
         """What :meth:`rerank` says of each batch; all of them wait at the same time."""
         return [self._outcome(each) for each in [self._put(batch) for batch in batches]]
 
@@ -169,7 +169,7 @@ class SharedCalls(WrappedReranker):
                 self._changed.notify_all()
         return waiting
 
-    def _outcome(self, waiting: _Waiting) -> Outcome:
+    def _outcome(self, waiting: _Waiting) -> Scored:
         left_s = waiting.left_ms / 1000.0
         if not waiting.done.wait(left_s if left_s < threading.TIMEOUT_MAX else None):
             with self._changed:
@@ -285,14 +285,14 @@ class SharedCalls(WrappedReranker):
                 elif self._is_closed:
                     self._end(waiting, "the server is being closed")
 
-    def _outcomes(self, batches: Sequence[RerankBatch]) -> list[Outcome]:
+    def _outcomes(self, batches: Sequence[RerankBatch]) -> list[Scored]:
         try:
             return score_together(batches, self.inner)
         except Exception:  # bad input of one of them; each is told its own
             return [outcome for batch in batches for outcome in _alone(batch, self.inner)]
 
 
-def _alone(batch: RerankBatch, inner: BaseReranker) -> list[Outcome]:
+def _alone(batch: RerankBatch, inner: BaseReranker) -> list[Scored]:
     try:
         return score_together([batch], inner)
     except Exception as error:

@@ -156,7 +156,7 @@ class _DoubtFigures:
             labels=["source", "figure"],
         )
         doubted = GaugeMetricFamily(f"{name}_doubts", "1 where that was told as more than chance.", labels=["source"])
-        told = self._doubts.told
+        told = self._doubts.reported
         for source, evidence in self._doubts.evidence.items():
             requests.add_metric([source], evidence.requests)
             for figure, value in zip(("mean", "low", "high"), (evidence.mean, *evidence.interval), strict=True):

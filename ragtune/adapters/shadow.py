@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ragtune.adapters.shadow_records import DEPTH, Interval, ShadowRecord, figures
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
+from ragtune.core.statistics.agreement import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
-from ragtune.facade.agreement import gain_kept, overlap, rank_biased_overlap
 
 if TYPE_CHECKING:
     from ragtune.facade.ranking import Ranking

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtune.core.documents import all_sound, sound
+from ragtune.core.documents import sound
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseAssembler
 from ragtune.core.plain import words
-from ragtune.core.pool.assembled import Assembled, best_that_fit
+from ragtune.core.pool.assembled import best_that_fit, documents_at
+from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import RankingKeys
 from ragtune.core.pool.pool import CandidatePool
@@ -52,7 +53,7 @@ def assembled(
     documents: Sequence[ScoredDocument]
     if type(assembler).assemble is BaseAssembler.assemble:  # the same, without an object for each document
         documents = fitting = _what_fits(pool, keys, context)
-        doc_ids = fitting.doc_ids
+        doc_ids = list(fitting.doc_ids)
     else:
         documents = assemble(assembler, list(pool.items_at(keys.positions)), context)
         doc_ids = [doc.id for doc in documents]
@@ -60,7 +61,7 @@ def assembled(
     return documents
 
 
-def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> Assembled:
+def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> Entries[ScoredDocument]:
     """What :func:`best_that_fit` takes of all of them; no document is made."""
     order = np.argsort(-keys.score, kind="stable")
     positions, pay = keys.positions[order], context.tracker.try_consume_tokens
@@ -68,7 +69,7 @@ def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) 
     if not pay(int(tokens.sum())):
         order = order[[pay(count) for count in tokens.tolist()]]
         positions = keys.positions[order]
-    return Assembled(pool.roster, positions, keys.score[order], pool.scores[positions])
+    return documents_at(pool.roster, positions, keys.score[order], pool.scores[positions])
 
 
 def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
@@ -93,11 +94,6 @@ def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: R
 
 def _sound_ones(documents: list[ScoredDocument], context: RAGtuneContext) -> Iterator[ScoredDocument]:
     """The documents that can be handed out; of the others it is traced what is wrong with them."""
-    try:
-        yield from all_sound(documents)
-        return
-    except ValueError:
-        pass  # some are wrong: which?
     for given in documents:
         try:
             yield sound(given)

@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Protocol, runtime_checkable
 
 
 class Component:
-    """A part of a controller that can be made ready before the first request.
+    """A part of a controller.
 
     Attributes:
-        reads_budget: whether what it says may depend on the request's limits or on what is left of them. A wish that
-            :func:`ragtune.core.policy.batching.propose` cuts to what is left does not. Where no part of a policy reads
-            the budget, one request answers for many budgets (:meth:`RAGtuneController.run_under`); what such a part
-            remembers must survive ``copy.deepcopy``. The contract suites catch one that says False and reads.
-        reads_files: names of the constructor's arguments that name files or folders which it reads. Their content is
-            part of a run's identity, as are the options that choose the component.
-        keeps_files: names of the arguments that name files or folders which it writes itself, such as a cache. They are
-            no part of a run's identity. A file that an argument of neither list names counts as read. The contract
-            suites catch an argument that names a file and is in neither list.
+        reads_files: names of the constructor's arguments that name files or folders which the part reads. Their content
+            belongs to the identity of a run, as do the options that choose the part.
+        keeps_files: names of the arguments that name files or folders which the part writes itself, such as a cache.
+            They do not belong to the identity of a run. A file that an argument in neither list names counts as read;
+            the contract suites report such an argument.
     """
 
-    reads_budget: bool = True
     reads_files: Collection[str] = ()
     keeps_files: Collection[str] = ("cache_dir",)
 
     def prepare(self) -> None:
-        """Load models, import what is imported lazily, warm up: whatever must not run on a request's clock.
+        """Load models, import lazy dependencies, warm up: all work that must not run on a request's clock.
 
-        The controller calls it before the clock of its first request starts. Calling it again does nothing. A component
-        that holds others prepares them. A model that may turn out to be needless (a cache holds what it would say) can
-        be loaded later, within ``context.tracker.clock.paused()``.
+        The controller calls this before the clock of its first request starts. A second call does nothing. A part that
+        holds other parts prepares them. A model that a cache may make unnecessary can be loaded later, within
+        ``context.tracker.clock.paused()``.
         """
+
+
+@runtime_checkable
+class DoubtedInputs(Protocol):
+    """A part that can see from its recorded inputs that an option does not fit them, such as a score table's scale."""
 
     @property
     def doubts(self) -> Mapping[str, int]:
-        """What speaks against recorded inputs, in words that follow a number, with that number; empty by default."""
-        return {}
+        """Warnings, in words that follow a number, with that number."""
+        ...
+
+
+@runtime_checkable
+class RecordedQueries(Protocol):
+    """A part with recorded inputs by query, such as a run file or a score table.
+
+    The harness compares the recorded queries with those of the collection. An input without a common query is refused,
+    and one that lacks some is a warning.
+    """
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        """The queries that each of its recorded inputs knows, by the input's name in messages; empty without any.
+        """The queries of each recorded input, by the input's name in messages."""
+        ...
 
-        The harness compares them with the queries of the collection: an input that knows none of them is refused, and
-        one that lacks some is a warning.
-        """
-        return {}
+
+@runtime_checkable
+class RecordedDocuments(Protocol):
+    """A part with recorded inputs by document, whatever the query; compared as those of :class:`RecordedQueries`."""
 
     def recorded_documents(self) -> Mapping[str, Collection[str]]:
-        """The same of documents, for inputs that say something of documents whatever the query."""
-        return {}
+        """The documents of each recorded input, by the input's name in messages."""
+        ...
+
+
+def queries_of(part: object) -> Mapping[str, Collection[str]]:
+    """The recorded queries of a part; empty without recorded inputs."""
+    return part.recorded_queries() if isinstance(part, RecordedQueries) else {}
+
+
+def documents_of(part: object) -> Mapping[str, Collection[str]]:
+    """The recorded documents of a part; empty without recorded inputs."""
+    return part.recorded_documents() if isinstance(part, RecordedDocuments) else {}
+
+
+def doubts_of(part: object) -> Mapping[str, int]:
+    """The warnings of a part about its recorded inputs; empty without any."""
+    return part.doubts if isinstance(part, DoubtedInputs) else {}

@@ -12,9 +12,8 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.batches.runner import Wishes
+from ragtune.core.batches.runner import BatchRequests
 from ragtune.core.component import Component
-from ragtune.core.course import LoopOutcome, SmallerBudgets
 from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.interfaces import (
@@ -40,6 +39,7 @@ from ragtune.core.request.limits import LIMITS
 from ragtune.core.request.request import Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
+from ragtune.core.runstate import BudgetForks, LoopResult
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 
@@ -96,9 +96,9 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         simulated = all(r.simulates_time for r in rerankers.values())
-        self._policy = (retriever, reformulator, estimator, scheduler, expander)
         self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
         self._is_prepared = False
+        self._reads_budget = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
 
     def prepare(self) -> None:
@@ -153,9 +153,9 @@ class RAGtuneController:
         """Answer one query under several budgets.
 
         Every answer is the one that :meth:`run` gives under that budget. Where the budgets differ in
-        ``max_reranker_docs`` or ``max_reranker_calls`` alone, and no part of the policy reads the budget
-        (:attr:`Component.reads_budget <ragtune.core.component.Component>`), all decisions before a limit binds are
-        shared: all take little more than the largest one.
+        ``max_reranker_docs`` or ``max_reranker_calls`` alone, they share all decisions before a limit binds, so that
+        they take little more time than the largest one. Where a part looks at the limits or at what is left of them,
+        each budget is replayed by itself. What a part remembers (``context.remember``) must survive ``copy.deepcopy``.
 
         Args:
             request: the request, whose own budget is not used.
@@ -170,15 +170,16 @@ class RAGtuneController:
         """
         unit = _differing_unit(budgets)
         self.prepare()
-        if unit is None or not self.shares_budgets:
-            return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
-        return alone(self._answers(request, budgets, unit), self.rerankers)
+        if unit is not None and self.shares_budgets:
+            if outputs := alone(self._answers(request, budgets, unit), self.rerankers):
+                return outputs
+            self._reads_budget = True
+        return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
 
     @property
     def shares_budgets(self) -> bool:
-        """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part reads the budget."""
-        shares = not any(part is not None and part.reads_budget for part in self._policy)
-        return shares and all(reranker.is_recorded for reranker in self.rerankers.values())
+        """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part has looked at the budget."""
+        return not self._reads_budget and all(reranker.is_recorded for reranker in self.rerankers.values())
 
     def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
         """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.
@@ -215,35 +216,28 @@ class RAGtuneController:
             yield history[-1]
         return flight.result
 
-    def begin(self, request: Request) -> tuple[CandidatePool, RAGtuneContext]:
-        """A request's candidates as retrieval leaves them, and its account.
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
-        """
-        self.prepare()
-        context = self._open(request)
-        return self._found(context)[0], context
-
-    def _answer(self, request: Request, history: list[HistoryStep]) -> Wishes[ControllerOutput]:
+    def _answer(self, request: Request, history: list[HistoryStep]) -> BatchRequests[ControllerOutput]:
         context = self._open(request)
         pool, paid = self._found(context)
         outcome = yield from self.loop.run(pool, context, history)
         return self._output(pool, context, history, outcome, paid)
 
-    def _answers(self, request: Request, budgets: Sequence[CostBudget], unit: str) -> Wishes[list[ControllerOutput]]:
+    def _answers(
+        self, request: Request, budgets: Sequence[CostBudget], unit: str
+    ) -> BatchRequests[list[ControllerOutput]]:
         limits = {budget: getattr(budget, LIMITS[unit]) for budget in budgets}
         allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
         largest = max(allowed, key=allowed.__getitem__)
         context = self._open(replace(request, budget=largest))
         pool, paid = self._found(context)
         history: list[HistoryStep] = []
-        smaller = SmallerBudgets((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
-        outcome = yield from self.loop.run(pool, context, history, smaller)
+        forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
+        outcome = yield from self.loop.run(pool, context, history, forks)
+        if forks.saw_reader or (forks and context.tracker.budget_was_read):
+            return []
         outputs = {
             budget: self._output(own.pool, own.context, own.history, ended, paid)
-            for budget, (own, ended) in smaller.ended.items()
+            for budget, (own, ended) in forks.ended.items()
         }
         rest = self._output(pool, context, history, outcome, paid)
         return [outputs.get(budget, rest) for budget in budgets]
@@ -261,7 +255,7 @@ class RAGtuneController:
         pool: CandidatePool,
         context: RAGtuneContext,
         history: list[HistoryStep],
-        outcome: LoopOutcome,
+        outcome: LoopResult,
         paid: CostObject,
     ) -> ControllerOutput:
         documents = assembled(self.assembler, pool, history[-1].keys, context)

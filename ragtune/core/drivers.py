@@ -1,7 +1,7 @@
-"""Drivers of the loop: they have the batches scored that requests wish for, one request at a time or many together.
+"""Drivers of the loop: they have the requested batches scored, for one request at a time or for many together.
 
-A request decides by its own scores alone, so every driver gives it the same answer. Only a limit on time may make a
-difference: a call that many share takes each of them as long as the whole call.
+A request decides by its own scores alone, so every driver gives it the same answer. Only a time limit can make a
+difference, because a shared call takes each of its requests the whole time.
 """
 
 from __future__ import annotations
@@ -10,58 +10,58 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Generic
 
-from ragtune.core.batches.runner import T, Wishes
+from ragtune.core.batches.runner import BatchRequests, T
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.request.bills import describe
 
 Rerankers = Mapping[str, BaseReranker]
-Outcome = Mapping[str, float] | Exception
-"""What became of a batch: scores by document id, or the error that the reranker raised."""
+Scored = Mapping[str, float] | Exception
+"""Scores of a batch by document id, or the error that the reranker raised."""
 
 
 class Flight(Generic[T]):
     """One request under way.
 
     Attributes:
-        wish: the batch that it wants scored next; None once it has its result.
-        result: what it came to.
+        pending: the batch to score next; None once the request has its result.
+        result: the result.
     """
 
-    wish: RerankBatch | None
+    pending: RerankBatch | None
     result: T
 
-    def __init__(self, wishes: Wishes[T]) -> None:
-        self._wishes = wishes
-        self._go_on(lambda: next(wishes))
+    def __init__(self, requests: BatchRequests[T]) -> None:
+        self._requests = requests
+        self._advance(lambda: next(requests))
 
-    def answer(self, outcome: Outcome) -> None:
-        """Hand in what became of the batch, and go on to the next one."""
-        if isinstance(outcome, Exception):
-            self._go_on(lambda: self._wishes.throw(outcome))
+    def answer(self, scored: Scored) -> None:
+        """Hand in what the batch brought, and go on to the next one."""
+        if isinstance(scored, Exception):
+            self._advance(lambda: self._requests.throw(scored))
         else:
-            self._go_on(lambda: self._wishes.send(outcome))
+            self._advance(lambda: self._requests.send(scored))
 
     def close(self) -> None:
-        """End the request where it stands; one that has its result is left alone."""
-        self._wishes.close()
+        """End the request where it stands."""
+        self._requests.close()
 
-    def _go_on(self, step: Callable[[], RerankBatch]) -> None:
-        self.wish = None
+    def _advance(self, step: Callable[[], RerankBatch]) -> None:
+        self.pending = None
         try:
-            self.wish = step()
+            self.pending = step()
         except StopIteration as end:
             self.result = end.value
 
 
-def alone(wishes: Wishes[T], rerankers: Rerankers) -> T:
-    """The result of one request, which has its batches scored one after the other.
+def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
+    """The result of one request, its batches scored one after the other.
 
     Raises:
         InputError: if a component does.
     """
-    flight = Flight(wishes)
+    flight = Flight(requests)
     for _ in stepwise(flight, rerankers):
         pass
     return flight.result
@@ -74,58 +74,54 @@ def stepwise(flight: Flight[T], rerankers: Rerankers) -> Iterator[RerankBatch]:
         InputError: if a component does.
     """
     try:
-        while (wish := flight.wish) is not None:
-            yield wish
-            flight.answer(_scored(wish, rerankers[wish.strategy]))
+        while (batch := flight.pending) is not None:
+            yield batch
+            flight.answer(_scored(batch, rerankers[batch.strategy]))
     finally:
         flight.close()
 
 
-def lockstep(requests: Iterable[Wishes[T]], rerankers: Rerankers, width: int) -> list[T]:
-    """The results of many requests, in their order: what ``width`` of them wish for next is scored together.
+def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: int) -> list[T]:
+    """The results of many requests, in their order; the pending batches of ``width`` requests are scored together.
 
-    A request that has its result makes room for the next one at once. Where a joint call fails as a whole, each of its
-    batches is scored alone, so that one request's trouble is not another's.
+    A request that has its result makes room for the next one. Where a joint call fails as a whole, each batch is scored
+    alone, so that one request's failure does not reach another.
 
     Args:
-        requests: the requests, begun one after the other.
+        requests: the requests.
         rerankers: the rerankers by strategy name.
         width: requests under way at once, >= 1.
 
     Raises:
-        InputError: if a component does: bad input ends all of them.
+        InputError: if a component does; it ends all requests.
     """
     waiting = iter(requests)
     flights: list[Flight[T]] = []
-    active: list[Flight[T]] = []
     with ExitStack() as open_flights:
         while True:
-            while len(active) < width and (wishes := next(waiting, None)) is not None:
-                flights.append(Flight(wishes))
-                open_flights.callback(flights[-1].close)
-                active += [flights[-1]] if flights[-1].wish is not None else []
+            active = [flight for flight in flights if flight.pending is not None]
+            while len(active) < width and (request := next(waiting, None)) is not None:
+                flights.append(flight := Flight(request))
+                open_flights.callback(flight.close)
+                active += [flight] if flight.pending is not None else []
             if not active:
                 return [flight.result for flight in flights]
-            outcomes = _outcomes([flight.wish for flight in active if flight.wish is not None], rerankers)
-            for flight, outcome in zip(active, outcomes, strict=True):
-                flight.answer(outcome)
-            active = [flight for flight in active if flight.wish is not None]
+            by_strategy: dict[str, list[Flight[T]]] = {}
+            for flight in active:
+                by_strategy.setdefault(_batch_of(flight).strategy, []).append(flight)
+            for strategy, together in by_strategy.items():
+                answers = score_together([_batch_of(flight) for flight in together], rerankers[strategy])
+                for flight, scored in zip(together, answers, strict=True):
+                    flight.answer(scored)
 
 
-def _outcomes(wishes: Sequence[RerankBatch], rerankers: Rerankers) -> list[Outcome]:
-    """What becomes of each batch; those of one strategy are scored together."""
-    by_strategy: dict[str, list[int]] = {}
-    for i, wish in enumerate(wishes):
-        by_strategy.setdefault(wish.strategy, []).append(i)
-    outcomes: dict[int, Outcome] = {}
-    for strategy, positions in by_strategy.items():
-        batches = [wishes[i] for i in positions]
-        outcomes |= zip(positions, score_together(batches, rerankers[strategy]), strict=True)
-    return [outcomes[i] for i in range(len(wishes))]
+def _batch_of(flight: Flight[T]) -> RerankBatch:
+    assert flight.pending is not None  # noqa: S101
+    return flight.pending
 
 
-def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Outcome]:
-    """What becomes of each batch, scored in one call; where that fails as a whole, each is scored alone.
+def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Scored]:
+    """What each batch brought, scored in one call; where that fails as a whole, each is scored alone.
 
     Raises:
         InputError: if the joint call does.
@@ -144,7 +140,7 @@ def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> li
     return [_scored(batch, reranker) for batch in batches]
 
 
-def _scored(batch: RerankBatch, reranker: BaseReranker) -> Outcome:
+def _scored(batch: RerankBatch, reranker: BaseReranker) -> Scored:
     try:
         return reranker.rerank(batch.items, batch.context, batch.strategy)
     except Exception as error:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import filterfalse
 from operator import attrgetter
 from typing import Any, overload
 
@@ -37,10 +36,6 @@ class Facts:
         object.__setattr__(self, "is_sound", is_sound and is_well_formed(self.id) and is_well_formed(self.content))
 
 
-ColumnsById = dict[Callable[[Sequence[str]], list[int]], list[int]]
-"""Columns of documents whose values follow from their ids alone, by what makes them of ids."""
-
-
 class Hits(Sequence[ScoredDocument]):
     """The documents that one first stage has found for a query, best first; each is made when it is looked at.
 
@@ -53,7 +48,6 @@ class Hits(Sequence[ScoredDocument]):
         facts: what is known of each document; they may be made when they are looked at.
         source: the only one in the ``sources`` of each document, with its score; None for none.
         vouched: whether the facts are known to be sound, and those of the ids: a corpus has looked at each before.
-        by_id: columns of the documents that follow from their ids, by what makes them.
         token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without its text.
     """
 
@@ -65,14 +59,12 @@ class Hits(Sequence[ScoredDocument]):
         source: str | None = None,
         *,
         vouched: bool = False,
-        by_id: ColumnsById | None = None,
         token_counts: Sequence[int] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores
         self.facts = facts
         self.source = source
-        self.by_id = by_id or {}
         self.token_counts = token_counts
         self._vouched = vouched
 
@@ -109,9 +101,6 @@ class Hits(Sequence[ScoredDocument]):
     def __repr__(self) -> str:
         return repr(list(self))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "by_id": {}}  # whoever makes those columns, a whole corpus say, does not travel
-
     @property
     def is_sound(self) -> bool:
         """Whether the columns belong together, no id comes twice, every score is a finite number, and every text can be
@@ -137,28 +126,6 @@ class Hits(Sequence[ScoredDocument]):
 
 
 _id_of, _is_sound, _count_of = map(attrgetter, ("id", "is_sound", "token_count"))
-
-
-def are_sound(
-    ids: Sequence[object],
-    contents: Sequence[object],
-    metadata: Sequence[object],
-    counts: Sequence[Any],
-    numbers: Sequence[Any],
-    names: Collection[object],
-) -> bool:
-    """Whether columns of documents are what they should be: of the right types, with finite ``numbers`` and texts, the
-    sources' ``names`` among them, that can be written down.
-    """
-    return (
-        are(str, (*ids, *contents, *names))
-        and are(dict, metadata)
-        and are(int, counts)
-        and are(float, numbers)
-        and all(map(math.isfinite, numbers))
-        and min(counts, default=0) >= 0
-        and all(map(is_well_formed, filterfalse(str.isascii, (*ids, *contents, *names))))  # type: ignore[arg-type]
-    )
 
 
 def are(kind: type, values: Iterable[object]) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.batches.runner import BatchBook, BatchRunner, Wishes
-from ragtune.core.course import Course, LoopOutcome, SmallerBudgets
+from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
 from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
 from ragtune.core.hits import Hits
@@ -23,6 +22,7 @@ from ragtune.core.request.bills import describe
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.runstate import BudgetForks, LoopResult, RunState
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -31,6 +31,7 @@ from ragtune.core.types import (
     Pricer,
     ScoredDocument,
     StopRecord,
+    watched,
 )
 
 FIRST_ROUND = "first_round_incomplete"
@@ -38,10 +39,10 @@ FIRST_ROUND = "first_round_incomplete"
 
 
 class RerankLoop:
-    """Wishes for batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
+    """Requests batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
 
-    The loop calls no reranker: it yields each batch and is sent its scores, so that whoever drives it
-    (:mod:`ragtune.core.drivers`) decides what else happens in the meantime.
+    The loop calls no reranker. It yields each batch and receives its scores, and its driver
+    (:mod:`ragtune.core.drivers`) decides how batches are scored.
     """
 
     def __init__(
@@ -60,64 +61,62 @@ class RerankLoop:
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
-        self._reads_estimates = expander is None or expander.reads_estimates
 
     def run(
         self,
         pool: CandidatePool,
         context: RAGtuneContext,
         history: list[HistoryStep],
-        smaller: SmallerBudgets | None = None,
-    ) -> Wishes[LoopOutcome]:
+        forks: BudgetForks | None = None,
+    ) -> BatchRequests[LoopResult]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
         Args:
             pool: the candidates.
             context: the request.
             history: takes the states.
-            smaller: budgets of fewer documents under which the request is to end as well; each takes leave of this one
-                before the first decision that it would make otherwise.
+            forks: smaller budgets; each forks off where its decisions first differ.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
         pool.keeps_dropped = self._keeps_dropped
-        course = Course(pool, context, history, self._batches.open_book(), smaller or SmallerBudgets())
-        return (yield from self._to_its_end(course, is_noted=False))
+        pool.gate = context.tracker.gate
+        state = RunState(pool, context, history, self._batches.open_book(), forks or BudgetForks())
+        return (yield from self._to_its_end(state, is_noted=False))
 
-    def _to_its_end(self, course: Course, *, is_noted: bool) -> Wishes[LoopOutcome]:
+    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[LoopResult]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
-        pool, context, history, book, smaller = course
+        pool, context, history, book, forks = state
         stop: StopRecord | None = None
         try:
             while stop is None:
                 if not is_noted:
-                    if smaller:
-                        yield from self._leave(smaller.spent_by(context.tracker.spent()), course, is_noted=False)
+                    if forks:
+                        yield from self._fork(forks.below(context.tracker.spent(), or_at=True), state, is_noted=False)
                     stop = self._note(pool, context, history)
                 is_noted = False
-                stop = stop or (yield from self._step(course))
+                stop = stop or (yield from self._step(state))
         finally:
             self._batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
-        return LoopOutcome(stop, book.actual_cost, book.dropped, book.breakers.count())
+        return LoopResult(stop, book.actual_cost, book.dropped, book.breakers.count())
 
-    def _leave(self, budgets: Sequence[CostBudget], course: Course, *, is_noted: bool) -> Wishes[None]:
-        """Let these budgets end on courses of their own."""
+    def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
+        """Continue under each of these budgets to its end."""
+        state.forks.saw_reader |= bool(budgets) and state.context.tracker.budget_was_read
         for budget in budgets:
-            own = course.fork(budget)
+            own = state.fork(budget)
             outcome = yield from self._to_its_end(own, is_noted=is_noted)
-            course.smaller.ended[budget] = (own, outcome)
+            state.forks.ended[budget] = (own, outcome)
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
-        if history and not self._reads_estimates:
-            self._expand(pool, context)
         stop = self._estimate(pool, context)
-        # This expansion starts from the best of what is known now, so it comes after the scores have been digested.
-        if stop is None and history and self._reads_estimates and self._expand(pool, context):
+        # The expansion starts from the best documents known now, so it comes after the estimate.
+        if stop is None and history and self._expand(pool, context):
             stop = self._estimate(pool, context)
         step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
         history.append(step)
@@ -137,7 +136,7 @@ class RerankLoop:
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 priorities = self._estimator.value(pool, context)
             pool.apply_priorities(priorities)
             if isinstance(priorities, Valuation) and priorities.diagnostics:
@@ -148,19 +147,19 @@ class RerankLoop:
             return _failure("estimator", error)
         return None
 
-    def _step(self, course: Course) -> Wishes[StopRecord | None]:
-        pool, context, _, book, smaller = course
+    def _step(self, state: RunState) -> BatchRequests[StopRecord | None]:
+        pool, context, _, book, forks = state
         if not len(pool.eligible) and not (self._scheduler.sends_again and len(pool.reranked)):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
             return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
         pricer = self._pricer(pool, context, book)
-        proposal = self._admitted(pool, context, book, pricer)
+        proposal = self._admitted(state, pricer)
         if isinstance(proposal, StopRecord):
             return proposal
         cost = pricer(proposal.doc_ids, proposal.strategy)
-        if smaller:
-            yield from self._leave(smaller.short_of(context.tracker.spent() + cost), course, is_noted=True)
+        if forks:
+            yield from self._fork(forks.below(context.tracker.spent() + cost), state, is_noted=True)
         _trace_proposal(pool, context, proposal, cost)
         if short := context.tracker.charge(cost):
             return StopRecord(
@@ -169,25 +168,25 @@ class RerankLoop:
         yield from self._batches.run(pool, context, proposal, cost, book)
         return None
 
-    def _admitted(
-        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
-    ) -> BatchProposal | StopRecord:
+    def _admitted(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
         """A proposal for a strategy that may be tried; where that one is closed, the scheduler is asked anew."""
+        book = state.book
         while True:
             shown = set(book.breakers.closed)
-            proposal = self._propose(pool, context, book, pricer)
+            proposal = self._propose(state, pricer)
             if isinstance(proposal, StopRecord) or book.breakers.admits(proposal.strategy):
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
 
-    def _propose(
-        self, pool: CandidatePool, context: RAGtuneContext, book: BatchBook, pricer: Pricer
-    ) -> BatchProposal | StopRecord:
+    def _propose(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
+        pool, context, _, book, forks = state
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
+        if forks:
+            view = watched(view, context.tracker.note_reader)
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)
             if isinstance(proposal, StopRecord):
                 return _explained(proposal, pool, context, pricer, book)
@@ -219,18 +218,18 @@ class RerankLoop:
         if self._expander is None or limit == 0 or context.tracker.is_exhausted():
             return False
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 found = checked_documents(self._expander.expand(pool, context, limit))
-            joined = _joined(pool.roster, found)  # refuses what the pool would, before it is paid for
+            joining = _joining(pool.roster, found)
         except InputError:
             raise
         except Exception as error:
             context.trace.add("expander", "expansion_failed", error=describe(error))
             return False
-        new = list(joined.doc_ids[len(pool) :])
+        new = list(joining.doc_ids)
         if not new or not context.tracker.try_consume_expansion(len(new)):
             return False
-        pool.grow(joined)
+        pool.grow(joining)
         context.trace.add("expander", "expand", doc_ids=new)
         return True
 
@@ -313,14 +312,17 @@ def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
 
 
-def _joined(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
-    """The roster with those documents of an expander's that it lacks, each once, behind all others."""
+def _joining(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
+    """The documents that an expander found and the pool lacks, each once."""
     if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
-        return roster.followed_by(Roster.of(found, GRAPH_SOURCE, roster.next_rank))
-    first = {doc.id: doc for doc in reversed(found) if doc.id not in roster.index}
-    new = dict.fromkeys(doc.id for doc in found if doc.id in first)
-    return roster.joined([_discovery(first[doc_id], roster.next_rank + i) for i, doc_id in enumerate(new)])
-
-
-def _discovery(doc: ScoredDocument, initial_rank: int) -> PoolItem:
-    return PoolItem.from_document(doc, initial_rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+        return Roster.of(found, GRAPH_SOURCE, roster.next_rank)
+    new: dict[str, ScoredDocument] = {}
+    for doc in found:
+        if doc.id not in roster.index:
+            new.setdefault(doc.id, doc)
+    return Roster.of_items(
+        [
+            PoolItem.from_document(doc, rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+            for rank, doc in enumerate(new.values(), roster.next_rank)
+        ]
+    )

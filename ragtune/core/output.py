@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.batches.failures import BatchCount
-from ragtune.core.pool.assembled import Assembled
 from ragtune.core.pool.columns import PoolColumns
+from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.ordering import Ordering, RankingKeys
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject, Listed, StopRecord
@@ -108,7 +108,7 @@ class ControllerOutput(BaseModel):
     def context_tokens(self) -> int:
         """Tokens of the assembled documents."""
         documents = self.documents
-        counts = documents.token_counts if isinstance(documents, Assembled) else [doc.token_count for doc in documents]
+        counts = documents.token_counts if isinstance(documents, Entries) else [doc.token_count for doc in documents]
         return sum(counts)
 
     @property

@@ -261,11 +261,7 @@ def _once(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
 
 
 def _texts(proposed: object) -> list[str]:
-    """The proposals, as many as are worth reading.
-
-    Raises:
-        TypeError: on anything but a collection of texts; a single text is one of characters.
-    """
+    """The first proposals; TypeError on anything but a collection of texts."""
     if isinstance(proposed, str) or not isinstance(proposed, Iterable):
         raise TypeError(f"rewrites {quoted(proposed)}: allowed is a list of texts")
     texts = list(islice(proposed, _MOST_PROPOSALS))
@@ -277,10 +273,10 @@ def _texts(proposed: object) -> list[str]:
 
 
 def _settle(context: RAGtuneContext, expected: CostObject, unreported: CostObject, started_ms: float) -> CostObject:
-    """Book what the rewriting really cost, ``unreported`` where it was not told, and let its time pass."""
+    """Book the real cost of the rewriting, ``unreported`` where none was reported, and let its time pass."""
     charged = reported(context, context.meter.charged, unreported)
-    told = context.meter.charged is not None or not context.tracker.clock.is_real
-    context.tracker.let_pass(charged.latency_ms if told else 0.0, started_ms)
+    is_reported = context.meter.charged is not None or not context.tracker.clock.is_real
+    context.tracker.let_pass(charged.latency_ms if is_reported else 0.0, started_ms)
     context.tracker.settle(expected, charged, REFORMULATION)
     return charged
 

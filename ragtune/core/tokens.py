@@ -19,6 +19,10 @@ def count_tokens(text: str) -> int:
     Every punctuation mark is a token, and a run of word characters counts one token per six characters begun. It needs
     no vocabulary and is the same everywhere; see ``tests/unit/core/test_tokens.py`` for how near it comes to a real
     subword tokenizer. For exact figures give the corpus a counter of the model's own tokenizer.
+
+    Example:
+        >>> count_tokens("Salt, pressure")
+        4
     """
     if not text.isascii():
         return len(_PIECE.findall(text))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -170,8 +169,7 @@ def _of_one_call(docs: int) -> CostObject:
     return CostObject(docs=docs, calls=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingBudgetView:
+class RemainingBudgetView(NamedTuple):
     """An immutable snapshot of what is left, for schedulers (rule B4: they see, they never spend).
 
     Attributes:
@@ -200,11 +198,25 @@ class RemainingBudgetView:
     remaining_joules: float = float("inf")
     strategies: tuple[str, ...] = ("default",)
     closed: tuple[str, ...] = ()
-    pricer: Pricer = field(default=price_by_count, repr=False)
+    pricer: Pricer = price_by_count
 
     def price(self, doc_ids: Sequence[str], strategy: str) -> CostObject:
         """What reranking ``doc_ids`` by ``strategy`` is expected to cost."""
         return self.pricer(doc_ids, strategy)
+
+    def affordable(self, doc_ids: Sequence[str], strategy: str) -> list[str]:
+        """The longest prefix of ``doc_ids`` that every unit affords; prices grow with the batch."""
+        wanted = list(doc_ids[: self.remaining_rerank_docs])
+        low, high = 0, len(wanted)
+        if not wanted or self.affords(self.price(wanted, strategy)):
+            return wanted
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.affords(self.price(wanted[:middle], strategy)):
+                low = middle
+            else:
+                high = middle - 1
+        return wanted[:low]
 
     def affords(self, cost: CostObject) -> bool:
         """Whether ``cost`` fits into every unit, leaving the assembly buffer untouched."""
@@ -218,6 +230,24 @@ class RemainingBudgetView:
             and cost.search_units <= self.remaining_search_units
             and cost.joules <= self.remaining_joules
         )
+
+
+class _WatchedView:
+    """A view that reports the first look at a limit. A proposal that is only cut to what is left needs none."""
+
+    def __init__(self, view: RemainingBudgetView, report: Callable[[], None]) -> None:
+        self._view, self._report = view, report
+        self.strategies, self.closed = view.strategies, view.closed
+        self.price, self.affordable = view.price, view.affordable
+
+    def __getattr__(self, name: str) -> Any:
+        self._report()
+        return getattr(self._view, name)
+
+
+def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingBudgetView:
+    """The view, which calls ``report`` where its reader looks at a limit."""
+    return cast(RemainingBudgetView, _WatchedView(view, report))
 
 
 class BatchProposal(BaseModel):

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import ColumnsById, Facts, Hits
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.data.topk import id_ranks
@@ -190,8 +190,7 @@ class Corpus:
 
     def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
         facts, token_counts = self._facts(positions), self._token_counts(positions)
-        by_id: ColumnsById = {self.positions: positions}
-        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound, by_id=by_id, token_counts=token_counts)
+        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound, token_counts=token_counts)
 
     def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
         """What is known of the documents at these positions."""

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
-from ragtune.core.pool.roster import Roster
 from ragtune.data.corpus import Corpus
 from ragtune.data.textfile import read_json
 from ragtune.data.topk import best_positions
@@ -156,9 +155,9 @@ class CorpusGraph:
         held = row.index(NOBODY) if NOBODY in row else self.k
         return row[:held], weights[:held]
 
-    def positions(self, roster: Roster) -> list[int]:
-        """Positions of a pool's documents in the corpus, for reading only; errors as in :meth:`neighbours`."""
-        return roster.of_ids(self._corpus.positions)
+    def positions(self, doc_ids: Sequence[str]) -> list[int]:
+        """Positions of documents in the corpus; errors as in :meth:`neighbours`."""
+        return self._corpus.positions(doc_ids)
 
     def rows(self, positions: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Corpus positions of the neighbours of the documents at m positions in the corpus, and their weights, each of

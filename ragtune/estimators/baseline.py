@@ -16,7 +16,5 @@ class BaselineEstimator(BaseEstimator):
     the first stage's.
     """
 
-    reads_budget = False
-
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         return pool.valuation(first_stage_scores(pool))

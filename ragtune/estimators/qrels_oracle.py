@@ -23,8 +23,6 @@ class QrelsOracleEstimator(BaseEstimator):
         qrels: ``{query_id: {doc_id: grade}}``; unjudged documents and negative grades count 0.
     """
 
-    reads_budget = False
-
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._qrels = qrels
         self._top = max((grade for grades in qrels.values() for grade in grades.values()), default=1) or 1

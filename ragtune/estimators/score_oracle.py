@@ -22,8 +22,6 @@ class ScoreOracleEstimator(BaseEstimator):
         ConfigError: if the reranker is not recorded.
     """
 
-    reads_budget = False
-
     def __init__(self, reranker: BaseReranker) -> None:
         if not reranker.is_recorded:
             raise ConfigError(

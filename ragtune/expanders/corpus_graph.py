@@ -22,13 +22,13 @@ class _Walk:
     """One request's way through the graph.
 
     Attributes:
-        size: documents of the pool that are settled.
+        positions: positions in the corpus of the pool's documents.
         expanded: places in the pool of documents left behind.
         waiting: documents that were found and wait, by their positions in the corpus, with their scores.
         settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
     """
 
-    size: int = 0
+    positions: list[int] = field(default_factory=list)
     expanded: set[int] = field(default_factory=set)
     waiting: dict[int, float] = field(default_factory=dict)
     settled: set[int] = field(default_factory=lambda: {NOBODY})
@@ -62,9 +62,7 @@ class CorpusGraphExpander(BaseExpander):
         ConfigError: on an argument out of range, or a graph of another corpus.
     """
 
-    reads_budget = False
     reads_files = ("graph",)
-    reads_estimates: bool = True
 
     def __init__(
         self,
@@ -82,14 +80,13 @@ class CorpusGraphExpander(BaseExpander):
         self.top = None if top is None else check_count("expander.top", top, low=1)
         self.per_batch = None if per_batch is None else check_count("expander.per_batch", per_batch, low=1)
         self.ordering = Ordering.parse(ordering)
-        self.reads_estimates = top is not None
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
-        positions = self._graph.positions(pool.roster)
-        walk.settled.update(positions[walk.size :])
-        walk.size = len(positions)
-        self._find(walk, self._reached(walk, positions, self._sources(pool, walk)), context)
+        joined = self._graph.positions(pool.doc_ids[len(walk.positions) :])
+        walk.positions += joined
+        walk.settled.update(joined)
+        self._find(walk, self._reached(walk, self._sources(pool, walk)), context)
         chosen = walk.best(limit if self.per_batch is None else min(limit, self.per_batch))
         scores = [walk.waiting.pop(position) for position in chosen]
         return self._corpus.hits_at(chosen, scores, GRAPH_SOURCE)
@@ -102,9 +99,9 @@ class CorpusGraphExpander(BaseExpander):
         walk.expanded.update(sources)
         return sources
 
-    def _reached(self, walk: _Walk, positions: Sequence[int], sources: Mapping[int, float]) -> dict[int, float]:
+    def _reached(self, walk: _Walk, sources: Mapping[int, float]) -> dict[int, float]:
         """Neighbours that are not settled, with the best of score times weight over what leads to each."""
-        neighbours, weights = (rows.ravel() for rows in self._graph.rows([positions[place] for place in sources]))
+        neighbours, weights = (rows.ravel() for rows in self._graph.rows([walk.positions[place] for place in sources]))
         settled = walk.settled
         new = np.array([i for i, at in enumerate(neighbours.tolist()) if at not in settled], dtype=np.intp)
         scores = np.minimum(1.0, np.repeat(list(sources.values()), self._graph.k)[new] * weights[new])

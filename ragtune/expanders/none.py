@@ -11,7 +11,6 @@ from ragtune.core.types import ScoredDocument
 class NoExpander(BaseExpander):
     """Leaves the pool as it was retrieved."""
 
-    reads_budget = False
     is_active = False
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:

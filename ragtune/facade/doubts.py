@@ -8,11 +8,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ragtune.core.arrays import FloatArray
 from ragtune.core.plain import quoted
+from ragtune.core.statistics.holm import holm
 
 SIGNIFICANT = 0.05
 """Level of corrected p-values."""
@@ -38,20 +35,6 @@ _SPREAD = 0.25
 
 class RerankerDoubtWarning(UserWarning):
     """A source agrees better with the other sources than the reranker does, by more than chance."""
-
-
-def holm(p_values: ArrayLike) -> FloatArray:
-    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
-
-    Returns:
-        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    factors = np.arange(len(p), 0, -1)
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
-    return adjusted
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
@@ -150,12 +133,12 @@ def warn(doubt: str) -> None:
 class Doubts:
     """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
 
-    Each source is told of once, after the first request by which it is doubted at the level of 5% however often one
+    Each source is reported once, after the first request by which it is doubted at the level of 5% however often one
     looks, after Holm's correction for the sources so far. Memory is bounded: sums of up to 32 sources, and the latest
     10,000 queries, of which a repetition does not count.
 
     Args:
-        tell: is told a doubt in words.
+        tell: receives a doubt in words.
         dial: what the words say that a user may turn.
     """
 
@@ -165,7 +148,7 @@ class Doubts:
         self._lock = threading.Lock()
         self._evidence: dict[str, Evidence] = {}
         self._queries: dict[str, None] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def hear(self, query_id: str, margins: Mapping[str, float]) -> None:
         """Take the margins of one request, by source; tell what is doubted now and was not before."""
@@ -179,8 +162,8 @@ class Doubts:
                 if name in self._evidence or (len(self._evidence) < SOURCES and len(name) <= _LONGEST):
                     self._evidence[name] = self._evidence.get(name, Evidence()).having(margin)
             found = doubted({name: (one.mean, one.p) for name, one in self._evidence.items()})
-            new = [self._words(name, p) for name, p in found.items() if name not in self._told]
-            self._told.update(found)
+            new = [self._words(name, p) for name, p in found.items() if name not in self._reported]
+            self._reported.update(found)
         for words in new:
             self._tell(words)
 
@@ -191,10 +174,10 @@ class Doubts:
             return dict(self._evidence)
 
     @property
-    def told(self) -> frozenset[str]:
-        """The sources that were told of."""
+    def reported(self) -> frozenset[str]:
+        """The sources with a reported doubt."""
         with self._lock:
-            return frozenset(self._told)
+            return frozenset(self._reported)
 
     def _words(self, source: str, p: float) -> str:
         seen = self._evidence[source]

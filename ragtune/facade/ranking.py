@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from ragtune.core.batches.failures import BatchCount
-from ragtune.core.interfaces import BaseReranker, BaseScheduler
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
@@ -17,7 +16,7 @@ TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
     "orders them"
 )
-"""What is wrong where several batches were ordered and :func:`compares_apart`."""
+"""The warning for :func:`~ragtune.core.policy.matching.compares_apart` batches."""
 
 
 def too_small(documents: int, calls: int) -> str:
@@ -37,11 +36,6 @@ def notes_of(output: ControllerOutput) -> tuple[str, ...]:
     short = [event.details for event in output.trace.find(FIRST_ROUND)]
     doubts = [event.details["warning"] for event in output.trace.find(SCALE_DOUBT)]
     return (*(f"the {too_small(**one)}: docs={one['documents']}" for one in short), *doubts)
-
-
-def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
-    """Whether documents are compared in batches that share none, so that two batches say nothing of each other."""
-    return reranker.compares and not scheduler.sends_again
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
+from ragtune.core.policy.matching import compares_apart
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
@@ -34,7 +35,7 @@ from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
 from ragtune.facade.policies import Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking, compares_apart, notes_of
+from ragtune.facade.ranking import RankedDocument, Ranking, notes_of
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 

@@ -12,8 +12,6 @@ from ragtune.core.types import ScoredDocument
 class IdentityReformulator(BaseReformulator):
     """Leaves the query alone: no rewrites, no charge (rule R5)."""
 
-    reads_budget = False
-
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         return []
 

@@ -42,8 +42,6 @@ class BM25Retriever(BaseRetriever):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self,
         corpus: Corpus,

@@ -32,8 +32,6 @@ class DenseRetriever(BaseRetriever):
         cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
 
-    reads_budget = False
-
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
         self._embedder = embedder

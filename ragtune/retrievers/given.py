@@ -14,7 +14,5 @@ class GivenRetriever(BaseRetriever):
     finds nothing further. Without candidates there is nothing to rerank, and the answer is empty.
     """
 
-    reads_budget = False
-
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         return list(context.candidates[:top_k])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from ragtune.core.arguments import check_count
+from ragtune.core.component import queries_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
@@ -25,8 +26,6 @@ class HybridRetriever(BaseRetriever):
         ConfigError: if no retriever is named, or on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self,
         corpus: Corpus,
@@ -38,7 +37,6 @@ class HybridRetriever(BaseRetriever):
             raise ConfigError("hybrid retrievers={}: name at least one, e.g. retrievers={bm25: ...}")
         self.depth_each = check_count("hybrid depth_each", depth_each, low=1)
         self._retrievers = {name: make(corpus) for name, make in retrievers.items()}
-        self.reads_budget |= any(retriever.reads_budget for retriever in self._retrievers.values())
         self._fusion = fusion
 
     def prepare(self) -> None:
@@ -47,7 +45,7 @@ class HybridRetriever(BaseRetriever):
             retriever.prepare()
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        return {name: ids for part in self._retrievers.values() for name, ids in part.recorded_queries().items()}
+        return {name: ids for part in self._retrievers.values() for name, ids in queries_of(part).items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         depth = max(top_k, self.depth_each)

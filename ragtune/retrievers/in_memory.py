@@ -21,8 +21,6 @@ class InMemoryRetriever(BaseRetriever):
         documents: a corpus, or scored documents in order.
     """
 
-    reads_budget = False
-
     def __init__(self, documents: Corpus | Sequence[ScoredDocument]) -> None:
         if isinstance(documents, Corpus):
             self._documents = [documents.scored(doc_id, 0.0) for doc_id in documents.doc_ids]

@@ -32,8 +32,6 @@ class RankBM25Retriever(BaseRetriever):
         MissingExtraError: without the package rank-bm25, which the extra ``experiments`` brings.
     """
 
-    reads_budget = False
-
     def __init__(self, corpus: Corpus, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25) -> None:
         try:
             from rank_bm25 import BM25Okapi

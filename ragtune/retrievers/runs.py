@@ -34,7 +34,6 @@ class RunsRetriever(BaseRetriever):
         ConfigError: if no path is given, two have the same stem, or several come without a fusion.
     """
 
-    reads_budget = False
     reads_files = ("paths",)
 
     def __init__(

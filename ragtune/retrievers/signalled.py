@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ragtune.core.component import documents_of, queries_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever, BaseSignal
 from ragtune.core.pool.columns import require_finite
@@ -32,15 +33,12 @@ class SignalledRetriever(BaseRetriever):
         ConfigError: if a signal's name cannot be one.
     """
 
-    reads_budget = False
-
     def __init__(self, retriever: BaseRetriever, signals: Mapping[str, BaseSignal], fusion: BaseFusion) -> None:
         for name in signals:
             if not name or "/" in name or first_stage_of(name) != name:
                 raise ConfigError(f"signal name {name!r}: allowed is a text without '/', not that of a rewrite's round")
         self.retriever = retriever
         self.signals = frozenset(signals)
-        self.reads_budget |= any(part.reads_budget for part in (retriever, *signals.values()))
         self._signals = dict(signals)
         self._fusion = fusion
 
@@ -57,10 +55,10 @@ class SignalledRetriever(BaseRetriever):
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         parts = (self.retriever, *self._signals.values())
-        return {name: ids for part in parts for name, ids in part.recorded_queries().items()}
+        return {name: ids for part in parts for name, ids in queries_of(part).items()}
 
     def recorded_documents(self) -> Mapping[str, Collection[str]]:
-        return {name: ids for part in self._signals.values() for name, ids in part.recorded_documents().items()}
+        return {name: ids for part in self._signals.values() for name, ids in documents_of(part).items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         """What the first stage finds, in the order of all sources.

@@ -18,7 +18,5 @@ class GreedyScheduler(BatchScheduler):
         ConfigError: if ``batch_size`` is not a positive integer.
     """
 
-    reads_budget = False
-
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool), budget)

@@ -19,8 +19,6 @@ class OneShotScheduler(BaseScheduler):
         ConfigError: if ``top_n`` is not a positive integer or None.
     """
 
-    reads_budget = False
-
     def __init__(self, top_n: int | None = None) -> None:
         self.top_n = None if top_n is None else check_count("scheduler.top_n", top_n, low=1)
 

@@ -35,8 +35,6 @@ class SettledScheduler(BatchScheduler):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self, k: int = 10, threshold: float = 0.25, min_docs: int = 10, **batches: Unpack[BatchOptions]
     ) -> None:

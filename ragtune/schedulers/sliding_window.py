@@ -37,8 +37,6 @@ class SlidingWindowScheduler(BatchScheduler):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(self, window: int = 20, step: int = 10, **choice: Unpack[Choice]) -> None:
         self.window = check_count("scheduler.window", window, low=1)
         self.step = check_count("scheduler.step", step, low=1)

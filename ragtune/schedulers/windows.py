@@ -23,7 +23,6 @@ class WindowsScheduler(BaseScheduler):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
     sends_again = True
 
     def __init__(self, window: int = 20) -> None:

@@ -22,7 +22,6 @@ class LexicalSignal(BaseSignal):
     terms.
     """
 
-    reads_budget = False
     is_witness = False
 
     def prepare(self) -> None:

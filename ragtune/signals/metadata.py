@@ -23,8 +23,6 @@ class MetadataSignal(BaseSignal):
         higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
     """
 
-    reads_budget = False
-
     def __init__(self, field: str, higher_is_better: bool = True) -> None:
         self.field = field
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0

@@ -40,7 +40,6 @@ class TableSignal(BaseSignal):
         ConfigError: if ``by`` is neither, or a flag is none.
     """
 
-    reads_budget = False
     reads_files = ("path",)
 
     def __init__(

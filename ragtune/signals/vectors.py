@@ -32,8 +32,6 @@ class VectorsSignal(BaseSignal):
         vectors: makes the vectors of the documents, and of queries among them.
     """
 
-    reads_budget = False
-
     def __init__(self, corpus: Corpus | None, vectors: Callable[[Any], TextVectors]) -> None:
         self._vectors = check_vectors("signal.vectors.vectors", vectors)(corpus)
         self.is_witness = not getattr(self._vectors, "are_words", False)

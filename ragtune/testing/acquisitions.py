@@ -51,14 +51,3 @@ class AcquisitionContract:
             assert np.isfinite(utility).all()
             np.testing.assert_array_equal(utility, acquisition.utility(belief, pool))
             np.testing.assert_array_equal(utility, self.make().utility(belief, pool))
-
-    def test_where_it_is_pointwise_it_values_a_document_by_its_own_mean_and_variance(self) -> None:
-        acquisition = self.make()
-        if not acquisition.is_pointwise:
-            return
-        pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"s": float(-i)}) for i in range(9))
-        belief = KnownBelief([float(i % 4) for i in range(9)], np.diag(np.arange(1.0, 10.0)))
-        utility = acquisition.utility(belief, pool)
-        few = np.array([1, 4, 8])
-        np.testing.assert_array_equal(acquisition.utility(belief.among(few), pool), utility[few])
-        assert (acquisition.utility(belief.observing(4), pool) <= utility).all()

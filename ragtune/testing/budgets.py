@@ -1,4 +1,4 @@
-"""What a part of a policy promises that says that it does not read the budget."""
+"""One replay for several budgets gives what a replay for each of them gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.windows import WindowsScheduler
-from ragtune.testing.collection import make_context
 from ragtune.testing.worlds import World, WorldReranker
 
 BUDGETS = {
@@ -33,8 +32,6 @@ BUDGETS = {
 class Growth(BaseExpander):
     """Brings the documents that join a world's pool after a batch."""
 
-    reads_budget = False
-
     def __init__(self, world: World) -> None:
         self._world = world
 
@@ -43,13 +40,8 @@ class Growth(BaseExpander):
         return [self._world.corpus.scored(doc_id, 0.3, sources={GRAPH_SOURCE: 0.3}) for doc_id in new]
 
 
-def under_all_budgets(query: str = "query") -> list[RAGtuneContext]:
-    """A request under each of the budgets."""
-    return [make_context(query, tracker=budget.create_tracker()) for budgets in BUDGETS.values() for budget in budgets]
-
-
 def require_same_under_all_budgets(world: World, **parts: Any) -> None:
-    """Raise an AssertionError if decisions that budgets share are not those that each of them leads to by itself.
+    """Raise an AssertionError if one replay for several budgets differs from a replay for each of them.
 
     Args:
         world: the collection.
@@ -69,14 +61,12 @@ def require_same_under_all_budgets(world: World, **parts: Any) -> None:
     if parts.get("estimator", usual["estimator"]).compares:
         usual["scheduler"] = WindowsScheduler()
     controller = RAGtuneController(**(usual | parts))
-    if not controller.shares_budgets:
-        return
     found = [world.corpus.scored(item.doc_id, item.retrieval_score, item.sources) for item in world.pool()]
     for budgets in BUDGETS.values():
         together = controller.run_under(Request("salt bread", "q1", candidates=found), budgets)
         alone = [controller.run("salt bread", budget, query_id="q1", candidates=found) for budget in budgets]
-        assert _told(together) == _told(alone), "it says that it does not read the budget"
+        assert _records(together) == _records(alone)
 
 
-def _told(outputs: Sequence[ControllerOutput]) -> list[str]:
+def _records(outputs: Sequence[ControllerOutput]) -> list[str]:
     return [output.model_dump_json() for output in outputs]

@@ -76,9 +76,7 @@ class EstimatorContract(InWorlds):
             found.append(_numbers(estimator.value(pool, mine), pool))
         assert found == expected
 
-    def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(
-        self, estimator: BaseEstimator, world: World
-    ) -> None:
+    def test_one_replay_serves_smaller_budgets(self, estimator: BaseEstimator, world: World) -> None:
         require_same_under_all_budgets(world, estimator=estimator)
 
     def test_nothing_of_the_budget_is_spent(self, estimator: BaseEstimator, world: World) -> None:

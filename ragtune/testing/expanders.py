@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pytest
 
 from ragtune.core.interfaces import BaseExpander
@@ -13,7 +12,6 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus, small_pool_items
 from ragtune.testing.files import require_declared_files
 
@@ -55,22 +53,6 @@ class ExpanderContract:
         before = pool.columns()
         expander.expand(pool, make_context(), 3)
         assert all(old is new for old, new in zip(before, pool.columns(), strict=True))
-
-    def test_what_does_not_read_estimates_finds_the_same_whatever_they_are(self) -> None:
-        found = []
-        for sign in (1, -1):
-            expander, pool = self.make(), _pool()
-            _score(pool)
-            estimates = np.linspace(0.5 - sign / 3, 0.5 + sign / 3, len(pool))
-            pool.apply_priorities(pool.valuation(estimates, acquisition=estimates, posterior=estimates))
-            found.append(expander.expand(pool, make_context(), 3))
-        assert found[0] == found[1] or expander.reads_estimates
-
-    def test_a_budget_that_is_not_read_changes_nothing(self) -> None:
-        if self.make().reads_budget:
-            return
-        expected, *found = [[found for _, found in finds(self.make(), context, 3)] for context in under_all_budgets()]
-        assert all(each == expected for each in found), "it says that it does not read the budget"
 
     def test_another_request_is_not_noticed(self) -> None:
         shared = self.make()

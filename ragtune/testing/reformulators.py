@@ -9,7 +9,6 @@ import pytest
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.types import FREE, ScoredDocument
 from ragtune.retrievers.bm25 import BM25Retriever
-from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
 from ragtune.testing.files import require_declared_files
 
@@ -49,13 +48,6 @@ class ReformulatorContract:
         reformulator.generate(make_context("bowline"), _found("bowline"))
         expected = self.make().generate(make_context("heart"), _found("heart"))
         assert reformulator.generate(make_context("heart"), _found("heart")) == expected
-
-    def test_a_budget_that_is_not_read_changes_nothing(self, reformulator: BaseReformulator) -> None:
-        if reformulator.reads_budget:
-            return
-        contexts = under_all_budgets("heart pressure")
-        expected, *found = [self.make().generate(context, _found("heart pressure")) for context in contexts]
-        assert all(each == expected for each in found), "it says that it does not read the budget"
 
     def test_works_when_nothing_was_found(self, reformulator: BaseReformulator) -> None:
         assert isinstance(reformulator.generate(make_context("heart"), []), list)

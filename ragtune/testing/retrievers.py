@@ -8,7 +8,6 @@ import pytest
 
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.data.corpus import Corpus
-from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
 from ragtune.testing.files import require_declared_files
 
@@ -80,12 +79,6 @@ class RetrieverContract:
         retriever.retrieve(make_context("bowline"), 5)
         expected = self.make().retrieve(make_context("honey in bread"), 5)
         assert retriever.retrieve(make_context("honey in bread"), 5) == expected
-
-    def test_a_budget_that_is_not_read_changes_nothing(self, retriever: BaseRetriever) -> None:
-        if retriever.reads_budget:
-            return
-        expected, *found = [list(retriever.retrieve(context, 5)) for context in under_all_budgets("honey in bread")]
-        assert all(each == expected for each in found), "it says that it does not read the budget"
 
     def test_answers_the_same_when_built_anew(self) -> None:
         answers = [self.make().retrieve(make_context("honey in bread"), 5) for _ in range(2)]

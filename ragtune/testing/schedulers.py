@@ -84,7 +84,7 @@ class SchedulerContract(InWorlds):
         assert [mine for mine, _ in steps if mine is not None] == expected
         assert [others for _, others in steps if others is not None] == expected
 
-    def test_a_budget_that_is_not_read_changes_nothing_before_it_binds(self, world: World) -> None:
+    def test_one_replay_serves_smaller_budgets(self, world: World) -> None:
         posterior = UncertaintyEstimator(world.corpus, TfidfEmbedder)
         require_same_under_all_budgets(world, estimator=posterior, scheduler=self.make())
 

@@ -9,7 +9,6 @@ import pytest
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
-from ragtune.testing.budgets import under_all_budgets
 from ragtune.testing.collection import make_context, small_corpus
 from ragtune.testing.files import require_declared_files
 from ragtune.testing.retrievers import QUERIES
@@ -62,13 +61,6 @@ class SignalContract:
         assert dict(signal.values(make_context(query), self.documents[::-1])) == together
         alone = [signal.values(make_context(query), [document]) for document in self.documents]
         assert {doc_id: value for values in alone for doc_id, value in values.items()} == together
-
-    def test_a_budget_that_is_not_read_changes_nothing(self, signal: BaseSignal) -> None:
-        if signal.reads_budget:
-            return
-        contexts = under_all_budgets("honey in bread")
-        expected, *found = [dict(signal.values(context, self.documents)) for context in contexts]
-        assert all(each == expected for each in found), "it says that it does not read the budget"
 
     def test_no_documents_have_no_values(self, signal: BaseSignal, query: str) -> None:
         assert not signal.values(make_context(query), [])

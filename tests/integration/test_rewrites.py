@@ -12,7 +12,6 @@ from experiments.replay.build import build_session, load_dataset, load_measures
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
-from ragtune.core.request.request import Request
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
@@ -121,10 +120,11 @@ def test_rewrites_find_new_documents_at_the_default_depths_and_no_rewrite_change
     session = build_session(compose(["reformulator=rm3", "tracking=none"]))
     found = {ORIGINAL: 0, "rewrite_0": 0}
     for query_id, text in session.dataset.queries.items():
-        pool, context = session.controller.begin(Request(text, query_id))
-        for event in context.trace.find("retrieve"):
+        trace = session.controller.run(text, CostBudget.only(max_reranker_docs=0), query_id=query_id).trace
+        for event in trace.find("retrieve"):
             found[event.details["round"]] += event.details.get("new", event.details["found"])
-        assert len(pool) == sum(e.details.get("new", e.details["found"]) for e in context.trace.find("retrieve"))
+        (pool,) = trace.find("pool")
+        assert pool.details["size"] == sum(e.details.get("new", e.details["found"]) for e in trace.find("retrieve"))
     queries = len(session.dataset.queries)
     assert found[ORIGINAL] / queries == pytest.approx(66.2, abs=0.1)  # as without a reformulator
     assert found["rewrite_0"] / queries > 5.0

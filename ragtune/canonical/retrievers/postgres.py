@@ -55,7 +55,6 @@ class PostgresRetriever(BaseRetriever):
         StoreError: if the server cannot be reached.
     """
 
-    reads_budget = False
     keeps_files = ("folder",)  # of the embedded server
 
     def __init__(

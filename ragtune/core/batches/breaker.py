@@ -8,7 +8,7 @@ from ragtune.core.request.clock import Clock
 
 
 class Permit:
-    """Leave to send one request: whether it is the probe is told by whose it is, for others come back late."""
+    """Permission to send one request; its identity tells the probe from late requests."""
 
 
 class CircuitBreaker:
@@ -74,7 +74,7 @@ class CircuitBreaker:
                 self._opened_ms = self._clock.now_ms()
 
     def leave(self, permit: Permit) -> None:
-        """The request told nothing about the service's health (a rate limit, an interrupt)."""
+        """The request says nothing about the service's health (a rate limit, an interrupt)."""
         with self._lock:
             self._ends_probe(permit)
 

@@ -14,7 +14,7 @@ from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.columns import is_calibrated
+from ragtune.core.pool.columns import all_calibrated, is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.bills import checked, describe, reported
@@ -23,8 +23,8 @@ from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 
 T = TypeVar("T")
 
-Wishes = Generator[RerankBatch, Mapping[str, float], T]
-"""Work that yields the batches that it wants scored, and is sent the scores or thrown the reranker's error."""
+BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
+"""Work that yields the batches to score, and receives their scores or the reranker's error."""
 
 _ENOUGH = 3
 """Batches of a live strategy after which their times are believed alone."""
@@ -32,7 +32,7 @@ _ENOUGH = 3
 
 @dataclass
 class Answer:
-    """What became of one batch.
+    """The result of one batch.
 
     Attributes:
         scores: usable scores by document id.
@@ -51,10 +51,10 @@ class Answer:
 
 @dataclass
 class BatchBook:
-    """One request's batches: breakers, what was lost and what was really paid.
+    """One request's batches: breakers, documents without a score, and the real cost.
 
-    ``mispriced``, ``sent`` and ``too_slow`` name strategies: those whose prices could not be told, those that were sent
-    a batch, and those of which a batch was expected to take longer than there was time.
+    The sets name strategies: ``mispriced`` could not state a price, ``sent`` got a batch, ``too_slow`` had a batch that
+    was expected to exceed the time left, ``learned_too_slow`` by learned times.
     """
 
     breakers: RequestBreakers
@@ -79,8 +79,9 @@ class BatchBook:
 
 
 class BatchRunner:
-    """Prices batches and wishes them scored. It books documents and calls from what is sent; a reranker can only
-    report tokens, time, money and further calls (a batch is one call at least).
+    """Prices batches and requests their scores.
+
+    It books documents and calls from what is sent. A reranker can only report tokens, time, money and further calls.
 
     Args:
         rerankers: the rerankers by strategy name.
@@ -121,10 +122,8 @@ class BatchRunner:
         return BatchBook(self._run.open_request())
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
-        """What the batch is expected to be charged: the reranker's word for tokens, money and recorded time, the loop's
-        own count of documents and calls, and the time learned from live batches.
-
-        A reranker that cannot say counts as free of tokens and money; that is traced once a request.
+        """The expected charge: the reranker's tokens, money and recorded time, the loop's count of documents and calls,
+        and the time learned from live batches. A reranker that fails to estimate counts as free, traced once a request.
 
         Raises:
             InputError: if the reranker raises one.
@@ -143,11 +142,7 @@ class BatchRunner:
         return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
-        """The longer of what the reranker says and what its batches took; once there are enough, these alone count.
-
-        An expectation that lets no batch start is never tested. So after a request in which it let none start, the
-        slowest batch is forgotten, and the next request tries a single document.
-        """
+        """The larger of the reranker's estimate and the learned time; with enough batches the learned time alone."""
         if not context.tracker.clock.is_real or self._simulates_time[strategy]:
             return said_ms
         pace = self._paces[strategy]
@@ -172,9 +167,9 @@ class BatchRunner:
 
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
-    ) -> Wishes[None]:
-        """Have one paid batch scored: scores in. What has no score, of this batch or an earlier one, is DROPPED, or a
-        candidate again where documents are compared (rules F1 and F6).
+    ) -> BatchRequests[None]:
+        """Have one paid batch scored. A document without a score is DROPPED, or a candidate again where documents are
+        compared (rules F1 and F6).
 
         Raises:
             InputError: if the reranker raises one.
@@ -201,10 +196,10 @@ class BatchRunner:
         self._lose(pool, context, proposal.strategy, answer.lost, book)
 
     @staticmethod
-    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> Wishes[Answer]:
+    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[Answer]:
         items = pool.get_items(proposal.doc_ids)
         try:
-            with pool.read_only(), context.tracker.read_only():
+            with context.tracker.read_only():
                 returned = yield RerankBatch(items, context, proposal.strategy)
             answer = _usable(returned, proposal.doc_ids, context)
         except InputError:
@@ -222,11 +217,7 @@ class BatchRunner:
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: Answer
     ) -> CostObject:
-        """What the batch is charged, once its time has passed on the request's clock.
-
-        A failed batch is charged the tokens and the money that were reported, not those that were expected. One that
-        was never sent is charged its time alone.
-        """
+        """The charge, once the time has passed: a failed batch pays what was reported, an unsent one its time."""
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         simulates_time = self._simulates_time[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
@@ -273,14 +264,12 @@ class BatchRunner:
 
 
 def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answer:
-    """The scores that can be used, and why the other documents of the batch have none.
-
-    Raises:
-        TypeError: if no dict was returned.
-    """
+    """The usable scores, and why the other documents of the batch have none."""
     if not isinstance(returned, Mapping):
         raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
     answer = Answer()
+    if list(returned) == list(sent) and all_calibrated(returned):
+        return Answer(scores={doc_id: float(score) for doc_id, score in returned.items()})
     for doc_id in sent:
         if doc_id not in returned:
             answer.lost[doc_id] = "not scored by the reranker"

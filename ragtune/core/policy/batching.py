@@ -7,19 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import IntArray
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
-
-_SHORT_LIST, _GROWTH = 32, 4
-"""Documents on the short list for each pick of a batch, and the factor by which they grow where these are too few."""
-
-_MANY = 8_000
-"""Documents to value anew in the course of a batch: to look at fewer takes less time than to make a short list."""
 
 
 def propose(
@@ -40,11 +33,7 @@ def propose(
         return StopRecord(reason=STRATEGY_CLOSED, source="scheduler", details={"strategy": strategy})
     if not doc_ids:
         return StopRecord(reason="nothing_chosen", source="scheduler", details={"strategy": strategy})
-    wish = list(doc_ids[: budget.remaining_rerank_docs])
-    cost = budget.price(wish, strategy)
-    if wish and not budget.affords(cost):
-        wish = wish[: _affordable(wish, budget, strategy)]
-        cost = budget.price(wish, strategy)
+    wish = budget.affordable(doc_ids, strategy)
     if not wish:
         return StopRecord(
             reason=BUDGET_EXHAUSTED,
@@ -55,19 +44,8 @@ def propose(
                 "doc_id": doc_ids[0],
             },
         )
+    cost = budget.price(wish, strategy)
     return BatchProposal(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
-
-
-def _affordable(wish: Sequence[str], budget: RemainingBudgetView, strategy: str) -> int:
-    """Length of the longest affordable prefix, by bisection: prices grow with the batch."""
-    low, high = 0, len(wish)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if budget.affords(budget.price(wish[:middle], strategy)):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
@@ -102,41 +80,12 @@ def _went_back(pool: CandidatePool, batch: SentBatch) -> bool:
 
 
 def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, belief: Belief) -> list[int]:
-    """Positions of the picks, each chosen as if those before it had been scored.
-
-    Variances only shrink, so a pointwise utility only falls: as long as the best of a short list is above what any
-    other document was worth at first, no other needs to be looked at (lazy greedy, Minoux 1978).
-    """
-    open_positions, size = pool.eligible, _SHORT_LIST * count
-    if acquisition.is_pointwise and (count - 1) * len(open_positions) > _MANY:
-        worth = acquisition.utility(belief, pool)[open_positions]
-        while size < len(worth):
-            best = np.argpartition(worth, len(worth) - size - 1)[len(worth) - size - 1 :]
-            short, others = open_positions[np.sort(best[1:])], worth[best[0]]
-            picks = _picks(pool, count, acquisition, belief.among(short), np.arange(size), above=others)
-            if len(picks) == count:
-                return [int(short[i]) for i in picks]
-            size *= _GROWTH
-    return _picks(pool, count, acquisition, belief, open_positions)
-
-
-def _picks(
-    pool: CandidatePool,
-    count: int,
-    acquisition: BaseAcquisition,
-    belief: Belief,
-    open_positions: IntArray,
-    above: float = -np.inf,
-) -> list[int]:
-    """Up to ``count`` of the belief's ``open_positions``, until none is worth more than ``above``."""
+    """Positions of the picks, each chosen as if those before it had been scored."""
     picks: list[int] = []
-    for left in reversed(range(min(count, len(open_positions)))):
-        utility = acquisition.utility(belief, pool)[open_positions]
-        best = utility.argmax()
-        if utility[best] <= above:
-            break
-        picks.append(int(open_positions[best]))
-        if left:
-            open_positions = open_positions[open_positions != picks[-1]]
+    left = pool.eligible
+    for _ in range(min(count, len(left))):
+        if picks:
             belief = belief.observing(picks[-1])
+        picks.append(int(left[acquisition.utility(belief, pool)[left].argmax()]))
+        left = left[left != picks[-1]]
     return picks

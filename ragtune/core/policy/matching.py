@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtune.core.interfaces import BaseEstimator, BaseScheduler
+from ragtune.core.interfaces import BaseEstimator, BaseReranker, BaseScheduler
 
 
 def objection(estimator: BaseEstimator, scheduler: BaseScheduler) -> str | None:
@@ -13,3 +13,8 @@ def objection(estimator: BaseEstimator, scheduler: BaseScheduler) -> str | None:
             "be paid for and not used; take scheduler=windows"
         )
     return None
+
+
+def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
+    """Whether documents are compared in batches that share none, so that scores of two batches cannot be compared."""
+    return reranker.compares and not scheduler.sends_again

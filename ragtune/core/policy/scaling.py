@@ -1,4 +1,4 @@
-"""Putting first-stage scores on one scale: the rounds' on the original query's, the pool's on the rerankers'."""
+"""First-stage scores on one scale: those of rewrites on the original query's, those of a pool on the rerankers'."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.roster import Roster
 
 
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -43,36 +42,10 @@ def _best_first(scores: Mapping[str, float]) -> list[str]:
     return sorted(scores, key=lambda doc_id: -scores[doc_id])
 
 
-def unit_interval(scores: FloatArray) -> FloatArray:
-    """Min-max scaling to [0, 1], shape kept; all-equal scores become 0.5. Order-preserving."""
-    if not len(scores):
-        return scores
-    scores = scores / 2.0  # so that the span of what floats hold is one, too
-    low, high = float(scores.min()), float(scores.max())
-    if high <= low:
-        return np.full(len(scores), 0.5)
-    return (scores - low) / (high - low)
-
-
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
     """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
 
-    What the first stage ranked is min-max scaled. What an expander found has a score on the rerankers' scale already,
-    and is only clipped: growth changes no earlier document's value.
+    First-stage scores are min-max scaled. The score of a document that an expander found is on the rerankers' scale
+    already and is only clipped, so growth changes no earlier document's value.
     """
-    return pool.roster.once(_scaled_first_stage)
-
-
-def _scaled_first_stage(roster: Roster, before: FloatArray) -> FloatArray:
-    if len(before) and roster.discovered[len(before) :].all():
-        return np.concatenate([before, _clipped(roster.retrieval_scores[len(before) :])])
-    ranked = ~roster.discovered
-    if ranked.all():
-        return unit_interval(roster.retrieval_scores)
-    scores = _clipped(roster.retrieval_scores)
-    scores[ranked] = unit_interval(roster.retrieval_scores[ranked])
-    return scores
-
-
-def _clipped(scores: FloatArray) -> FloatArray:
-    return np.minimum(np.maximum(scores, 0.0), 1.0)  # a tenth of np.clip's overhead
+    return pool.roster.first_stage_scores

@@ -22,8 +22,8 @@ def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = 
         compared: scores count within a batch only, so documents of the same text are twins whatever their scores.
     """
     scored = pool.reranked
-    told = np.zeros(len(scored)) if compared else pool.scores[scored]
-    scores, group, counts = np.unique(told, return_inverse=True, return_counts=True)
+    compared_scores = np.zeros(len(scored)) if compared else pool.scores[scored]
+    scores, group, counts = np.unique(compared_scores, return_inverse=True, return_counts=True)
     if len(scores) == len(scored):
         return keys
     alike: dict[tuple[int, str], list[int]] = defaultdict(list)

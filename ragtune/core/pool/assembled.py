@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.pool.entries import Entries
@@ -15,31 +14,21 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 
 
-class Assembled(Entries[ScoredDocument]):
-    """Documents of a pool in the order in which they are handed out; each is made when it is looked at.
+def documents_at(roster: Roster, positions: IntArray, keys: FloatArray, scores: FloatArray) -> Entries[ScoredDocument]:
+    """Documents of a pool in the order in which they are handed out.
 
     Args:
         roster: the pool's documents.
         positions: shape (m,), those that are handed out, best first.
         keys: shape (m,), what they are sorted by.
-        scores: shape (m,), the reranker's word, NaN where there is none.
-
-    Attributes:
-        doc_ids: their ids.
-        token_counts: tokens of each.
+        scores: shape (m,), the reranker's scores, NaN where there is none.
     """
-
-    def __init__(self, roster: Roster, positions: IntArray, keys: FloatArray, scores: FloatArray) -> None:
-        places = positions.tolist()
-        super().__init__([None] * len(places), partial(_made, roster.items, places, keys, scores))
-        self.doc_ids: list[str] = [roster.doc_ids[i] for i in places]
-        self.token_counts: list[int] = roster.token_counts[positions].tolist()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)  # without the rest of the pool
+    places = positions.tolist()
+    doc_ids = [roster.doc_ids[i] for i in places]
+    return Entries(doc_ids, roster.token_counts[positions], partial(_document, roster.items, places, keys, scores))
 
 
-def _made(
+def _document(
     items: Sequence[PoolItem], places: Sequence[int], keys: FloatArray, scores: FloatArray, i: int
 ) -> ScoredDocument:
     score = float(scores[i])

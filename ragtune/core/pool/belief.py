@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray
 
 PRIOR_VARIANCE = 0.05
 """Variance of an estimate on the score scale before any score has shown how good the estimates are."""
@@ -33,22 +33,6 @@ class Belief(ABC):
     @abstractmethod
     def observing(self, position: int) -> Belief:
         """This belief as if the document at ``position`` had been scored as expected: means stay, variances shrink."""
-
-    def among(self, positions: IntArray) -> Belief:
-        """This belief about some documents alone, shape (m,); ``observing`` then counts among these."""
-        return _Excerpt(self, positions)
-
-
-class _Excerpt(Belief):
-    """A belief of any kind about some of its documents."""
-
-    def __init__(self, whole: Belief, positions: IntArray) -> None:
-        self._whole, self._positions = whole, positions
-        self.mean, self.variance, self.key = (column[positions] for column in (whole.mean, whole.variance, whole.key))
-        self.noise = whole.noise
-
-    def observing(self, position: int) -> Belief:
-        return _Excerpt(self._whole.observing(int(self._positions[position])), self._positions)
 
 
 class EmpiricalBelief(Belief):

@@ -68,62 +68,11 @@ def constant(n: int, value: float | bool) -> NDArray[Any]:
     return read_only(np.full(n, value))
 
 
-@lru_cache(maxsize=64)
-def all_candidates(n: int) -> tuple[NDArray[np.int8], IntArray]:
-    """The states of n documents that have just joined, and the positions of those that are candidates, both closed."""
-    return read_only(np.full(n, CANDIDATE, dtype=np.int8)), read_only(np.arange(n))
-
-
 def is_closed(array: Any) -> bool:
     """Whether it is an array of floats of its own that is closed for writing."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float64:
         return False
     return array.flags.owndata and not array.flags.writeable
-
-
-class CandidateRanking:
-    """Finds the best CANDIDATE documents by an array of numbers, equal ones in the pool's order.
-
-    An estimator whose values stay hands in the same closed array batch after batch: it is sorted once, as long as no
-    document becomes a candidate again. Otherwise a partition finds the best in O(n).
-    """
-
-    def __init__(self) -> None:
-        self._by: FloatArray | None = None
-        self._ranked: IntArray | None = None
-
-    def fork(self) -> CandidateRanking:
-        """One of its own that knows what this one does."""
-        twin = CandidateRanking()
-        twin._by, twin._ranked = self._by, self._ranked
-        return twin
-
-    def best(self, count: int, by: FloatArray, states: NDArray[np.int8], eligible: IntArray) -> IntArray:
-        """Positions of the ``count`` best, best first.
-
-        Args:
-            count: number of documents; all of them where there are fewer, none where it is below 1.
-            by: shape (n,), higher is better.
-            states: shape (n,), of the pool as it is now.
-            eligible: positions of its candidates, ascending.
-        """
-        count = max(count, 0)
-        ranked = self._ranked_again(by, states)
-        if ranked is not None:
-            return ranked[:count]
-        values = by[eligible]
-        if 0 < count < len(eligible):
-            keep = where(values >= np.partition(values, len(values) - count)[len(values) - count])
-            eligible, values = eligible[keep], values[keep]
-        return eligible[(-values).argsort(kind="stable")[:count]]
-
-    def _ranked_again(self, by: FloatArray, states: NDArray[np.int8]) -> IntArray | None:
-        if by.flags.writeable or by is not self._by:
-            self._by, self._ranked = by, None
-            return None
-        ranked = np.argsort(-by, kind="stable") if self._ranked is None else self._ranked
-        self._ranked = ranked[states[ranked] == CANDIDATE]
-        return self._ranked
 
 
 def are_finite(values: FloatArray | Sequence[float]) -> bool:
@@ -153,19 +102,23 @@ def is_calibrated(value: object) -> bool:
     return bool(0.0 <= value <= 1.0)
 
 
+def all_calibrated(values: Mapping[str, object]) -> bool:
+    """Whether all values are numbers in [0, 1]."""
+    if set(map(type, values.values())) == {float}:
+        numbers = np.fromiter(values.values(), float, len(values))
+        return bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
+    return all(map(is_calibrated, values.values()))
+
+
 def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
     """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1].
 
     Raises:
         InvalidScoreError: naming the first document whose value does not.
     """
-    if set(map(type, values.values())) == {float}:  # as nearly always
-        numbers = np.fromiter(values.values(), float, len(values))
-        if numbers.min() >= 0.0 and numbers.max() <= 1.0:  # neither holds of NaN
-            return numbers
-    for doc_id, value in values.items():
-        if not is_calibrated(value):
-            raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
+    if not all_calibrated(values):
+        doc_id, value = next((key, value) for key, value in values.items() if not is_calibrated(value))
+        raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
     return np.fromiter(values.values(), float, len(values))
 
 

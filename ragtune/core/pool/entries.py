@@ -1,31 +1,40 @@
-"""Sequences whose members are made when they are looked at."""
+"""A sequence of documents whose objects are made when they are looked at."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
-from typing import Generic, TypeVar, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from ragtune.core.arrays import IntArray
 
 T = TypeVar("T")
 
 
 class Entries(Sequence[T], Generic[T]):
-    """Objects that are held as columns until they are looked at; each is made once.
+    """Documents held as columns. Each object is made on first use, because most documents are ranked and never read.
 
-    Most documents of a request are ranked and never read. It equals every sequence of equal members.
+    It equals every sequence of equal members, and travels to other processes as a list.
 
     Args:
-        made: the members, None where one is still to be made.
-        make: makes the member at a position.
+        doc_ids: ids of the n documents.
+        token_counts: shape (n,), tokens of each document.
+        make: makes the object at a position.
     """
 
-    def __init__(self, made: Iterable[T | None], make: Callable[[int], T] | None = None) -> None:
-        self._made = list(made)
-        self._makers = [(0, make)]
+    def __init__(self, doc_ids: Sequence[str], token_counts: IntArray, make: Callable[[int], T]) -> None:
+        self.doc_ids = doc_ids
+        self._token_counts = token_counts
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    @property
+    def token_counts(self) -> list[int]:
+        """Tokens of each document."""
+        counts: list[int] = self._token_counts.tolist()
+        return counts
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self.doc_ids)
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -49,17 +58,10 @@ class Entries(Sequence[T], Generic[T]):
     def __repr__(self) -> str:
         return repr(list(self))
 
-    def joined(self, others: Entries[T]) -> Entries[T]:
-        """These and further ones behind."""
-        both = Entries([*self._made, *others._made])
-        both._makers = [*self._makers, *((len(self) + start, make) for start, make in others._makers)]
-        return both
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
     def _at(self, position: int) -> T:
-        member = self._made[position]
-        if member is None:
-            start, make = self._makers[bisect_right(self._makers, position, key=itemgetter(0)) - 1]
-            if make is None:
-                raise IndexError(f"there is no member at {position}")
-            member = self._made[position] = make(position - start)
-        return member
+        if position not in self._made:
+            self._made[position] = self._make(position)
+        return self._made[position]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,12 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.pool.batch import Moment, Snapshots
 from ragtune.core.pool.belief import Belief, EmpiricalBelief
 from ragtune.core.pool.columns import (
     CANDIDATE,
     IN_FLIGHT,
     RERANKED,
-    CandidateRanking,
     PoolColumns,
-    all_candidates,
     calibrated,
     constant,
     extended,
@@ -29,7 +27,7 @@ from ragtune.core.pool.columns import (
     where,
 )
 from ragtune.core.pool.entries import Entries
-from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, noted, origins, tie_key
+from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown
 from ragtune.core.request.gate import Gate
@@ -51,20 +49,17 @@ class CandidatePool:
 
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
         self.keeps_dropped = True  # whether DROPPED items are ranked, like others without a score (rule F1)
-        self._roster = roster or Roster.empty()
+        self._roster = roster or Roster.of_items(())
         n = len(self._roster.doc_ids)
         self._strategies: Mapping[int, str] = {}
-        self._states: NDArray[np.int8]
-        self._eligible: IntArray | None
-        self._states, self._eligible = all_candidates(n)
+        self._states: NDArray[np.int8] = read_only(np.full(n, CANDIDATE, dtype=np.int8))
+        self._eligible: IntArray | None = None
         self._score = unknown(n)
-        self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0), posterior=unknown(n))
-        self._moment: Moment | None = None
-        self._ranking = CandidateRanking()
+        self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0))
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
         self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
-        self._gate = Gate("only the controller changes the pool: a component returns what it has to say")
+        self.gate = Gate()  # in the loop, the gate of the request's account
         if roster is None:
             self.add(items)
 
@@ -76,27 +71,19 @@ class CandidatePool:
                 the pool is left as it was.
             InvalidScoreError: if a number is not finite; the pool is left as it was.
         """
-        self._gate.require_open()
-        new = sorted(items, key=tie_key)
-        self.grow(self._roster.joined(new))
-        joined = np.arange(len(self) - len(new), len(self))
-        scores = [np.nan if it.reranker_score is None else it.reranker_score for it in new]
-        self._states = replaced(self._states, joined, [CODE[it.state] for it in new])
-        self._score = replaced(self._score, joined, scores)
-        told = {self.index_of(it.doc_id): it.reranker_strategy for it in new if it.reranker_strategy}
-        self._strategies = {**self._strategies, **told}
-        self._changed()
-        self._estimates = self._estimates.told(self.eligible, joined, new)
+        self.grow(Roster.of_items(sorted(items, key=tie_key)))
 
-    def grow(self, roster: Roster) -> None:
-        """Go on with the documents of a roster that follows this pool's: new candidates of which no more is known."""
-        self._gate.require_open()
-        if joining := len(roster.doc_ids) - len(self):
+    def grow(self, joining: Roster) -> None:
+        """Append the documents of a roster behind the present ones; errors as in :meth:`add`."""
+        self.gate.require_open()
+        roster = self._roster.followed_by(joining)
+        count = len(joining.doc_ids)
+        if count:
             self._scored_before_growth = len(self.reranked)
         self._roster = roster
-        self._states = extended(self._states, constant(joining, CANDIDATE))
-        self._score = extended(self._score, unknown(joining))
-        self._changed()
+        self._states = extended(self._states, constant(count, CANDIDATE))
+        self._score = extended(self._score, unknown(count))
+        self._eligible = None
         self._estimates = self._estimates.joined(roster, self.eligible)
 
     def __len__(self) -> int:
@@ -122,7 +109,7 @@ class CandidatePool:
         return self._roster.doc_ids
 
     @property
-    def entries(self) -> Entries[PoolItem]:
+    def entries(self) -> Sequence[PoolItem]:
         """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
         return self._roster.items
 
@@ -195,9 +182,8 @@ class CandidatePool:
 
     @property
     def rankings(self) -> Sequence[Sequence[str]]:
-        """The final order before the first batch and after each one: ids, best first, sorted when looked at."""
-        makers = self._rankings
-        return Entries([None] * len(makers), lambda i: makers[i]())
+        """The final order before the first batch and after each one: ids, best first."""
+        return [ranking() for ranking in self._rankings]
 
     @property
     def ranked(self) -> IntArray:
@@ -247,36 +233,38 @@ class CandidatePool:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
         return Valuation(self._roster, self.eligible, mean, **columns)
 
-    def get_items(self, doc_ids: Iterable[str]) -> Snapshots:
-        """Snapshots of the named items, in the given order."""
+    def get_items(self, doc_ids: Iterable[str]) -> Entries[PoolItem]:
+        """The named items as they stand now, in the given order."""
         return self.items_at(self.positions(doc_ids))
 
-    def items_at(self, positions: IntArray) -> Snapshots:
-        """Snapshots of the items at ``positions``, in that order, each made when it is looked at."""
-        if self._moment is None:
-            self._moment = Moment(self._roster, self.columns(), self._strategies, {})
-        return Snapshots(self._moment, positions.tolist())
+    def items_at(self, positions: IntArray) -> Entries[PoolItem]:
+        """The items at ``positions`` as they stand now, in that order."""
+        places = positions.tolist()
+        doc_ids = [self._roster.doc_ids[i] for i in places]
+        make = partial(_item, self._roster.items, self.columns(), self._strategies, places)
+        return Entries(doc_ids, self._roster.token_counts[positions], make)
 
     def get_active_items(self) -> list[PoolItem]:
-        """Snapshots of the CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
+        """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
         return list(self.items_at(self.columns().active))
 
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
-        """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule. O(n)."""
+        """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule."""
         if by is None:
             by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
-        doc_ids = self._roster.doc_ids
-        return [doc_ids[i] for i in self._ranking.best(n, by, self._states, self.eligible).tolist()]
+        eligible, doc_ids = self.eligible, self._roster.doc_ids
+        best = eligible[(-by[eligible]).argsort(kind="stable")[: max(n, 0)]]
+        return [doc_ids[i] for i in best.tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
 
     def read_only(self) -> AbstractContextManager[None]:
         """While a component works on the pool, nothing in it can be moved, scored or added."""
-        return self._gate.closed()
+        return self.gate.closed()
 
     def note(self, ranking: Callable[[], Sequence[str]]) -> None:
         """Add what gives the present final order to :attr:`rankings`."""
-        self._gate.require_open()
+        self.gate.require_open()
         self._rankings = (*self._rankings, ranking)
 
     def transition(
@@ -291,36 +279,37 @@ class CandidatePool:
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         positions = self._roster.distinct_positions(doc_ids)
         if (stuck := first_not_in(origins(target, again=again), self._states, positions)) is not None:
             raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
         self._states = replaced(self._states, positions, CODE[target])
         if target is ItemState.IN_FLIGHT:
             self._batches = (*self._batches, SentBatch.of(strategy, positions))
-        if target is ItemState.CANDIDATE:
-            self._ranking = CandidateRanking()
-        self._changed()
+        self._eligible = None
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
-        """Store the scores of IN_FLIGHT items and move them to RERANKED; all of them or none.
+        """Store the scores of IN_FLIGHT items of the latest batch and move them to RERANKED; all of them or none.
 
         Raises:
             IllegalTransitionError: if an item is not IN_FLIGHT (rule P5).
             InvalidScoreError: if a score is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         positions = self.positions(scores)
         if (stuck := first_not_in({IN_FLIGHT}, self._states, positions)) is not None:
             name = STATES[self._states[stuck]].name
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
-        self._batches = noted(self._batches, positions, values)
+        *before, latest = self._batches
+        known = dict(zip(positions.tolist(), values.tolist(), strict=True))
+        found = [known.get(position, np.nan) for position in latest.positions.tolist()]
+        self._batches = (*before, latest._replace(scores=read_only(np.array(found))))
         self._states = replaced(self._states, positions, RERANKED)
         self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
-        self._changed()
+        self._eligible = None
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
         """Write an estimator's output to the items.
@@ -329,10 +318,10 @@ class CandidatePool:
             InvalidScoreError: if a priority is not a number in [0, 1].
             UnknownDocumentError: if the pool lacks an id.
         """
-        self._gate.require_open()
-        self._moment = None
+        self.gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self._roster:
-            self._estimates = priorities.checked(self._estimates)
+            priorities.check()
+            self._estimates = priorities
             return
         positions = self._roster.distinct_positions(priorities)
         self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
@@ -341,9 +330,20 @@ class CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
         twin = CandidatePool.__new__(CandidatePool)
         twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
-        twin._ranking, twin._gate = self._ranking.fork(), self._gate.fork()
+        twin.gate = Gate()
         return twin
 
-    def _changed(self) -> None:
-        self._eligible = None
-        self._moment = None
+
+def _item(
+    items: Sequence[PoolItem], columns: PoolColumns, strategies: Mapping[int, str], places: Sequence[int], i: int
+) -> PoolItem:
+    """The item at a place among ``places``, as it stands at the moment of the columns."""
+    position = places[i]
+    score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
+    return items[position].at(
+        STATES[columns.states[position]],
+        float(columns.priorities[position]),
+        score if score == score else None,  # NaN differs from itself
+        strategies.get(position),
+        posterior if posterior == posterior else None,
+    )

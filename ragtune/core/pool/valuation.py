@@ -19,7 +19,6 @@ from ragtune.core.pool.columns import (
     require_calibrated,
     require_finite,
 )
-from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.roster import Roster
 
 _Check = Callable[[FloatArray, Sequence[str], str], None]
@@ -82,7 +81,6 @@ class Valuation(Mapping[str, float]):
         self.first_round = first_round
         self.batch_limit = batch_limit
         self.diagnostics = diagnostics or {}
-        self._made_from: FloatArray | None = None
 
     def __getitem__(self, doc_id: str) -> float:
         return float(self.mean[self.roster.index[doc_id]])
@@ -93,39 +91,18 @@ class Valuation(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._eligible)
 
-    def checked(self, before: Valuation) -> Valuation:
-        """This valuation with columns that have been checked and closed for writing.
-
-        Args:
-            before: the one that was checked last: the closed mean that it was made from is not checked again.
+    def check(self) -> None:
+        """Check the columns and close them for writing.
 
         Raises:
             InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
         """
         ids = self.roster.doc_ids
-        if self.mean is before._made_from:
-            mean = before.mean
-        else:
-            mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
-        posterior, variance, acquisition = (
+        self.mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
+        self.posterior, self.variance, self.acquisition = (
             None if values is None else _column(values, ids, "estimate")
             for values in (self.posterior, self.variance, self.acquisition)
         )
-        checked = Valuation(
-            self.roster,
-            self._eligible,
-            mean,
-            variance=variance,
-            acquisition=acquisition,
-            posterior=posterior,
-            belief=self.belief,
-            window=self.window,
-            first_round=self.first_round,
-            batch_limit=self.batch_limit,
-            diagnostics=self.diagnostics,
-        )
-        checked._made_from = self.mean if is_closed(self.mean) else None
-        return checked
 
     @property
     def posteriors(self) -> FloatArray:
@@ -141,12 +118,6 @@ class Valuation(Mapping[str, float]):
         joining = len(roster.doc_ids) - len(self.mean)
         posterior = None if self.posterior is None else extended(self.posterior, unknown(joining))
         return Valuation(roster, eligible, extended(self.mean, constant(joining, 0.0)), posterior=posterior)
-
-    def told(self, eligible: IntArray, positions: IntArray, items: Sequence[PoolItem]) -> Valuation:
-        """This valuation with the numbers that the items at ``positions`` came with."""
-        mean = replaced(self.mean, positions, [item.priority_value for item in items])
-        posteriors = [np.nan if item.posterior is None else item.posterior for item in items]
-        return Valuation(self.roster, eligible, mean, posterior=replaced(self.posteriors, positions, posteriors))
 
 
 def _valued(mean: FloatArray) -> FloatArray:

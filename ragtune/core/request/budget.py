@@ -30,12 +30,16 @@ class CostBudget(Limits):
     """The :class:`~ragtune.core.request.limits.Limits` of a request, and the account that enforces them.
 
     ``CostBudget()`` has defaults (rule B1) that limit tokens, documents and time at once;
-    :meth:`only` limits what it is told to and nothing else.
+    :meth:`only` limits the named units and nothing else.
     """
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
-        """A budget that limits what is named and nothing else: ``CostBudget.only(max_reranker_docs=20)``.
+        """A budget that limits the named units and nothing else.
+
+        Example:
+            >>> CostBudget.only(max_reranker_docs=20).max_reranker_docs
+            20
 
         Raises:
             pydantic.ValidationError: on an unknown limit or a bad value.
@@ -70,7 +74,8 @@ class CostTracker:
         self._start_ms = self._clock.now_ms()
         self._spent = Spending()
         self._is_assembling = False
-        self._gate = Gate("only the controller spends the budget: a component reports to context.meter")
+        self.gate = Gate()
+        self.budget_was_read = False  # by a component, whose decisions may then depend on it
 
     @property
     def elapsed_ms(self) -> float:
@@ -80,12 +85,14 @@ class CostTracker:
     @property
     def time_left_ms(self) -> float:
         """Milliseconds left until the limit, never below 0; infinite without one."""
-        return amount_left(self.budget.max_latency_ms, self.elapsed_ms)
+        self._note_reader()
+        return amount_left(self._budget.max_latency_ms, self.elapsed_ms)
 
     @property
     def overrun_ms(self) -> float:
         """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
-        limit = self.budget.max_latency_ms
+        self._note_reader()
+        limit = self._budget.max_latency_ms
         return 0.0 if limit is None else max(0.0, round(self.elapsed_ms - limit, DIGITS))
 
     @property
@@ -96,7 +103,16 @@ class CostTracker:
     @property
     def budget(self) -> CostBudget:
         """The limits."""
+        self._note_reader()
         return self._budget
+
+    def note_reader(self) -> None:
+        """Note that a component has looked at the limits, or at what is left of them."""
+        self.budget_was_read = True
+
+    def _note_reader(self) -> None:
+        if self.gate.closed_by:
+            self.budget_was_read = True
 
     @property
     def trace(self) -> ControllerTrace:
@@ -110,7 +126,7 @@ class CostTracker:
 
     def read_only(self) -> AbstractContextManager[None]:
         """While a component is at work, nothing can be spent; an assembler may, see :meth:`assembling`."""
-        return self._gate.closed()
+        return self.gate.closed()
 
     @contextmanager
     def assembling(self) -> Iterator[None]:
@@ -139,6 +155,7 @@ class CostTracker:
 
     def shortfall(self, cost: CostObject) -> Shortfall | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
+        self._note_reader()
         if not self._limited:
             return None
         for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
@@ -146,14 +163,9 @@ class CostTracker:
                 return Shortfall(account, asked)
         return None
 
-    def denial(self, cost: CostObject) -> dict[str, Any] | None:
-        """Why ``cost`` cannot be spent on reranking (reason, requested, remaining), or None if it can."""
-        short = self.shortfall(cost)
-        return None if short is None else short.figures()
-
     def charge(self, cost: CostObject) -> Shortfall | None:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
-        self._gate.require_open()
+        self.gate.require_open()
         if short := self.shortfall(cost):
             self._trace.add("budget", "deny_rerank", **short.figures())
             return short
@@ -174,7 +186,7 @@ class CostTracker:
 
         A time of 0 was unknown, so that taking any is no overrun.
         """
-        self._gate.require_open()
+        self.gate.require_open()
         if actual is charged or actual == charged:
             return
         self._spent.book(charged, spent_on, sign=-1)
@@ -186,8 +198,8 @@ class CostTracker:
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
-        self._gate.require_open()
-        if self.budget.charge_failures:
+        self.gate.require_open()
+        if self._budget.charge_failures:
             self.trace.add("budget", "charge_failure", cost=cost.by_unit())
             return
         self._spent.book(cost, spent_on, sign=-1)
@@ -201,12 +213,11 @@ class CostTracker:
         Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
         """
         if cost == FREE:
-            return self._try_count(REFORMULATION, "reformulations", self.budget.max_reformulations, n)
-        denial = self.denial(cost.model_copy(update={"docs": 0, "calls": 0}))
-        if denial is not None:
-            self.trace.add("budget", f"deny_{REFORMULATION}", **denial)
+            return self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n)
+        if short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0})):
+            self.trace.add("budget", f"deny_{REFORMULATION}", **short.figures())
             return False
-        limit, given = self.budget.max_reformulations, {"cost": cost.by_unit()}
+        limit, given = self._budget.max_reformulations, {"cost": cost.by_unit()}
         if not self._try_count(REFORMULATION, "reformulations", limit, n, **given):
             return False
         self._spent.book(cost, REFORMULATION)
@@ -214,11 +225,11 @@ class CostTracker:
 
     def try_consume_retrieval_round(self, n: int = 1) -> bool:
         """Spend ``n`` retrieval rounds beyond the original one."""
-        return self._try_count("retrieval_round", "retrieval_rounds", self.budget.max_retrieval_rounds, n)
+        return self._try_count("retrieval_round", "retrieval_rounds", self._budget.max_retrieval_rounds, n)
 
     def try_consume_expansion(self, n_docs: int) -> bool:
         """Spend the right to add ``n_docs`` documents to the pool."""
-        return self._try_count("expansion", "expanded_docs", self.budget.max_expanded_docs, n_docs)
+        return self._try_count("expansion", "expanded_docs", self._budget.max_expanded_docs, n_docs)
 
     def try_consume_tokens(self, n_tokens: int) -> bool:
         """Spend tokens on the assembled context: all that is left, and at least ``assembly_token_buffer``.
@@ -226,11 +237,11 @@ class CostTracker:
         The buffer is a reserve. Where a call was billed more tokens than were left for it, the context still gets it.
         """
         if not self._is_assembling:
-            self._gate.require_open()
+            self.gate.require_open()
         _require_not_negative("tokens", n_tokens)
-        limit, spent = self.budget.max_tokens, self._spent
+        limit, spent = self._budget.max_tokens, self._spent
         if limit is not None:
-            reserve = min(limit, self.budget.tokens_for_assembly) - spent.assembled_tokens
+            reserve = min(limit, self._budget.tokens_for_assembly) - spent.assembled_tokens
             if n_tokens > max(limit - spent.tokens, reserve):
                 return False
         self._spent.tokens += n_tokens
@@ -239,7 +250,7 @@ class CostTracker:
 
     def restart_assembly(self) -> None:
         """Give back what a failed assembly has spent, for another one."""
-        self._gate.require_open()
+        self.gate.require_open()
         self._spent.tokens -= self._spent.assembled_tokens
         self._spent.assembled_tokens = 0
 
@@ -252,7 +263,8 @@ class CostTracker:
         closed: tuple[str, ...] = (),
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
-        budget, spent = self.budget, self._spent
+        self._note_reader()
+        budget, spent = self._budget, self._spent
         return RemainingBudgetView(
             remaining_tokens=left(budget.max_tokens, spent.tokens),
             remaining_rerank_docs=left(budget.max_reranker_docs, spent.rerank_docs),
@@ -270,19 +282,17 @@ class CostTracker:
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
-        return left(self.budget.max_expanded_docs, self._spent.expanded_docs)
+        self._note_reader()
+        return left(self._budget.max_expanded_docs, self._spent.expanded_docs)
 
     def remaining_retrieval_rounds(self) -> int:
         """Retrieval rounds beyond the original one that may still begin."""
-        return left(self.budget.max_retrieval_rounds, self._spent.retrieval_rounds)
-
-    def exhausted_unit(self) -> dict[str, Any] | None:
-        """The first unit in which no further batch is possible (limit: its name, used, allowed), or None."""
-        account = self.exhausted_account()
-        return None if account is None else {"limit": account.unit, "used": account.used, "allowed": account.limit}
+        self._note_reader()
+        return left(self._budget.max_retrieval_rounds, self._spent.retrieval_rounds)
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
+        self._note_reader()
         accounts = self._spent.accounts(self._limited, self.elapsed_ms)
         return next((account for account, _ in accounts if account.is_exhausted()), None)
 
@@ -301,7 +311,7 @@ class CostTracker:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
-        self._gate.require_open()
+        self.gate.require_open()
         _require_not_negative(what, n)
         used: int = getattr(self._spent, account)
         if self.time_left_ms <= 0:

@@ -74,7 +74,7 @@ class MonotonicClock(Clock):
 
 
 class VirtualClock(Clock):
-    """Moves only by what it is told, so that replayed latency budgets are exact and repeatable.
+    """Moves only by recorded time, so that replayed latency budgets are exact and repeatable.
 
     It is rounded to 1e-9 ms: three steps of 0.1 ms make 0.3 ms, not the 0.30000000000000004 that a limit would refuse.
     """

@@ -24,22 +24,17 @@ class _Block:
             self._gate.closed_by = self._before
 
 
+_MESSAGE = (
+    "only the controller changes the pool and spends the budget: a component returns what it has to say, and reports "
+    "costs to context.meter"
+)
+
+
 class Gate:
-    """A gate that is open while the controller is in charge, and closed while a component works.
+    """Open while the controller is in charge, and closed while a component works."""
 
-    Args:
-        message: text of the error that a component gets when the gate is closed.
-    """
-
-    def __init__(self, message: str) -> None:
-        self._message = message
+    def __init__(self) -> None:
         self.closed_by: tuple[object, ...] = ()
-
-    def fork(self) -> Gate:
-        """A gate of its own that stands as this one does."""
-        twin = Gate(self._message)
-        twin.closed_by = self.closed_by
-        return twin
 
     def closed(self) -> AbstractContextManager[None]:
         """Closed until the end of the block, whatever a component did to it in between."""
@@ -52,4 +47,4 @@ class Gate:
             ControllerOnlyError: while a component is at work.
         """
         if self.closed_by:
-            raise ControllerOnlyError(self._message)
+            raise ControllerOnlyError(_MESSAGE)

@@ -98,35 +98,6 @@ def opening(part: Generator[Ask, Verdict, T]) -> Generator[Ask, Verdict, T]:
         return result
 
 
-class _Recording:
-    """A running play with all that it asked, so that what it was told can be read again without playing it again."""
-
-    def __init__(self, begin: Callable[[], Play]) -> None:
-        self._play = begin()
-        self._verdicts: list[Verdict] = []
-        self._asks: list[Ask] = []
-        self._note(lambda: next(self._play))
-
-    def after(self, verdicts: Sequence[Verdict]) -> Ask | None:
-        """What it asks after these verdicts; None if it was told others."""
-        known = min(len(verdicts), len(self._verdicts))
-        if list(verdicts[:known]) != self._verdicts[:known]:
-            return None
-        for verdict in verdicts[known:]:
-            self._verdicts.append(verdict)
-            self._note(lambda told=verdict: self._play.send(told))  # type: ignore[misc]
-        return self._asks[len(verdicts)]
-
-    def _note(self, step: Callable[[], Ask]) -> None:
-        try:
-            ask = step()
-        except StopIteration as end:
-            ask = Ask((), end.value)
-        if self._asks and list(ask.window) == list(self._asks[-1].window):
-            ask = Ask((), ask.ranking)  # the same question has the same answer
-        self._asks.append(Ask(tuple(ask.window), tuple(ask.ranking), ask.opens))
-
-
 def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
     """The documents and calls that a play's first round takes at most, all of them charged.
 
@@ -147,7 +118,7 @@ def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
 
 
 class Game:
-    """One request's play. Copies of it share what was played up to where they part.
+    """One request's play. A copy plays its verdicts again before it goes on, since a running play cannot be copied.
 
     Args:
         begin: begins the play.
@@ -155,21 +126,22 @@ class Game:
     Attributes:
         begin: begins the play.
         ask: the latest question; its window is empty once the play is over.
-        heard: batches that it was told of.
-        offered: documents of the window that was asked for which could be sent.
+        heard: number of batches taken in.
+        offered: documents of the requested window that could be sent.
         is_cut: whether a window of the first round was sent without some of these, for want of budget.
     """
 
     def __init__(self, begin: Callable[[], Play]) -> None:
         self.begin = begin
-        self._recording = _Recording(begin)
         self._verdicts: list[Verdict] = []
+        self._play: Play | None = begin()
         self.heard = self.offered = 0
         self.is_cut = False
-        self.ask = self._now()
+        self.ask = Ask((), ())
+        self._advance(None)
 
     def hear(self, batches: Sequence[SentBatch]) -> None:
-        """Go on with what the batches that are new said of the window that was asked for."""
+        """Take in the scores of the new batches, and go on to the next question."""
         for batch in batches[self.heard :]:
             self.heard += 1
             self.is_cut |= self.ask.opens and len(batch.positions) < self.offered
@@ -183,21 +155,29 @@ class Game:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Game:
         twin = copy(self)
-        twin._verdicts = list(self._verdicts)
+        twin._verdicts, twin._play = list(self._verdicts), None
         return twin
 
     def _go_on(self, scores: Mapping[int, float], *, has_failed: bool = False) -> None:
-        if self.ask.window:
-            self._verdicts.append(verdict_of(self.ask.window, scores)._replace(has_failed=has_failed))
-            self.ask = self._now()
+        if not self.ask.window:
+            return
+        if self._play is None:
+            self._play = self.begin()
+            for verdict in (None, *self._verdicts):
+                self._advance(verdict)
+        self._verdicts.append(verdict_of(self.ask.window, scores)._replace(has_failed=has_failed))
+        self._advance(self._verdicts[-1])
 
-    def _now(self) -> Ask:
-        ask = self._recording.after(self._verdicts)
-        if ask is None:
-            self._recording = _Recording(self.begin)
-            ask = self._recording.after(self._verdicts)
-        assert ask is not None, "a new recording was told nothing else"  # noqa: S101
-        return ask
+    def _advance(self, verdict: Verdict | None) -> None:
+        """Hand a verdict to the play, None at its beginning, and note what it asks next."""
+        assert self._play is not None  # noqa: S101
+        try:
+            ask = next(self._play) if verdict is None else self._play.send(verdict)
+        except StopIteration as end:
+            ask = Ask((), end.value)
+        if verdict is not None and list(ask.window) == list(self.ask.window):
+            ask = Ask((), ask.ranking)  # the same question has the same answer
+        self.ask = Ask(tuple(ask.window), tuple(ask.ranking), ask.opens)
 
 
 class WindowEstimator(BaseEstimator):
@@ -218,7 +198,6 @@ class WindowEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
     compares = True
 
     def __init__(self, window: int = 20, top_k: int = 10) -> None:
@@ -226,20 +205,22 @@ class WindowEstimator(BaseEstimator):
         self.top_k = check_count("estimator.top_k", top_k, low=1)
 
     @abstractmethod
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         """The policy over the documents that the pool begins with, in its order, which is the first stage's.
 
-        ``calls`` are what the request allows, of full windows where it limits documents; None where it limits neither.
-        Only a policy that reads the budget may look. A window holds at least two documents, each once. A policy that
+        ``calls()`` are the calls that the request allows, of full windows where it limits documents; None where it
+        limits neither. A window holds at least two documents, each once. A policy that
         asks for the same window twice in a row has ended. After a call that failed it goes on as if the window stood in
         order, or asks :func:`by_halves` (rule F6).
         """
 
     def _game(self, pool: CandidatePool, context: RAGtuneContext) -> Game:
-        limits = context.tracker.budget
-        full = None if limits.max_reranker_docs is None else limits.max_reranker_docs // self.window
-        allowed = [calls for calls in (limits.max_reranker_calls, full) if calls is not None]
-        return Game(partial(self.play, pool.entries, min(allowed, default=None)))
+        def calls() -> int | None:
+            limits = context.tracker.budget
+            full = None if limits.max_reranker_docs is None else limits.max_reranker_docs // self.window
+            return min((calls for calls in (limits.max_reranker_calls, full) if calls is not None), default=None)
+
+        return Game(partial(self.play, pool.entries, calls))
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):

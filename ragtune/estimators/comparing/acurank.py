@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class AcuRankEstimator(WindowEstimator):
         """
         _trueskill()
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         ratings = _Ratings(items)
         for window in self._windows(list(range(len(items)))):
             ratings.learn((yield Ask(window, ratings.ranking, opens=True)))

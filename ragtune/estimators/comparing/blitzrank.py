@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class BlitzRankEstimator(WindowEstimator):
         ConfigError: on an argument out of range.
     """
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         graph, unheard = TournamentGraph(len(items)), set[tuple[int, ...]]()
         while True:
             fewest = np.lexsort((graph.below, graph.above)).tolist()

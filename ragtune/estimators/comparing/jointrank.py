@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -36,16 +36,14 @@ class JointRankEstimator(WindowEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = True
-
     def __init__(self, window: int = 20, replicas: int = 4, seed: int = 0) -> None:
         super().__init__(window)
         self.replicas = check_count("estimator.replicas", replicas, low=1)
         self.seed = check_count("estimator.seed", seed)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         wins = np.zeros((len(items), len(items)))
-        blocks = self._blocks(len(items), calls)
+        blocks = self._blocks(len(items), calls())
         for block in blocks:
             ask = Ask(block, _ranking(wins), opens=True)
             _count(wins, (yield ask) if len(blocks) > 1 else (yield from by_halves(ask)))

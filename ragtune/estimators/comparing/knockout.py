@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, opening
@@ -26,7 +26,7 @@ class KnockoutEstimator(WindowEstimator):
     def __init__(self, top_k: int = 10) -> None:
         super().__init__(window=2, top_k=top_k)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         groups = [list(range(start, len(items), self.top_k)) for start in range(min(self.top_k, len(items)))]
         taken: list[int] = []
         champions: list[int] = []

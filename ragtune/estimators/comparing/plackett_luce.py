@@ -56,7 +56,7 @@ class PlackettLuceEstimator(WindowEstimator):
         self.own_variance = check_number("estimator.own_variance", own_variance, low=0.0)
         self.kappa = check_number("estimator.kappa", kappa, low=0.0)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         posterior, shown = self._prior(items), set[tuple[int, ...]]()
         while True:
             promise = posterior.mean + self.kappa * np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves, opening
@@ -32,7 +32,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
     def __init__(self, window: int = 4, top_k: int = 10) -> None:
         super().__init__(window, top_k)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         everything = list(range(len(items)))
         first = everything[: min(self.window, self.top_k)]
         passed, gone = list[int](), list[int]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -28,8 +28,6 @@ class SlidingEstimator(WindowEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = True
-
     def __init__(self, window: int = 20, step: int = 10, depth: int = 100) -> None:
         super().__init__(window)
         self.step = check_count("estimator.step", step, low=1)
@@ -37,9 +35,10 @@ class SlidingEstimator(WindowEstimator):
             raise ConfigError(f"estimator.step={step!r}: allowed is a whole number < estimator.window={window!r}")
         self.depth = check_count("estimator.depth", depth, low=2)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         order = list(range(len(items)))
-        reach = len(items) if calls is None else self.window + (calls - 1) * self.step
+        allowed = calls()
+        reach = len(items) if allowed is None else self.window + (allowed - 1) * self.step
         for start in [*range(min(len(items), self.depth, reach) - self.window, 0, -self.step), 0]:
             end = start + self.window
             order[start:end] = (yield Ask(order[start:end], order, opens=True)).order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
@@ -33,7 +33,7 @@ class TDPartEstimator(WindowEstimator):
         if top_k >= window:
             raise ConfigError(f"estimator.top_k={top_k!r}: allowed is a whole number < estimator.window={window!r}")
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         candidates, behind = list(range(len(items))), list[int]()
         while True:
             first, rest = candidates[: self.window], candidates[self.window :]

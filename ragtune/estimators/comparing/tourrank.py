@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class TourRankEstimator(WindowEstimator):
         super().__init__()
         self.tournaments = check_count("estimator.tournaments", tournaments, low=1)
 
-    def play(self, items: Sequence[PoolItem], calls: int | None) -> Play:
+    def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         points = np.zeros(len(items), dtype=int)
         for _ in range(self.tournaments):
             alive = _by_points(points)

@@ -17,9 +17,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import NOBODY, CorpusGraph
 from ragtune.data.topk import best_positions
-
-_AT_ONCE = 2**17
-"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
+from ragtune.estimators.posterior._texts import cosines_at_once
 
 
 class Edges(NamedTuple):
@@ -102,8 +100,8 @@ class GraphNeighbours(Neighbours):
         return Edges([at for at, _ in held], [weight for _, weight in held])
 
     def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
-        self._positions = self._graph.positions(pool.roster)
-        new = self._positions[size:]
+        new = self._graph.positions(pool.doc_ids[size:])
+        self._positions = [*self._positions, *new]
         self._places.update(zip(new, range(size, len(pool)), strict=True))
         if not self._lacking:
             return ()
@@ -139,16 +137,6 @@ class TextNeighbours(Neighbours):
 
     def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
         return list(self._edges)  # each of them may be nearer than what was nearest before
-
-
-def cosines_at_once(rows: Any) -> FloatArray | None:
-    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
-
-    To the bit those that a product of some of the rows has: each is a sum by itself.
-    """
-    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
-        return None
-    return dense(rows @ rows.T)
 
 
 def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:

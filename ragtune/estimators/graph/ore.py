@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.scaling import unit_interval
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
@@ -51,7 +50,6 @@ class OREEstimator(BaseEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    reads_budget = False
     reads_files = ("graph",)
 
     def __init__(

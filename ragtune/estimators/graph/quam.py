@@ -45,7 +45,6 @@ class QuamEstimator(AlternatingEstimator["_Quam"]):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    reads_budget = False
     reads_files = ("graph",)
 
     def __init__(

@@ -49,7 +49,6 @@ class RGSEstimator(BaseEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    reads_budget = False
     reads_files = ("graph",)
 
     def __init__(

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.belief import Belief
-from ragtune.estimators.posterior._factor import Factor, next_row
+from ragtune.estimators.posterior._factor import next_row
 from ragtune.estimators.posterior._posterior import RelevancePosterior
 
 
@@ -30,19 +30,6 @@ class PosteriorBelief(Belief):
         row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
         variance = self._raw_variance - row * row
         return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
-
-    def among(self, positions: IntArray) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)[:, positions]
-        return self._with(
-            _factor=Factor.of(factor),
-            _scored=len(factor),
-            _covariance=self._covariance.among(positions),
-            _supposed=(),
-            _raw_variance=self._raw_variance[positions],
-            mean=self.mean[positions],
-            variance=self.variance[positions],
-            key=self.key[positions],
-        )
 
     def _with(self, **changes: Any) -> PosteriorBelief:
         other = PosteriorBelief.__new__(PosteriorBelief)

@@ -53,24 +53,9 @@ class Covariance:
         for position, row in zip(missing, cosines, strict=True):
             self._hold(position, row)
 
-    def less(self, positions: Sequence[int], others: Sequence[int], weights: FloatArray) -> FloatArray:
-        """Covariance of documents with all, shape (m, n), less that of k others times ``weights``, shape (k, m): one
-        pass over all texts, however many the others are.
-        """
-        taken = np.array([*positions, *others], dtype=np.intp)
-        shares = np.vstack([np.eye(len(positions)), -weights])
-        cosines = (self._compact @ (self._compact[taken].T @ shares)).T
-        columns: FloatArray = (shares.T @ self.design[taken]) @ self.design.T + self._text_weight * cosines
-        columns[:, taken] += shares.T * self._own[taken]
-        return columns
-
     def forget(self, position: int) -> None:
         """Let a column go."""
         self._columns.pop(position, None)
-
-    def among(self, positions: IntArray) -> Covariance:
-        """The covariance of some of the documents with each other."""
-        return Covariance(self.design[positions], self.rows[positions], self._own[positions], self._text_weight)
 
     def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
         """The covariance of these and further documents."""

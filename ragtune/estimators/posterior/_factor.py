@@ -9,9 +9,6 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 
-_ROOM = 16
-"""Rows that there is room for behind those of an excerpt, before the array grows."""
-
 
 class Factor:
     """Rows of a Cholesky factor over n documents, shape (k, n), in one array that grows by doubling.
@@ -24,13 +21,6 @@ class Factor:
         self._rows = np.zeros((32, n))
         self._supposed: list[FloatArray] = []
         self.k = 0
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> Factor:
-        """The factor with these rows, shape (k, n), with room behind them for what a batch supposes."""
-        made = cls(0)
-        made._rows, made.k = np.vstack([rows, np.empty((_ROOM, rows.shape[1]))]), len(rows)
-        return made
 
     @property
     def room(self) -> int:

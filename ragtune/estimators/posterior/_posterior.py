@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,6 @@ _CLIP = 1e-6
 
 _FEEDBACK = "the first stage with feedback"
 """Name of the source that the prior's own order is, which no retriever has."""
-
-LARGE = 8_000
-"""Documents of a pool above which one pass over all texts takes less time than one over the factor for each score."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
     Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, in a large pool O(n t + k^2), and O(n) memory; no matrix is ever inverted, and every pivot is at least the
+    document, and O(n) memory; no matrix is ever inverted, and every pivot is at least the
     noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
 
@@ -93,7 +90,6 @@ class RelevancePosterior:
         self._pivots: list[float] = []
         self._lower = np.zeros((0, 0))
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
-        self._summed, self._sums = 0, np.zeros((2, n))
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
@@ -115,11 +111,11 @@ class RelevancePosterior:
         """
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        given, columns = self._columns(positions)
-        for position, column, score, strategy in zip(positions, columns, scores, strategies, strict=True):
+        self.covariance.ask(positions)
+        for position, score, strategy in zip(positions, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))
-            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])), given, column)
+            self._condition(position, self._calibrated(strategy, logit, float(predicted[position])))
         self._refit()
 
     def extend(self, rows: Any) -> None:
@@ -142,7 +138,6 @@ class RelevancePosterior:
         self.variance = np.append(self.variance, variance)
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
-        self._summed, self._sums = 0, np.zeros((2, len(self._prior_mean)))
         self._refit()
 
     @property
@@ -183,22 +178,6 @@ class RelevancePosterior:
             self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
         return self._lower
 
-    def _columns(self, positions: Sequence[int]) -> tuple[int, Iterable[FloatArray]]:
-        """Covariances of documents with all, and how many of the scores so far these are given: all, or none.
-
-        In a large pool the factor is long to read, once a document, and the longer the more scores there are; what it
-        says of a document is a weighted sum of the scored documents' covariances as well.
-        """
-        k = len(self._order)
-        if not k or len(self) <= LARGE:
-            self.covariance.ask(positions)
-            return 0, map(self.covariance.column, positions)
-        from scipy.linalg import solve_triangular
-
-        seen = self.factor.having(k)[:, positions]
-        weights = solve_triangular(self._triangle(), seen, lower=True, trans=1)
-        return k, self.covariance.less(positions, self._order, weights)
-
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
         first = self._ranked
@@ -215,14 +194,14 @@ class RelevancePosterior:
         calibration.learn(predicted, logit)
         return calibration(logit)
 
-    def _condition(self, position: int, logit: float, given: int, column: FloatArray) -> None:
+    def _condition(self, position: int, logit: float) -> None:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
         factor = self.factor.having(k)
         seen = factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = next_row(position, column, factor[given:], self.variance, self._prior.noise)
+        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
         self.factor.append(row)
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
@@ -244,17 +223,7 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + self._learned(k)
-
-    def _learned(self, k: int) -> FloatArray:
-        """What the scores add to the prior means: the factor's rows, weighted by whitened logits less prior means."""
-        if len(self._prior_mean) <= LARGE:
-            return (self.inverse_scale * self._logits[:k] - self._offsets[:k]) @ self.factor.having(k)
-        new = slice(self._summed, k)
-        self._sums = self._sums + np.stack([self._logits[new], self._offsets[new]]) @ self.factor.having(k)[new]
-        self._summed = k
-        learned: FloatArray = self.inverse_scale * self._sums[0] - self._sums[1]
-        return learned
+        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""

@@ -1,4 +1,4 @@
-"""Text vectors without their empty columns."""
+"""Products of the text vectors of a pool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import FloatArray, IntArray, dense
+
+_AT_ONCE = 2**17
+"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
 
 
 def compact(rows: Any) -> tuple[Any, IntArray]:
@@ -24,3 +27,13 @@ def compact(rows: Any) -> tuple[Any, IntArray]:
         return rows, np.arange(rows.shape[1])
     columns, places = np.unique(rows.indices, return_inverse=True)
     return csr_matrix((rows.data, places, rows.indptr), shape=(rows.shape[0], len(columns))), columns
+
+
+def cosines_at_once(rows: Any) -> FloatArray | None:
+    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
+
+    To the bit those that a product of some of the rows has: each is a sum by itself.
+    """
+    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
+        return None
+    return dense(rows @ rows.T)

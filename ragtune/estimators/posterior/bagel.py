@@ -63,7 +63,6 @@ class BAGELEstimator(BaseEstimator):
         self.warm = check_number("estimator.warm", warm, low=0.0, high=1.0)
         self.beta = check_number("estimator.beta", beta, low=0.0)
         self.noise = check_positive("estimator.noise", noise)
-        self.reads_budget = self.warm > 0.0
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
@@ -85,6 +84,8 @@ class BAGELEstimator(BaseEstimator):
         )
 
     def _left_of_warm_start(self, pool: CandidatePool, context: RAGtuneContext) -> int:
+        if not self.warm:
+            return 0
         limit = context.tracker.budget.max_reranker_docs
         return max(0, round(self.warm * (len(pool) if limit is None else limit)) - len(pool.reranked))
 

@@ -15,7 +15,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import cosines_at_once
+from ragtune.estimators.posterior._texts import cosines_at_once
 
 
 class SimilarityEstimator(BaseEstimator):
@@ -37,8 +37,6 @@ class SimilarityEstimator(BaseEstimator):
     Raises:
         ConfigError: on an argument out of range.
     """
-
-    reads_budget = False
 
     def __init__(
         self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], power: float = 2.0, strength: float = 0.5

@@ -19,7 +19,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators.posterior._belief import PosteriorBelief
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
-from ragtune.estimators.posterior._posterior import LARGE, Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -65,8 +65,6 @@ class UncertaintyEstimator(BaseEstimator):
         ConfigError: on an argument out of range.
     """
 
-    reads_budget = False
-
     def __init__(
         self,
         corpus: Corpus | None,
@@ -86,9 +84,8 @@ class UncertaintyEstimator(BaseEstimator):
         if not len(pool):
             return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
-        if len(pool) > min(len(posterior), LARGE):
-            _load_solver(context)
         if len(pool) > len(posterior):
+            _load_solver(context)
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
         reranked = pool.reranked
         new = reranked[~posterior.scored[reranked]]
@@ -132,7 +129,7 @@ class UncertaintyEstimator(BaseEstimator):
 
 
 def _load_solver(context: RAGtuneContext) -> None:
-    """Import what growing and large pools alone need; it takes some 40 ms, once a process, and is no request's work."""
+    """Import what only growing pools need. It takes some 40 ms once a process and is not charged to the request."""
     with context.tracker.clock.paused():
         import scipy.linalg  # noqa: F401
 

@@ -40,7 +40,6 @@ class SuperPromptRetriever(BaseRetriever):
         ConfigError: on an unusable configuration, limit or embedder.
     """
 
-    reads_budget = False
     reads_files = ("config",)
 
     def __init__(

@@ -13,7 +13,7 @@ from ragtune.core.policy.batching import choose
 from ragtune.core.policy.gaussian import tail
 from ragtune.core.policy.top_k import top_k_threshold
 from ragtune.core.pool.belief import EmpiricalBelief
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.testing import KnownBelief
 
@@ -54,27 +54,6 @@ def test_a_diverse_batch_is_not_five_near_duplicates() -> None:
     diverse = choose(pool, twins, UpperConfidenceAcquisition(), diverse=True)
     assert set(greedy) == {f"d{i}" for i in range(twins)}
     assert sum(pool.index_of(doc_id) < twins for doc_id in diverse) == 1
-
-
-class _LookedAtOneByOne(UpperConfidenceAcquisition):
-    is_pointwise = False
-
-
-@pytest.mark.parametrize("shared", [0.0, 0.9], ids=["the short list will do", "a pick makes all less uncertain"])
-def test_a_short_list_leads_to_the_batch_that_valuing_all_documents_leads_to(
-    shared: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragtune.core.policy.batching._MANY", 100)
-    n, rng = 200, np.random.default_rng(4)
-    for _ in range(5):
-        likeness = rng.normal(size=(n, 6))
-        covariance = shared + (1.0 - shared) * (likeness @ likeness.T / 6.0 + 0.1 * np.eye(n))
-        pool = _pool(n)
-        belief = KnownBelief((0.3 * rng.normal(size=n)).tolist(), covariance)
-        pool.apply_priorities(pool.valuation(np.full(n, 0.5), belief=belief))
-        pool.transition([f"d{i}" for i in rng.choice(n, 20, replace=False)], ItemState.IN_FLIGHT)
-        assert choose(pool, 4, UpperConfidenceAcquisition()) == choose(pool, 4, _LookedAtOneByOne())
-        assert len(choose(pool, n, UpperConfidenceAcquisition())) == n - 20
 
 
 def test_without_a_belief_the_priorities_decide() -> None:

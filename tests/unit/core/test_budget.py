@@ -232,10 +232,10 @@ def test_a_used_up_unit_exhausts_the_budget(limits, cost, unit):
     assert tracker.consume(cost)
     clock.advance(cost.latency_ms)
     assert tracker.is_exhausted()
-    exhausted = tracker.exhausted_unit()
+    exhausted = tracker.exhausted_account()
     assert exhausted is not None
-    assert exhausted["limit"] == unit
-    assert exhausted["used"] == exhausted["allowed"]
+    assert exhausted.unit == unit
+    assert exhausted.used == exhausted.limit
 
 
 def test_a_measured_batch_that_passed_the_limit_is_the_last():
@@ -244,7 +244,7 @@ def test_a_measured_batch_that_passed_the_limit_is_the_last():
     assert tracker.consume(expected)
     tracker.settle(expected, CostObject(docs=1, joules=6.0))
     assert not tracker.consume(expected)
-    assert tracker.exhausted_unit() == {"limit": "joules", "used": 6.0, "allowed": 5.0}
+    assert tracker.exhausted_account() == ("joules", 6.0, 5.0, 0)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
@@ -279,7 +279,7 @@ def test_an_overrun_leaves_the_buffer_to_assembly_and_ends_spending(billed):
     tracker = tracker_of(max_tokens=100, assembly_token_buffer=30)
     tracker.consume(CostObject(tokens=10))
     tracker.settle(CostObject(tokens=10), CostObject(tokens=billed))
-    assert tracker.exhausted_unit() == {"limit": "tokens", "used": billed, "allowed": 100}
+    assert tracker.exhausted_account()[:3] == ("tokens", billed, 100)
     assert [tracker.try_consume_tokens(n) for n in (31, 20, 11, 10, 1)] == [False, True, False, True, False]
     assert tracker.snapshot()["tokens"] == billed + 30
 

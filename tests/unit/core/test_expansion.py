@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
+from ragtune.core.arrays import unit_interval
 from ragtune.core.policy.batching import choose
-from ragtune.core.policy.scaling import first_stage_scores, unit_interval
+from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 
@@ -47,30 +48,6 @@ def test_the_estimator_sees_the_scores_before_the_expander_is_asked(fakes):
         ("estimate", 21, 5),
         ("estimate", 21, 10),
     ]
-
-
-def test_an_expander_that_reads_no_estimates_is_asked_before_them(fakes):
-    seen = []
-
-    def value(pool, context):
-        seen.append((len(pool), len(pool.reranked)))
-        return pool.valuation(pool.base_scores)
-
-    class Told(fakes.Expander):
-        reads_estimates = False
-
-        def expand(self, pool, context, limit):
-            return super().expand(pool, context, limit)
-
-    def asked(kind):
-        seen.clear()
-        expander = kind(lambda pool, limit: [ScoredDocument(id="new", score=0.5)] * (len(pool) == 20))
-        parts = {"estimator": fakes.Estimator(value), "expander": expander, "budget": limits(max_reranker_docs=10)}
-        fakes.controller(**parts).run("q")
-        return list(seen)
-
-    assert asked(Told) == [(20, 0), (21, 5), (21, 10)]
-    assert asked(fakes.Expander) == [(20, 0), (20, 5), (21, 5), (21, 10)]
 
 
 def test_nothing_is_looked_for_that_no_batch_could_score(fakes):

@@ -1,7 +1,6 @@
 """What a first stage found as columns makes the pool that the same documents make as objects."""
 
 import pickle
-from copy import deepcopy
 from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
@@ -11,10 +10,9 @@ from hypothesis import strategies as st
 
 from ragtune import CostBudget, ScoredDocument
 from ragtune.core.documents import checked_documents
-from ragtune.core.errors import DatasetError, InvalidScoreError
+from ragtune.core.errors import InvalidScoreError
 from ragtune.core.hits import Facts, Hits
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.roster import Roster
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
 from ragtune.data.corpus import Corpus, Document
@@ -43,7 +41,7 @@ def test_a_pool_of_hits_is_the_pool_of_their_documents(scores, source):
     for name in PoolColumns._fields:
         np.testing.assert_array_equal(getattr(pool.columns(), name), getattr(expected.columns(), name))
     for column in fields(pool.roster):
-        if column.name not in ("items", "made"):
+        if column.name != "items":
             np.testing.assert_array_equal(getattr(pool.roster, column.name), getattr(expected.roster, column.name))
 
 
@@ -148,52 +146,6 @@ def test_what_a_corpus_knows_of_a_document_has_been_looked_at_and_stays_as_it_is
         known.content = 5
     assert pickle.loads(pickle.dumps(found)).is_sound
     assert not replace(known, token_count=-1).is_sound
-
-
-def test_where_documents_stand_in_a_corpus_is_looked_up_once_though_the_pool_grows():
-    corpus = Corpus(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
-    asked: list[str] = []
-
-    def positions(doc_ids):
-        asked.extend(doc_ids)
-        return [int(doc_id[1:]) for doc_id in doc_ids]
-
-    corpus.positions = positions  # type: ignore[method-assign]
-    found, further = corpus.hits(["d4", "d2"], [2.0, 1.0]), corpus.hits_at([7, 0], [0.5, 0.4], "graph")
-    assert asked == ["d4", "d2"], "those that are found by their positions need no looking up"
-    assert further == corpus.hits(["d7", "d0"], [0.5, 0.4], "graph")
-    asked.clear()
-    roster = Roster.of(found, "original")
-    assert roster.of_ids(positions) == [4, 2]
-    grown = roster.followed_by(Roster.of(further, "graph", 2))
-    assert (grown.of_ids(positions), roster.of_ids(positions)) == ([4, 2, 7, 0], [4, 2])
-    assert asked == []
-    elsewhere = Roster.of(hits([0.1], facts=FACTS[5:]), "web", 4)
-    assert grown.followed_by(elsewhere).of_ids(positions) == [4, 2, 7, 0, 5]
-    assert asked == ["d5"]
-
-
-def test_a_document_that_the_corpus_lacks_is_an_error_only_where_its_place_is_asked_for():
-    corpus = Corpus(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
-    elsewhere = Corpus([Document(id="foreign", text="found elsewhere")]).hits(["foreign"], [0.5])
-    roster = Roster.of(corpus.hits_at([4, 2], [2.0, 1.0]), "original")
-    grown = roster.followed_by(Roster.of(elsewhere, "web", 2))
-    grown = grown.followed_by(Roster.of(corpus.hits_at([7], [0.1]), "graph", 3))
-    assert grown.doc_ids == ("d4", "d2", "foreign", "d7")
-    with pytest.raises(DatasetError, match="'foreign'"):
-        grown.of_ids(corpus.positions)
-    assert roster.of_ids(corpus.positions) == [4, 2]
-
-
-@pytest.mark.parametrize("copied", [deepcopy, lambda roster: pickle.loads(pickle.dumps(roster))])
-def test_a_copy_of_a_roster_copies_no_corpus(copied):
-    class Whole(Corpus):
-        def __reduce_ex__(self, protocol):
-            raise AssertionError("all documents are copied for the sake of two")
-
-    corpus = Whole(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
-    twin = copied(Roster.of(corpus.hits_at([4, 2], [2.0, 1.0], "bm25"), "original"))
-    assert (twin.of_ids(corpus.positions), twin.items[0].content) == ([4, 2], "text 4")
 
 
 def test_what_a_corpus_vouches_for_stays_as_it_is_whatever_becomes_of_the_list_of_ids():

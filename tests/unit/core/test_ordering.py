@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,18 +21,26 @@ def pools(draw) -> CandidatePool:
     """Pools full of ties, in any mix of states, ids in no order."""
     n = draw(st.integers(0, 14))
     ids = draw(st.permutations([f"d{i:02d}" for i in range(n)]))
-    return CandidatePool(
+    items = [
         PoolItem(
             doc_id=doc_id,
-            state=draw(st.sampled_from(list(ItemState))),
             initial_rank=draw(st.integers(0, 3)),
             sources=draw(st.dictionaries(st.sampled_from(["original", "rewrite_0"]), signed)),
-            priority_value=draw(signed),
-            reranker_score=draw(st.none() | few),
-            posterior=draw(st.none() | signed),
         )
         for doc_id in ids
-    )
+    ]
+    joining = draw(st.integers(0, n))
+    pool = CandidatePool(items[joining:])
+    mean = np.array(draw(st.lists(few, min_size=len(pool), max_size=len(pool))))
+    posterior = draw(st.none() | st.lists(signed, min_size=len(pool), max_size=len(pool)))
+    pool.apply_priorities(pool.valuation(mean, posterior=None if posterior is None else np.array(posterior)))
+    pool.add(replace(item, initial_rank=item.initial_rank + 4) for item in items[:joining])  # without a posterior
+    states = {doc_id: draw(st.sampled_from(list(ItemState))) for doc_id in ids}
+    pool.transition([doc_id for doc_id in ids if states[doc_id] is ItemState.DROPPED], ItemState.DROPPED)
+    sent = [doc_id for doc_id in ids if states[doc_id] in (ItemState.IN_FLIGHT, ItemState.RERANKED)]
+    pool.transition(sent, ItemState.IN_FLIGHT)
+    pool.update_scores({doc_id: draw(few) for doc_id in sent if states[doc_id] is ItemState.RERANKED}, "x")
+    return pool
 
 
 def naive_order(ordering: Ordering, items: list[PoolItem]) -> list[str]:
@@ -81,11 +91,11 @@ def test_keys_do_not_change_with_the_pool():
 
 @given(scores=st.lists(st.none() | st.floats(0.0, 1.0), max_size=12, unique_by=lambda score: score or object()))
 def test_a_lost_document_keeps_its_first_stage_place_where_the_rest_stands_behind(scores):
-    states = [ItemState.DROPPED if score is None else ItemState.RERANKED for score in scores]
-    pool = CandidatePool(
-        PoolItem(doc_id=f"d{i:02d}", initial_rank=i, reranker_score=score, state=state)
-        for i, (score, state) in enumerate(zip(scores, states, strict=True))
-    )
+    pool = CandidatePool(PoolItem(doc_id=f"d{i:02d}", initial_rank=i) for i in range(len(scores)))
+    pool.transition(pool.doc_ids, ItemState.IN_FLIGHT)
+    found = dict(zip(pool.doc_ids, scores, strict=True))
+    pool.update_scores({doc_id: score for doc_id, score in found.items() if score is not None}, "x")
+    pool.transition([doc_id for doc_id, score in found.items() if score is None], ItemState.DROPPED)
     order = Ordering.RERANKED_FIRST.keys(pool).argsort().tolist()
     assert [scores[i] for i in order if scores[i] is not None] == sorted(
         (score for score in scores if score is not None), reverse=True

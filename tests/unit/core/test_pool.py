@@ -29,10 +29,20 @@ ALLOWED = {
 
 
 def pool_in(*states: ItemState) -> CandidatePool:
-    return CandidatePool(
-        PoolItem(doc_id=f"d{i}", state=state, sources={"original": 1.0}, initial_rank=i)
-        for i, state in enumerate(states)
+    pool = CandidatePool(
+        PoolItem(doc_id=f"d{i}", sources={"original": 1.0}, initial_rank=i) for i in range(len(states))
     )
+    put(pool, {f"d{i}": state for i, state in enumerate(states)})
+    return pool
+
+
+def put(pool: CandidatePool, states: dict[str, ItemState]) -> None:
+    """Move documents to these states, by the ways that there are."""
+    pool.transition([doc_id for doc_id, state in states.items() if state is ItemState.DROPPED], ItemState.DROPPED)
+    sent = [doc_id for doc_id, state in states.items() if state in (ItemState.IN_FLIGHT, ItemState.RERANKED)]
+    if sent:
+        pool.transition(sent, ItemState.IN_FLIGHT)
+        pool.update_scores({doc_id: 0.5 for doc_id in sent if states[doc_id] is ItemState.RERANKED}, "x")
 
 
 def states_of(pool: CandidatePool) -> list[ItemState]:
@@ -344,9 +354,9 @@ few_values = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -1.0])
 )
 def test_top_candidates_are_those_of_a_plain_sort(values, n):
     pool = CandidatePool(
-        PoolItem(doc_id=f"d{i * 7 % 25:02d}", state=state, initial_rank=rank)
-        for i, (_, state, rank) in enumerate(values)
+        PoolItem(doc_id=f"d{i * 7 % 25:02d}", initial_rank=rank) for i, (_, _, rank) in enumerate(values)
     )
+    put(pool, {f"d{i * 7 % 25:02d}": state for i, (_, state, _) in enumerate(values)})
     by_id = {f"d{i * 7 % 25:02d}": value for i, (value, _, _) in enumerate(values)}
     by = np.array([by_id[doc_id] for doc_id in pool.doc_ids])
     eligible = [it for it in pool if it.state is ItemState.CANDIDATE]
@@ -362,26 +372,6 @@ def test_top_candidates_go_by_acquisition_where_there_is_one():
     assert pool.top_candidates(1) == ["d0"]
     pool.apply_priorities({"d1": 0.9})
     assert pool.top_candidates(1) == ["d1"]
-
-
-def test_the_same_values_asked_about_again_give_the_same_choice_as_fresh_ones() -> None:
-    rng = np.random.default_rng(5)
-    pool = CandidatePool(PoolItem(doc_id=f"d{i:02d}", initial_rank=i) for i in range(40))
-    closed = rng.integers(0, 6, size=40) / 6
-    closed.setflags(write=False)
-    while len(pool.eligible):
-        batch = pool.top_candidates(7, closed)
-        assert batch == pool.top_candidates(7, closed) == pool.top_candidates(7, closed.copy())
-        pool.transition(batch, ItemState.IN_FLIGHT)
-    assert pool.top_candidates(7, closed) == []
-
-
-def test_values_that_are_changed_in_place_are_looked_at_again() -> None:
-    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i) for i in range(4))
-    values = np.array([0.4, 0.3, 0.2, 0.1])
-    assert pool.top_candidates(1, values) == pool.top_candidates(1, values) == ["d0"]
-    values[3] = 0.9
-    assert pool.top_candidates(1, values) == ["d3"]
 
 
 def test_truth_values_and_zeros_are_columns_of_their_own_however_alike_they_are() -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.interfaces import BaseRetriever
+from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReformulator, BaseRetriever, BaseScheduler
+from ragtune.core.policy.batching import propose
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.request import Request
-from ragtune.core.types import ScoredDocument
-from ragtune.data.corpus import Corpus, Document
+from ragtune.core.types import RemainingBudgetView, ScoredDocument
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.given import GivenRetriever
-from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
 
@@ -42,40 +43,63 @@ class Sparing(BaseRetriever):
         return list(context.candidates[: min(top_k, 2 * left)])
 
 
-class SparingHybrid(HybridRetriever):
-    """Reads the budget itself, whatever its members do."""
+class Thrifty(BaseScheduler):
+    """Takes small steps where little is left."""
 
-    reads_budget = True
+    def __init__(self, looks_at: str) -> None:
+        self.looks_at = looks_at
 
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        return Sparing().retrieve(context, top_k)
-
-
-class SparingSignalled(SignalledRetriever):
-    """The same of a first stage with signals."""
-
-    reads_budget = True
-
-    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        return Sparing().retrieve(context, top_k)
+    def select_batch(self, pool: Any, budget: RemainingBudgetView) -> Any:
+        return propose(pool.top_candidates(2 if getattr(budget, self.looks_at) > 9 else 1), budget)
 
 
-def test_a_first_stage_that_reads_the_budget_is_asked_under_each(fakes):
-    signalled = SignalledRetriever(Sparing(), {}, RRFFusion())
-    both = {"sparing": lambda _: Sparing(), "given": lambda _: GivenRetriever()}
-    corpus = Corpus([Document(id="d", text="")])
-    hybrid = HybridRetriever(corpus, both, RRFFusion())
-    own_hybrid = SparingHybrid(corpus, {"given": lambda _: GivenRetriever()}, RRFFusion())
-    own_signalled = SparingSignalled(GivenRetriever(), {}, RRFFusion())
-    budgets = [CostBudget.only(max_reranker_docs=limit) for limit in (2, 5)]
-    for retriever in (Sparing(), signalled, hybrid, own_hybrid, own_signalled):
-        made = fakes.controller(estimator=BaselineEstimator(), scheduler=GreedyScheduler(1), retriever=retriever)
-        made.rerankers["default"].recorded = True
-        assert not made.shares_budgets
-        request = Request("q", candidates=fakes.docs(20))
-        together = made.run_under(request, budgets)
-        alone = [made.run("q", budget, candidates=request.candidates) for budget in budgets]
-        assert [output.ranking for output in together] == [output.ranking for output in alone]
+class Agreeable(BaseEstimator):
+    """Turns the order round where little is allowed."""
+
+    def value(self, pool: Any, context: RAGtuneContext) -> Any:
+        limit, rank = context.tracker.budget.max_reranker_docs, np.arange(len(pool)) / len(pool)
+        return pool.valuation(rank if limit is None or limit > 9 else 1 - rank)
+
+
+class Stingy(BaseExpander):
+    """Finds less where little is left."""
+
+    def expand(self, pool: Any, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        is_rich = context.tracker.remaining_view().remaining_rerank_docs > 9
+        return [ScoredDocument(id="new", score=0.1)] * (is_rich and "new" not in pool)
+
+
+class Brief(BaseReformulator):
+    """Gives up where time is short."""
+
+    def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
+        return ["a rewrite"] if context.tracker.remaining_view().remaining_rerank_calls > 9 else []
+
+
+@pytest.mark.parametrize(
+    ("group", "part"),
+    [
+        ("retriever", Sparing()),
+        ("retriever", SignalledRetriever(Sparing(), {}, RRFFusion())),
+        ("scheduler", Thrifty("remaining_rerank_docs")),
+        ("scheduler", Thrifty("remaining_usd")),
+        ("estimator", Agreeable()),
+        ("expander", Stingy()),
+        ("reformulator", Brief()),
+    ],
+)
+def test_where_a_part_looks_at_the_budget_each_budget_is_replayed_by_itself(fakes, group, part):
+    usual = {"estimator": BaselineEstimator(), "scheduler": GreedyScheduler(1), "retriever": GivenRetriever()}
+    made = fakes.controller(**(usual | {group: part}))
+    made.rerankers["default"].recorded = True
+    assert made.shares_budgets
+    budgets = [CostBudget.only(max_reranker_docs=limit) for limit in (2, 5, 12)]
+    request = Request("q", candidates=fakes.docs(20))
+    together = made.run_under(request, budgets)
+    alone = [made.run("q", budget, candidates=request.candidates) for budget in budgets]
+    assert not made.shares_budgets
+    assert [output.ranking for output in together] == [output.ranking for output in alone]
+    assert [output.stop for output in together] == [output.stop for output in alone]
 
 
 @given(

@@ -8,7 +8,6 @@ import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
-from ragtune.core.pool.roster import Roster
 from ragtune.data import storedcorpus
 from ragtune.data.storedcorpus import stored
 from ragtune.data.stringrows import gathered
@@ -89,7 +88,6 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
                 found = corpus.hits_at(places, scores)
                 assert corpus.ids_at(places) == [document.id for document in found] == ids
                 assert found == found[:] == memory.hits(ids, scores)
-                assert Roster.of(found, "original").of_ids(corpus.positions) == list(places)
         assert disk.positions(["é", "a"]) == memory.positions(["é", "a"]) == [4, 1]
         assert disk.id_ranks.tolist() == memory.id_ranks.tolist()
         for document in documents:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.posterior import _posterior
 from ragtune.estimators.posterior._belief import PosteriorBelief
 from ragtune.estimators.posterior._calibration import LogitCalibration
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, first_stage_evidence, source_weights
@@ -50,13 +49,6 @@ def _kernel(design: np.ndarray, prior: Prior, rows: csr_matrix) -> np.ndarray:
     return np.asarray(design @ design.T + prior.text_weight * cosines + np.diag(own))
 
 
-@pytest.fixture(params=[100, 0], ids=["small", "large"])
-def either_size(request, monkeypatch) -> None:
-    """A pool that counts as small, and one that counts as large: what is known of them is the same."""
-    monkeypatch.setattr(_posterior, "LARGE", request.param)
-
-
-@pytest.mark.usefixtures("either_size")
 @pytest.mark.parametrize("sources", [1, 3])
 def test_conditioning_in_batches_equals_dense_gaussian_process_regression(sources: int) -> None:
     prior, rows = Prior(), _rows(40)
@@ -102,7 +94,6 @@ def test_a_document_without_text_learns_from_its_own_score() -> None:
     assert (posterior.mean - before)[9] > (posterior.mean - before)[:9].max() + 1.0
 
 
-@pytest.mark.usefixtures("either_size")
 def test_extension_equals_having_had_the_documents_from_the_start() -> None:
     """New documents have no first-stage evidence, so only the text part of the covariance is compared."""
     prior = replace(Prior(), intercept_variance=0.0, evidence_variance=0.0, feedback_variance=0.0)
@@ -116,21 +107,6 @@ def test_extension_equals_having_had_the_documents_from_the_start() -> None:
     grown.update([25], [0.7], ["a"])
     whole.update([25], [0.7], ["a"])
     np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
-
-
-def test_a_pool_that_grows_large_is_known_as_well_as_one_that_stays_small(monkeypatch) -> None:
-    rows, means, variances = _rows(30), [], []
-    for large in (100, 25):
-        monkeypatch.setattr(_posterior, "LARGE", large)
-        posterior = RelevancePosterior(_evidence(20), rows[:20], Prior())
-        posterior.update([2, 9], [0.8, 0.3], ["a", "a"])
-        posterior.extend(rows[20:])
-        for position in (25, 4):
-            posterior.update([position, position + 1], [0.7, 0.1], ["a", "a"])
-        means.append(posterior.mean)
-        variances.append(posterior.variance)
-    np.testing.assert_allclose(*means, atol=1e-9)
-    np.testing.assert_allclose(*variances, atol=1e-9)
 
 
 def test_observing_shrinks_the_variance_of_the_document_and_its_likes_and_moves_no_mean() -> None:
@@ -166,19 +142,6 @@ def test_columns_asked_for_together_are_those_asked_for_one_by_one() -> None:
     together.ask([3, 7, 50, 11])
     for position in (3, 7, 50, 11):
         np.testing.assert_array_equal(together.column(position), alone.column(position))
-
-
-def test_a_belief_about_some_documents_says_of_them_what_the_whole_one_says() -> None:
-    posterior = RelevancePosterior(_evidence(60), _rows(60), Prior())
-    posterior.update([0, 9], [0.9, 0.4], ["a", "a"])
-    whole, few = PosteriorBelief(posterior, posterior.mean, 0.2).observing(3), np.arange(5, 50, 3)
-    part = whole.among(few)
-    for position in (2, 0, *range(4, 15)):  # more than there is room for at first
-        whole, part = whole.observing(int(few[position])), part.observing(position)
-        np.testing.assert_allclose(part.variance, whole.variance[few], rtol=1e-12)
-    np.testing.assert_array_equal(part.mean, whole.mean[few])
-    some = np.array([0, 3, 6])
-    np.testing.assert_allclose(part.among(some).observing(1).variance, part.observing(3).variance[some], rtol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

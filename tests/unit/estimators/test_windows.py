@@ -57,7 +57,7 @@ def played(
     policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None
 ) -> SimpleNamespace:
     """How a policy gets on that is told the truth: its windows and its last ranking."""
-    game = Game(partial(policy.play, documents(len(worth)), calls))
+    game = Game(partial(policy.play, documents(len(worth)), lambda: calls))
     batches: list[SentBatch] = []
     while game.ask.window and (calls is None or len(batches) < calls):
         assert len(set(game.ask.window)) == len(game.ask.window) >= 2
@@ -87,7 +87,7 @@ def test_blitzrank_knows_the_best_after_as_many_calls_as_in_its_paper(n, k, m, f
 
 
 def test_blitzrank_ties_what_contradicts_itself_and_still_ends():
-    game = Game(partial(BlitzRankEstimator(window=3, top_k=2).play, documents(5), None))
+    game = Game(partial(BlitzRankEstimator(window=3, top_k=2).play, documents(5), lambda: None))
     batches: list[SentBatch] = []
     for seed in range(40):
         if not game.ask.window:
@@ -136,7 +136,7 @@ def test_a_tournament_that_ends_within_its_first_stage_moves_no_document_that_wa
     ],
 )
 def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expected):
-    begin = partial(policy.play, documents(100), None)
+    begin = partial(policy.play, documents(100), lambda: None)
     assert first_round(begin) == expected
     for worth in worths(100):
         game, batches = Game(begin), list[SentBatch]()
@@ -300,7 +300,7 @@ class NoTexts:
 def test_a_policy_goes_on_after_failed_windows_and_ends(policy, n, calls, told, seed, refused, poison, is_dead):
     """Some calls fail, or those that show one document, or from some call on all; nobody else ends it."""
     worth = np.random.default_rng(seed).permutation(n).astype(float)
-    game = Game(partial(POLICIES[policy]().play, documents(n), calls))
+    game = Game(partial(POLICIES[policy]().play, documents(n), lambda: calls))
     batches, judged, answers = [], set[int](), iter(refused)
     while game.ask.window and (calls is None or len(batches) < calls):
         window = list(game.ask.window)
@@ -319,7 +319,7 @@ def test_a_policy_goes_on_after_failed_windows_and_ends(policy, n, calls, told, 
 
 @pytest.mark.parametrize("make", [BlitzRankEstimator, TDPartEstimator, AcuRankEstimator, JointRankEstimator, ours])
 def test_a_window_on_which_all_hangs_is_asked_for_by_halves(make):
-    game = Game(partial(make().play, documents(40), 4))
+    game = Game(partial(make().play, documents(40), lambda: 4))
     asked: list[SentBatch] = []
     if make is AcuRankEstimator:  # its first pass goes over the list whatever becomes of it
         asked += [sent(list(range(20)), np.arange(40.0)), sent(list(range(20, 40)), np.arange(40.0))]
@@ -336,7 +336,7 @@ def test_a_window_on_which_all_hangs_is_asked_for_by_halves(make):
 
 def test_a_copy_of_a_game_goes_on_alike_and_by_itself():
     worth, other = worths(40)[:2]
-    game = Game(partial(BlitzRankEstimator(window=8).play, documents(40), None))
+    game = Game(partial(BlitzRankEstimator(window=8).play, documents(40), lambda: None))
     batches = []
     for _ in range(3):
         batches.append(sent(list(game.ask.window), worth))
@@ -346,7 +346,7 @@ def test_a_copy_of_a_game_goes_on_alike_and_by_itself():
     before = game.ask
     batches.append(sent(list(game.ask.window), worth))
     game.hear(batches)
-    alone = Game(partial(BlitzRankEstimator(window=8).play, documents(40), None))
+    alone = Game(partial(BlitzRankEstimator(window=8).play, documents(40), lambda: None))
     alone.hear(batches)
     assert game.ask == alone.ask != before
     assert twin.ask != game.ask

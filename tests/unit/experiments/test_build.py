@@ -14,8 +14,8 @@ from experiments.config import targets
 from experiments.replay.build import build_session, load_dataset
 from experiments.replay.component import component
 from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
-from ragtune.core.request.request import Request
 
 Compose = Callable[..., dict[str, Any]]
 
@@ -155,13 +155,13 @@ def test_signals_are_further_sources_of_every_policys_candidates(
     compose_tiny: Compose, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = build_session(compose_tiny("signal=[lexical,vectors]", "vectors@signal.vectors.vectors=tfidf"))
-    pools = [
-        made.controller.begin(Request(query, query_id))[0]
+    answers = [
+        made.controller.run(query, CostBudget.only(max_reranker_docs=0), query_id=query_id).documents
         for made in (session, build_session(compose_tiny()))
         for query_id, query in list(session.dataset.queries.items())[:1]
     ]
-    assert {name for item in pools[0].entries for name in item.sources} == {"bm25", "lexical", "vectors"}
-    assert sorted(pools[0].doc_ids) == sorted(pools[1].doc_ids)
+    assert {name for document in answers[0] for name in document.sources} == {"bm25", "lexical", "vectors"}
+    assert sorted(document.id for document in answers[0]) == sorted(document.id for document in answers[1])
     monkeypatch.setenv("RAGTUNE_COMPONENTS", "fractions")
     with pytest.raises(ConfigError, match=r"signal\._target_='fractions.Fraction': allowed is a BaseSignal"):
         build_session(compose_tiny("+signal.mine._target_=fractions.Fraction"))

@@ -21,8 +21,8 @@ from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds
+from ragtune.core.statistics.agreement import overlap
 from ragtune.core.types import CostObject
-from ragtune.facade.agreement import overlap
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.rerankers.replay import ReplayReranker

@@ -13,7 +13,6 @@ from experiments.replay import records
 from experiments.replay.build import session_for
 from experiments.replay.subjects.controller import ControllerSubject
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.request.request import Request
 
 QUERIES = ["q01", "q02", "q03"]
 
@@ -61,8 +60,8 @@ def test_what_finds_no_room_is_replayed_by_its_own_job(monkeypatch: pytest.Monke
 def test_a_failure_under_another_budget_is_no_word_on_this_job() -> None:
     """A request whose only batch fails closes the strategy for the run (rule F3); a larger budget has it send more."""
     session = session_for(compose(["tracking=none", "estimator=baseline"]))
-    pool, _ = session.controller.begin(Request(session.dataset.queries[QUERIES[0]], QUERIES[0]))
-    broken = "reranker._target_=misbehaving.Broken", f"+reranker.on={next(iter(pool.doc_ids))}"
+    output = session.controller.run(session.dataset.queries[QUERIES[0]], query_id=QUERIES[0])
+    broken = "reranker._target_=misbehaving.Broken", f"+reranker.on={output.history[0].doc_ids[0]}"
     policy = "estimator=baseline", "scheduler.batch_size=2", "failures.requests_in_a_row=1"
     configs = _configs((2, 30), *policy, *broken)
     expected = [_alone(config) for config in configs]

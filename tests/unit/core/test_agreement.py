@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import InputError
-from ragtune.facade.agreement import gain_kept, kendall_tau, overlap, rank_biased_overlap
+from ragtune.core.statistics.agreement import gain_kept, kendall_tau, overlap, rank_biased_overlap
 
 ABC = [*range(10)]
 

@@ -1,0 +1,1 @@
+"""Statistics of rankings and tests that the library and the harness share."""
