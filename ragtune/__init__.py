@@ -6,6 +6,8 @@ The names below are all that most programs need; components live in the folder o
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ragtune.moved import install
+
 if TYPE_CHECKING:
     from ragtune.core.controller import RAGtuneController
     from ragtune.core.output import ControllerOutput
@@ -53,3 +55,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+install()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from experiments.config.sources import Sources
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import AUTO, resolve_cache_dir
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 """The suites, and the version of the specification that each holds the code to.

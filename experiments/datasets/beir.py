@@ -20,11 +20,11 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
-from ragtune.data.filedigest import file_digests
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
-from ragtune.data.runfile import source_name
-from ragtune.data.storedcorpus import stored as stored_corpus
-from ragtune.data.values import id_of, require_id, require_text
+from ragtune.data.files.filedigest import file_digests
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
+from ragtune.data.files.values import id_of, require_id, require_text
+from ragtune.data.runs.runfile import source_name
+from ragtune.data.stored.storedcorpus import stored as stored_corpus
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""

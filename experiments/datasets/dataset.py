@@ -19,9 +19,9 @@ from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.files.values import require_id
 from ragtune.data.join import Join, joined
-from ragtune.data.stringrows import gathered
-from ragtune.data.values import require_id
+from ragtune.data.stored.stringrows import gathered
 
 Qrels = Mapping[str, Mapping[str, int]]
 

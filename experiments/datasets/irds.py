@@ -17,7 +17,7 @@ from experiments.datasets.dataset import (
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.values import require_id, require_text
+from ragtune.data.files.values import require_id, require_text
 
 _MARK = "\ufeff"
 """A byte order mark, which stays before the first id of a file that begins with one."""

@@ -13,8 +13,8 @@ from experiments.datasets.storedqrels import StoredQrels
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files
-from ragtune.data.values import id_of
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files
+from ragtune.data.files.values import id_of
 
 _TEXT = (".tsv", ".txt", ".qrels", ".jsonl", ".csv")
 FORMS = (*(f"{form}{gz}" for form in _TEXT for gz in ("", ".gz")), ".parquet")

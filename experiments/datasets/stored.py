@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self, TypeVar
 
-from ragtune.data.diskcache import DiskCache
-from ragtune.data.filedigest import file_digests
-from ragtune.data.storedids import StoredIds
+from ragtune.data.caches.diskcache import DiskCache
+from ragtune.data.files.filedigest import file_digests
+from ragtune.data.stored.storedids import StoredIds
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from experiments.datasets.stored import Stored, TwiceError
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import Rows
-from ragtune.data.storedids import StoredIds
-from ragtune.data.storedstrings import StoredStrings
-from ragtune.data.stringrows import StringRows, some_at_once
+from ragtune.data.stored.rows import Rows
+from ragtune.data.stored.storedids import StoredIds
+from ragtune.data.stored.storedstrings import StoredStrings
+from ragtune.data.stored.stringrows import StringRows, some_at_once
 
 _DOCUMENTS, _ENDS, _GRADES = "documents", "ends.npy", "grades.npy"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from experiments.datasets.stored import Stored, TwiceError
-from ragtune.data.storedids import StoredIds
-from ragtune.data.storedstrings import StoredStrings
-from ragtune.data.stringrows import StringRows, some_at_once
+from ragtune.data.stored.storedids import StoredIds
+from ragtune.data.stored.storedstrings import StoredStrings
+from ragtune.data.stored.stringrows import StringRows, some_at_once
 
 _TEXTS = "texts"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.textfile import read_raw_lines
+from ragtune.data.files.textfile import read_raw_lines
 
 _TOPICS = ("top", "topic")
 _IDS = ("num", "number", "identifier", "id", "qid")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.steps import Steps
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import Rows
+from ragtune.data.stored.rows import Rows
 
 FloatArray = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from experiments.evaluate.spool import Spool
 from experiments.evaluate.stack import Stack
 from experiments.evaluate.steps import Steps
 from ragtune.core.arrays import IntArray
-from ragtune.data.stringrows import StringRows
+from ragtune.data.stored.stringrows import StringRows
 
 _ROOM = 1_000_000
 """Candidates of the incumbent that are held, ranked, until the line of fixed depth is drawn: some ten bytes each."""

@@ -21,7 +21,7 @@ from experiments.evaluate.states import States
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.data.rows import Rows, blocks, taken
+from ragtune.data.stored.rows import Rows, blocks, taken
 from ragtune.facade.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
-from ragtune.data.rows import taken
-from ragtune.data.stringrows import strings_at
+from ragtune.data.stored.rows import taken
+from ragtune.data.stored.stringrows import strings_at
 
 
 class Mishaps(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ragtune.data.rows import Rows
-from ragtune.data.stringrows import StringRows
+from ragtune.data.stored.rows import Rows
+from ragtune.data.stored.stringrows import StringRows
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Stack(Generic[T]):
     """Tables one below the other: data classes of columns, which are arrays, strings, or dictionaries by query.
 
     Args:
-        folder: where columns are that take much room, see :class:`~ragtune.data.rows.Rows`.
+        folder: where columns are that take much room, see :class:`~ragtune.data.stored.rows.Rows`.
     """
 
     def __init__(self, folder: Path | None) -> None:

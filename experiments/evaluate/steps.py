@@ -14,7 +14,7 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.states import States
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.data.rows import taken
+from ragtune.data.stored.rows import taken
 
 
 @dataclass(frozen=True, eq=False)

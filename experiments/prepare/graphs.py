@@ -19,7 +19,7 @@ from experiments.prepare.scratch import scratch_beside
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 from ragtune.data.corpus import Corpus
-from ragtune.data.filedigest import file_digests
+from ragtune.data.files.filedigest import file_digests
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
 from ragtune.data.text import analyzer_id, terms
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder

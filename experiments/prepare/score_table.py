@@ -18,7 +18,7 @@ from experiments.replay.build import build_session
 from experiments.replay.inputs import identity
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError, FailedRunError
-from ragtune.data.textfile import read_json
+from ragtune.data.files.textfile import read_json
 
 DONE, FAILED = 0, 1
 

@@ -14,7 +14,7 @@ from ragtune.canonical.vectorcache import VectorCache
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir
 
 
 def embed(

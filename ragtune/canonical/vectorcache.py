@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from ragtune.canonical.types import Embedding
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 _STORED = np.dtype("<f4")  # the same bytes on every machine
 
 
 class VectorCache:
-    """Vectors by embedder and text, see :class:`ragtune.data.sqlitecache.SqliteCache`.
+    """Vectors by embedder and text, see :class:`ragtune.data.caches.sqlitecache.SqliteCache`.
 
     Args:
         folder: folder of ``vectors.sqlite``, made on first use.

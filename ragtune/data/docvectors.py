@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ragtune.core.component import Component
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 
 _FILE = "embeddings.npy"
 

@@ -15,7 +15,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.core.pool.roster import Roster
 from ragtune.data.corpus import Corpus
-from ragtune.data.textfile import read_json
+from ragtune.data.files.textfile import read_json
 from ragtune.data.topk import best_positions
 
 MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"

@@ -10,8 +10,8 @@ import numpy as np
 
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms
 
 _FITTED_MAX = 4

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import resolve_cache_dir
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.types import Price
 

@@ -16,7 +16,7 @@ from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters
 from ragtune.llm.deadline import Deadline

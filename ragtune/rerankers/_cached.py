@@ -15,8 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
-from ragtune.data.diskcache import resolve_cache_dir
-from ragtune.data.scorecache import ScoreCache, TimeCache
+from ragtune.data.caches.diskcache import resolve_cache_dir
+from ragtune.data.caches.scorecache import ScoreCache, TimeCache
 
 Pairs = Mapping[bytes, PoolItem]
 """Documents by what identifies them with their query; equal texts are one pair."""

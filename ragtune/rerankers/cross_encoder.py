@@ -11,7 +11,7 @@ from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import ENERGY, FLOPS
-from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers._pairwise import Pair, PairwiseReranker
 from ragtune.rerankers.architecture import Architecture

@@ -18,8 +18,8 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
-from ragtune.data.diskcache import AUTO
-from ragtune.data.scorecache import FigureCache, ScoreCache
+from ragtune.data.caches.diskcache import AUTO
+from ragtune.data.caches.scorecache import FigureCache, ScoreCache
 from ragtune.llm.credentials import host_of
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import shares

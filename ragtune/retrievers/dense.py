@@ -10,8 +10,8 @@ import numpy as np
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.topk import best_positions
 

@@ -16,8 +16,8 @@ from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.data.join import form_hint
-from ragtune.data.run import Run
-from ragtune.data.runfile import read_run, source_name
+from ragtune.data.runs.run import Run
+from ragtune.data.runs.runfile import read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):
@@ -25,7 +25,7 @@ class RunsRetriever(BaseRetriever):
 
     Args:
         corpus: holds the texts of the documents that the runs name.
-        paths: files in any form of :func:`ragtune.data.runfile.read_run`; one path or several.
+        paths: files in any form of :func:`ragtune.data.runs.runfile.read_run`; one path or several.
         fusion: merges several runs into one list; a single run keeps its own scores.
         query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
 

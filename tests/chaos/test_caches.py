@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ragtune.data.scorecache import ScoreCache
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.scorecache import ScoreCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 DAMAGES = 300
 KEYS = [SqliteCache.key("model", "query", str(i)) for i in range(900)]

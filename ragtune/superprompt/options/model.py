@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reranking.top import CROSS_ENCODER
 

@@ -15,7 +15,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked

@@ -10,7 +10,7 @@ from pathlib import Path
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.records import Schema, read_records
+from ragtune.data.files.records import Schema, read_records
 from ragtune.rerankers.replay import ReplayReranker
 from ragtune.superprompt.chunks import document_of
 from ragtune.superprompt.memory.folders import COLLECTION

@@ -9,9 +9,9 @@ import pytest
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
 from ragtune.core.pool.roster import Roster
-from ragtune.data import storedcorpus
-from ragtune.data.storedcorpus import stored
-from ragtune.data.stringrows import gathered
+from ragtune.data.stored import storedcorpus
+from ragtune.data.stored.storedcorpus import stored
+from ragtune.data.stored.stringrows import gathered
 
 
 def small(**fields) -> Corpus:

@@ -24,8 +24,8 @@ from experiments.evaluate.spool import Spool
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
 from experiments.replay.subjects.controller import ControllerSubject
-from ragtune.data import rows
-from ragtune.data.rows import Rows, taken
+from ragtune.data.stored import rows
+from ragtune.data.stored.rows import Rows, taken
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}

@@ -17,7 +17,7 @@ from experiments.evaluate import evaluation, storedrecords
 from experiments.publish.files import read_summary
 from experiments.replay import build, component, sessions
 from experiments.replay.subjects import controller
-from ragtune.data import rows
+from ragtune.data.stored import rows
 
 
 def test_the_subject_is_made_and_opened_once_and_names_the_policy(

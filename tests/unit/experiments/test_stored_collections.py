@@ -19,7 +19,8 @@ from experiments.replay import build
 from experiments.replay.executors.joblib import JoblibExecutor
 from experiments.replay.sessions import session_for
 from experiments.replay.subjects.controller import ControllerSubject
-from ragtune.data import corpus, storedcorpus
+from ragtune.data import corpus
+from ragtune.data.stored import storedcorpus
 
 QUERY_IDS = ["q1", "q2", "q3", "q4"]
 

@@ -17,7 +17,7 @@ from experiments.datasets.beir import BeirDataset
 from experiments.datasets.storedqrels import StoredQrels
 from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.data.storedcorpus import StoredCorpus
+from ragtune.data.stored.storedcorpus import StoredCorpus
 
 
 def load(folder: Path, split: str = "test"):

@@ -11,8 +11,8 @@ from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.arrowfile import ARROW, PARQUET, read_columns
-from ragtune.data.textfile import first_bytes, read_json, read_lines, read_raw_lines
+from ragtune.data.files.arrowfile import ARROW, PARQUET, read_columns
+from ragtune.data.files.textfile import first_bytes, read_json, read_lines, read_raw_lines
 
 FORMS = "JSON lines, CSV or TSV (each gzipped or not), Parquet, Arrow, or a folder of Hugging Face datasets"
 """What can be read, for messages."""

@@ -1,6 +1,6 @@
 """Ids on disk that are found by their names, memory-mapped.
 
-None is empty or holds NUL, see :func:`ragtune.data.values.require_id`: NumPy's bytes lose those at their end.
+None is empty or holds NUL, see :func:`ragtune.data.files.values.require_id`: NumPy's bytes lose those at their end.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import blocks
-from ragtune.data.storedstrings import StoredStrings
-from ragtune.data.stringrows import gathered
+from ragtune.data.stored.rows import blocks
+from ragtune.data.stored.storedstrings import StoredStrings
+from ragtune.data.stored.stringrows import gathered
 
 _PREFIXES, _ORDER, _NAMES = "ids.npy", "order.npy", "names"
 

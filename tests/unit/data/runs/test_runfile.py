@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import DatasetError
-from ragtune.data import rows as rows_module
-from ragtune.data import run as run_module
-from ragtune.data import runfile
-from ragtune.data.run import Entries, Named, Run, RunBuilder
-from ragtune.data.runfile import read_run, source_name
+from ragtune.data.runs import run as run_module
+from ragtune.data.runs import runfile
+from ragtune.data.runs.run import Entries, Named, Run, RunBuilder
+from ragtune.data.runs.runfile import read_run, source_name
+from ragtune.data.stored import rows as rows_module
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
 
@@ -387,7 +387,7 @@ def test_reading_columns_loads_no_pandas(tmp_path: Path) -> None:
     (tmp_path / "a.run").write_bytes(LINES)
     pq.write_table(pa.table({"qid": ["q"], "docno": ["d"], "score": [1.0]}), tmp_path / "a.parquet")
     code = (
-        "import sys; from ragtune.data.runfile import read_run; "
+        "import sys; from ragtune.data.runs.runfile import read_run; "
         "found = [read_run(path) for path in sys.argv[1:]]; "
         "print(*(name for name in ('pandas', 'pyarrow.compute') if name in sys.modules))"
     )

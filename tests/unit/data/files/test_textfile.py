@@ -10,7 +10,7 @@ import pytest
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.textfile import read_json, read_lines
+from ragtune.data.files.textfile import read_json, read_lines
 
 MARK = b"\xef\xbb\xbf"
 
@@ -77,7 +77,7 @@ def test_what_is_quoted_is_cut_to_a_line() -> None:
 def test_a_small_gzip_file_with_a_huge_content_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragtune.data.textfile._FREE", 2**20)
+    monkeypatch.setattr("ragtune.data.files.textfile._FREE", 2**20)
     bomb = tmp_path / "run.gz"
     bomb.write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 t\n" * 2**18))
     with pytest.raises(DatasetError, match=r"run\.gz: unpacks to more than [\d,]+ bytes, 200 times its size"):
@@ -91,7 +91,7 @@ def test_a_small_gzip_file_with_a_huge_content_is_refused_before_it_fills_the_me
 def test_an_endless_line_is_refused_by_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
-    monkeypatch.setattr("ragtune.data.textfile.MAX_LINE", 1000)
+    monkeypatch.setattr("ragtune.data.files.textfile.MAX_LINE", 1000)
     file = tmp_path / "corpus"
     content = b"a\n" + b"x" * 1001 + b"\n"
     file.write_bytes(gzip.compress(content) if packed else content)

@@ -17,9 +17,9 @@ from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.records import QUERY_ID, read_objects
-from ragtune.data.textfile import RepeatedKeyError, read_json, read_lines
-from ragtune.data.values import id_of, number_of, require_id
+from ragtune.data.files.records import QUERY_ID, read_objects
+from ragtune.data.files.textfile import RepeatedKeyError, read_json, read_lines
+from ragtune.data.files.values import id_of, number_of, require_id
 
 _KEYS = {"hits", "response", "responses", "details"}
 

@@ -15,7 +15,7 @@ import numpy as np
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.run import Entries, Named
+from ragtune.data.runs.run import Entries, Named
 
 PARQUET = b"PAR1"
 ARROW = (b"ARROW1", b"\xff\xff\xff\xff")

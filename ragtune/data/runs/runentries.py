@@ -10,11 +10,11 @@ from typing import NoReturn
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
-from ragtune.data.run import RunEntry
-from ragtune.data.searchfile import holds_responses, read_responses
-from ragtune.data.textfile import read_lines
-from ragtune.data.values import id_of, number_of, require_id
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
+from ragtune.data.files.textfile import read_lines
+from ragtune.data.files.values import id_of, number_of, require_id
+from ragtune.data.runs.run import RunEntry
+from ragtune.data.runs.searchfile import holds_responses, read_responses
 
 Found = tuple[str, str, RunEntry]
 """Where an entry stands, its query, and the entry."""
@@ -29,7 +29,9 @@ SCORED = Schema(_NAMES, frozenset({"query_id", "doc_id", "score"}))
 
 
 def entries_of(path: Path, order: Sequence[str], needs_scores: bool) -> Iterator[Found]:
-    """The entries of a run in the order of its file or folder; arguments as of :func:`ragtune.data.runfile.read_run`.
+    """Yield the entries of a run in the order of its file or folder.
+
+    The arguments are those of :func:`ragtune.data.runs.runfile.read_run`.
 
     Raises:
         DatasetError: naming file and line of what is no entry.

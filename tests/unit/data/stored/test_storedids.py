@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.data import storedids
-from ragtune.data.storedids import StoredIds
-from ragtune.data.stringrows import gathered
+from ragtune.data.stored import storedids
+from ragtune.data.stored.storedids import StoredIds
+from ragtune.data.stored.stringrows import gathered
 
 NAMES = [
     *(f"q{i}" for i in range(300)),

@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import AUTO, resolve_cache_dir, sha256_of
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir, sha256_of
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 Stamp = tuple[int, int, int, int, int]
 """Identifies one version of a file: device, inode, size in bytes, last change of content and of status in ns."""

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtune.data import text
-from ragtune.data.text import STOPWORDS, terms, words_and_terms
+from ragtune.data.text import STOPWORDS, analysis, terms, words_and_terms
 
 
 def test_terms_are_lower_case_stems_without_stopwords() -> None:
@@ -27,8 +26,8 @@ def test_words_outside_ascii_are_words() -> None:
 
 
 def test_the_stems_kept_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_MOST_WORDS", 3)
-    stems = text.Stems()
+    monkeypatch.setattr(analysis, "_MOST_WORDS", 3)
+    stems = analysis.Stems()
     for word in ("running", "cats", "dogs", "the", "retrieval"):
-        assert stems[word] == text._stems()[word]
+        assert stems[word] == analysis._stems()[word]
         assert len(stems) <= 3

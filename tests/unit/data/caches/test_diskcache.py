@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.data.diskcache import DiskCache, resolve_cache_dir
+from ragtune.data.caches.diskcache import DiskCache, resolve_cache_dir
 
 
 class Book:

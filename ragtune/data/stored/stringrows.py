@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import Rows, blocks
-from ragtune.data.storedstrings import StoredStrings
+from ragtune.data.stored.rows import Rows, blocks
+from ragtune.data.stored.storedstrings import StoredStrings
 
 _AT_ONCE = 2**13
 """Strings, or what comes with them, that are encoded at once."""

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.data.rows import Rows, blocks, taken
-from ragtune.data.storedids import StoredIds
-from ragtune.data.storedstrings import StoredStrings
-from ragtune.data.stringrows import gathered
+from ragtune.data.stored.rows import Rows, blocks, taken
+from ragtune.data.stored.storedids import StoredIds
+from ragtune.data.stored.storedstrings import StoredStrings
+from ragtune.data.stored.stringrows import gathered
 from ragtune.data.topk import id_ranks
 
 _DOCUMENTS, _COLUMNS = "doc_ids", ("ends", "documents", "ranks", "scores")
@@ -169,7 +169,7 @@ class RunBuilder:
     """Takes the entries of a :class:`Run` in, in any order.
 
     Args:
-        folder: where the columns of many entries are, see :class:`~ragtune.data.rows.Rows`; None to hold them.
+        folder: where the columns of many entries are, see :class:`~ragtune.data.stored.rows.Rows`; None to hold them.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from functools import cache
 from importlib.metadata import version
 
-from ragtune.data.words import marked_words, plain_words, words_or_pairs
+from ragtune.data.text.words import marked_words, plain_words, words_or_pairs
 
 STOPWORDS = frozenset(
     re.findall(

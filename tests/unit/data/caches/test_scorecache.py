@@ -12,7 +12,7 @@ import pytest
 from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.scorecache import ScoreCache
+from ragtune.data.caches.scorecache import ScoreCache
 from ragtune.llm.parallel import map_all
 
 A, B = ScoreCache.key("model", "query", "a"), ScoreCache.key("model", "query", "b")
@@ -49,7 +49,7 @@ def test_keys_depend_on_every_part_and_on_where_parts_end() -> None:
 
 def test_scores_survive_a_kill(tmp_path: Path) -> None:
     code = (
-        "import sys, os, signal, pathlib; from ragtune.data.scorecache import ScoreCache\n"
+        "import sys, os, signal, pathlib; from ragtune.data.caches.scorecache import ScoreCache\n"
         "cache = ScoreCache(pathlib.Path(sys.argv[1])); cache.put({ScoreCache.key('x'): 0.25})\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

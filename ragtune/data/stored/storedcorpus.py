@@ -18,9 +18,9 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
-from ragtune.data.diskcache import AUTO, DiskCache
-from ragtune.data.storedids import StoredIds
+from ragtune.data.stored.storedids import StoredIds
 
 _TEXTS, _ENDS, _TOKENS, _RANKS, _FACTS = "documents.bin", "ends.npy", "tokens.npy", "ranks.npy", "facts.json"
 _FORMAT = 5
@@ -222,7 +222,7 @@ def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str
     Args:
         documents: reads them.
         key: everything that they depend on.
-        cache_dir: as of :class:`~ragtune.data.diskcache.DiskCache`.
+        cache_dir: as of :class:`~ragtune.data.caches.diskcache.DiskCache`.
 
     Raises:
         DatasetError: as of :meth:`StoredCorpus.write`.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ragtune.data.arrowfile import read_trec
-from ragtune.data.run import Entries
-from ragtune.data.textfile import opened
+from ragtune.data.files.arrowfile import read_trec
+from ragtune.data.files.textfile import opened
+from ragtune.data.runs.run import Entries
 
 _SIZE = 1 << 20
 """Bytes read at once, so that memory does not grow with the file."""

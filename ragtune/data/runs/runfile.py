@@ -17,16 +17,16 @@ import numpy as np
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.arrowfile import read_entries
-from ragtune.data.diskcache import DiskCache
-from ragtune.data.filedigest import Stamp, file_digests, stamp_of
-from ragtune.data.records import record_files, text_form
-from ragtune.data.rows import NoPlaceError
-from ragtune.data.run import Entries, Named, Run, RunBuilder, RunEntry
-from ragtune.data.runentries import SCORED, TREC, Found, entries_of
-from ragtune.data.searchfile import holds_responses
-from ragtune.data.trecfile import read_plain_trec
-from ragtune.data.values import require_id
+from ragtune.data.caches.diskcache import DiskCache
+from ragtune.data.files.arrowfile import read_entries
+from ragtune.data.files.filedigest import Stamp, file_digests, stamp_of
+from ragtune.data.files.records import record_files, text_form
+from ragtune.data.files.values import require_id
+from ragtune.data.runs.run import Entries, Named, Run, RunBuilder, RunEntry
+from ragtune.data.runs.runentries import SCORED, TREC, Found, entries_of
+from ragtune.data.runs.searchfile import holds_responses
+from ragtune.data.runs.trecfile import read_plain_trec
+from ragtune.data.stored.rows import NoPlaceError
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ def read_run(path: str | Path, queries: Sequence[str] = (), *, needs_scores: boo
     - lines of ``query_id Q0 doc_id rank score tag`` (TREC; Anserini, Pyserini, PyTerrier);
     - lines of ``query_id doc_id rank`` (MS MARCO), whose score is 1 / rank, as there is none;
     - a table with columns for query id, document id, score and perhaps rank, in any form of
-      :mod:`ragtune.data.records` (PyTerrier's result frames);
-    - responses of Elasticsearch or OpenSearch, see :mod:`ragtune.data.searchfile`.
+      :mod:`ragtune.data.files.records` (PyTerrier's result frames);
+    - responses of Elasticsearch or OpenSearch, see :mod:`ragtune.data.runs.searchfile`.
 
     Args:
         path: text, gzipped or not, Parquet, or a folder.

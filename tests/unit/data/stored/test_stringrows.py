@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.data import rows, stringrows
-from ragtune.data.stringrows import StringRows, gathered, strings_at
+from ragtune.data.stored import rows, stringrows
+from ragtune.data.stored.stringrows import StringRows, gathered, strings_at
 
 STRINGS = ["q1", "", "zwei", "日本語", "q1", "ünder", "x" * 90]
 

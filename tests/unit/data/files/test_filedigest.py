@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.data import filedigest
-from ragtune.data.filedigest import file_digests
+from ragtune.data.files import filedigest
+from ragtune.data.files.filedigest import file_digests
 
 LARGE = 2**20
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 
 class FigureCache(SqliteCache[float]):
-    """Figures by content key, see :class:`ragtune.data.sqlitecache.SqliteCache`.
+    """Figures by content key, see :class:`ragtune.data.caches.sqlitecache.SqliteCache`.
 
     Each kind of figure has a file of its own, so that versions with and without one can read each other's others.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import blocks
+from ragtune.data.stored.rows import blocks
 
 
 class StoredStrings(Sequence[str]):
