@@ -17,7 +17,6 @@ MOVED = {
     "ragtune.data.records": "ragtune.data.files.records",
     "ragtune.data.run": "ragtune.data.runs.run",
     "ragtune.data.runfile": "ragtune.data.runs.runfile",
-    "ragtune.data.scorecache": "ragtune.data.caches.scorecache",
     "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
     "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
     "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",

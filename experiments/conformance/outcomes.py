@@ -53,4 +53,4 @@ def differences_once(
 def _cache() -> SqliteCache[str]:
     folder = resolve_cache_dir(AUTO)
     assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
-    return SqliteCache(folder / "conformance.sqlite", "outcome", "key BLOB PRIMARY KEY, differences TEXT")
+    return SqliteCache(folder / "conformance.sqlite", "outcome", "differences TEXT")

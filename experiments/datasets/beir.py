@@ -14,8 +14,6 @@ from experiments.datasets.dataset import (
     field_names,
 )
 from experiments.datasets.judgments import judgment_files, read_qrels
-from experiments.datasets.stored import are_large, some, stored
-from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
@@ -28,6 +26,9 @@ from ragtune.data.stored.storedcorpus import stored as stored_corpus
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""
+
+STORED_FROM = 2**20
+"""Bytes of files from which on documents are copied to the cache and mapped from there."""
 
 _TEXT = ("text", "contents", "content", "body", "passage")
 _QUERY_TEXT = ("text", "query", "question", "title")
@@ -110,14 +111,13 @@ class BeirDataset(DatasetLoader):
         def is_ours(query_id: str) -> bool:
             return query_id in qrels or not any(query_id in other for other in others)
 
-        if not all(map(is_ours, queries)):
-            queries = some(queries, filter(is_ours, queries))
+        queries = {query_id: text for query_id, text in queries.items() if is_ours(query_id)}
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _read(self) -> Corpus:
         files = record_files(self._corpus)
         try:
-            if are_large(files):
+            if sum(file.stat().st_size for file in files) >= STORED_FROM:
                 return stored_corpus(self._documents, " ".join(file_digests(files)))
             return Corpus(self._documents())
         except DuplicateIdError as error:
@@ -137,14 +137,7 @@ class BeirDataset(DatasetLoader):
         if not where:
             raise DatasetError(f"{self._corpus}: {EMPTY}")
 
-    def _queries(self) -> Mapping[str, str]:
-        files = record_files(self._queries_file)
-        return stored(StoredQueries, files, self._fields, self._read_queries, self._in_turn)
-
-    def _in_turn(self) -> Iterator[tuple[str, str]]:
-        return ((query_id, text) for _, query_id, text in self._asked())
-
-    def _read_queries(self) -> dict[str, str]:
+    def _queries(self) -> dict[str, str]:
         queries: dict[str, str] = {}
         for where, query_id, text in self._asked():
             if query_id in queries:

@@ -12,8 +12,6 @@ from sys import intern
 
 import numpy as np
 
-from experiments.datasets.stored import some
-from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import as_python
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, DatasetError
@@ -21,7 +19,6 @@ from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
 from ragtune.data.files.values import require_id
 from ragtune.data.join import Join, joined
-from ragtune.data.stored.stringrows import gathered
 
 Qrels = Mapping[str, Mapping[str, int]]
 
@@ -54,21 +51,16 @@ class Dataset:
     @cached_property
     def query_ids(self) -> Sequence[str]:
         """Ids of the queries, in replay order."""
-        return ids_of(self.queries)
+        return list(self.queries)
 
     @cached_property
     def judged(self) -> Sequence[str]:
         """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
-        if all(map(self.counts, self.query_ids)):
-            return self.query_ids
-        counting = filter(self.counts, self.query_ids)
-        return list(counting) if isinstance(self.query_ids, list) else gathered(counting)
+        return list(filter(self.counts, self.query_ids))
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
         """A number of each query, which rises in replay order."""
-        if isinstance(self.queries, StoredQueries):
-            return self.queries.numbers
         return {query_id: i for i, query_id in enumerate(self.queries)}
 
     def counts(self, query_id: str) -> bool:
@@ -83,7 +75,7 @@ class Dataset:
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
         """
-        counted, documents = some(self.queries, self.judged), _DocumentIds(self.corpus)
+        counted, documents = dict.fromkeys(self.judged), _DocumentIds(self.corpus)
         left = "judged queries" if self.qrels else "queries"
         joins = []
         for part in inputs:
@@ -106,7 +98,8 @@ class Dataset:
         return self._only([self.judged[i] for i in sorted(drawn.tolist())], f"sample-{queries}")
 
     def _only(self, query_ids: Sequence[str], how: str) -> Dataset:
-        queries, qrels = some(self.queries, query_ids), some(self.qrels, query_ids)
+        queries = {query_id: self.queries[query_id] for query_id in query_ids}
+        qrels = {query_id: grades for query_id, grades in self.qrels.items() if query_id in queries}
         return replace(self, name=f"{self.name}/{how}", queries=queries, qrels=qrels)
 
 
@@ -139,12 +132,11 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         DatasetError: if there are no judgments where there should be, a grade is no whole number, a judged query has no
             text, or judgments have no query or no document in common with the rest.
     """
-    if not isinstance(queries, StoredQueries):
-        for query_id, text in queries.items():
-            if not isinstance(query_id, str) or not isinstance(text, str):
-                raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
+    for query_id, text in queries.items():
+        if not isinstance(query_id, str) or not isinstance(text, str):
+            raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
     if qrels is None:
-        return Dataset(name, corpus, queries, {}, order=ids_of(queries))
+        return Dataset(name, corpus, queries, {}, order=list(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     qrels = _checked(name, qrels)
@@ -163,7 +155,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         f"judged documents that the corpus does not hold (kept in the ideal ranking){found.hint}": found.missing,
     }
     counted = {what: n for what, n in warnings.items() if n}
-    return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
+    return Dataset(name, corpus, queries, qrels, counted, list(queries), [texts, found])
 
 
 def _checked(name: str, qrels: Qrels) -> Qrels:
@@ -204,11 +196,6 @@ def _require(name: str, *joins: Join) -> None:
             join.require_any()
         except DatasetError as error:
             raise DatasetError(f"dataset {name!r}: {error}") from None
-
-
-def ids_of(queries: Mapping[str, str]) -> Sequence[str]:
-    """The ids of queries in their order."""
-    return queries.query_ids if isinstance(queries, StoredQueries) else list(queries)
 
 
 def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:

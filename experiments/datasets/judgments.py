@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from experiments.datasets.dataset import Qrels, add_judgment
-from experiments.datasets.stored import stored
-from experiments.datasets.storedqrels import StoredQrels
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records
 from ragtune.data.files.values import id_of
 
 _TEXT = (".tsv", ".txt", ".qrels", ".jsonl", ".csv")
@@ -69,25 +67,10 @@ def read_qrels(path: Path) -> Qrels:
     Raises:
         DatasetError: naming the file and the line or row that is wrong.
     """
-    return stored(StoredQrels, record_files(path), None, lambda: _read(path), lambda: _in_turn(path))
-
-
-def _read(path: Path) -> Qrels:
     qrels: dict[str, dict[str, int]] = {}
     for judgment in _judgments(path):
         add_judgment(qrels, *judgment)
     return qrels
-
-
-def _in_turn(path: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """The judgments of each query, which comes again where others stand in between."""
-    qrels: dict[str, dict[str, int]] = {}
-    for judgment in _judgments(path):
-        if judgment[0] not in qrels:
-            yield from qrels.items()
-            qrels = {}
-        add_judgment(qrels, *judgment)
-    yield from qrels.items()
 
 
 def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:

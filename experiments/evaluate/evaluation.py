@@ -19,7 +19,6 @@ from experiments.evaluate.spool import Spool
 from experiments.evaluate.stack import Stack
 from experiments.evaluate.steps import Steps
 from ragtune.core.arrays import IntArray
-from ragtune.data.stored.stringrows import StringRows
 
 _ROOM = 1_000_000
 """Candidates of the incumbent that are held, ranked, until the line of fixed depth is drawn: some ten bytes each."""
@@ -58,7 +57,7 @@ class Evaluation:
         self._new: list[QueryRecord] = []
         self._waiting: list[QueryRecord] = []
         self._outcomes: Stack[Outcomes] = Stack(folder)
-        self._measured = StringRows(folder)
+        self._measured: list[str] = []
         self._steps: Stack[Steps] = Stack(folder)
         self._faced: dict[str, Stack[Faced]] | None = None
         self._everything: Spool[Sequence[Ranked]] = Spool(folder, _ROOM)
@@ -100,7 +99,7 @@ class Evaluation:
     @cached_property
     def _order(self) -> IntArray | None:
         """Where the judged queries are among those that have been measured, which are all."""
-        return self._order_of(self._measured.whole())
+        return self._order_of(self._measured)
 
     def _order_of(self, query_ids: Sequence[str]) -> IntArray | None:
         """The places of these queries, shape (q,), in the order of replay; None where they stand in it."""

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.rows import taken
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.types import GIVEN_UP
-from ragtune.data.stored.rows import taken
-from ragtune.data.stored.stringrows import strings_at
 
 
 class Mishaps(NamedTuple):
@@ -104,7 +103,8 @@ class Outcomes:
         arrays: dict[str, Any] = {
             name: taken(column, queries, folder) for name, column in columns if isinstance(column, np.ndarray)
         }
-        ids, reasons = (strings_at(column, queries, folder) for column in (self.query_ids, self.stop_reasons))
+        places = queries.tolist()
+        ids, reasons = ([column[i] for i in places] for column in (self.query_ids, self.stop_reasons))
         return replace(self, query_ids=ids, stop_reasons=reasons, **arrays)
 
     def __len__(self) -> int:

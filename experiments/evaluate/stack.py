@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ragtune.data.stored.rows import Rows
-from ragtune.data.stored.stringrows import StringRows
+from experiments.evaluate.rows import Rows
 
 T = TypeVar("T")
 
@@ -19,7 +18,7 @@ class Stack(Generic[T]):
     """Tables one below the other: data classes of columns, which are arrays, strings, or dictionaries by query.
 
     Args:
-        folder: where columns are that take much room, see :class:`~ragtune.data.stored.rows.Rows`.
+        folder: where columns are that take much room, see :class:`~experiments.evaluate.rows.Rows`.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -42,9 +41,9 @@ class Stack(Generic[T]):
         if self._make is None:
             raise ValueError("there is no table")
         columns = self._columns.items()
-        return self._make(**{name: each if isinstance(each, dict) else each.whole() for name, each in columns})
+        return self._make(**{name: each.whole() if isinstance(each, Rows) else each for name, each in columns})
 
     def _begun(self, column: Any) -> Any:
         if isinstance(column, np.ndarray):
             return Rows(self._folder)
-        return {} if isinstance(column, dict) else StringRows(self._folder)
+        return {} if isinstance(column, dict) else []

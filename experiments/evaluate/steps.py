@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from experiments.evaluate.depths import costs_at_every_depth, states_at_every_depth
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.rows import taken
 from experiments.evaluate.states import States
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.data.stored.rows import taken
 
 
 @dataclass(frozen=True, eq=False)

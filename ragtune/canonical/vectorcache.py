@@ -22,8 +22,7 @@ class VectorCache:
     """
 
     def __init__(self, folder: Path, embedder: str) -> None:
-        columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
-        self._cache = SqliteCache[bytes](folder / "vectors.sqlite", "vector", columns)
+        self._cache = SqliteCache[bytes](folder / "vectors.sqlite", "vector", "vector BLOB NOT NULL")
         self._embedder = embedder
 
     def get(self, texts: Sequence[str]) -> dict[str, Embedding]:

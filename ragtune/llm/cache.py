@@ -107,9 +107,7 @@ class AnswerCache:
     """
 
     def __init__(self, folder: Path, is_read_only: bool = False) -> None:
-        self._store: SqliteCache[str] = SqliteCache(
-            folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"
-        )
+        self._store = SqliteCache[str](folder / "answers.sqlite", "answer", "value TEXT NOT NULL")
         self._is_read_only = is_read_only
 
     @classmethod

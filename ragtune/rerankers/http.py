@@ -19,7 +19,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.data.caches.scorecache import FigureCache, ScoreCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.credentials import host_of
 from ragtune.llm.deadline import Deadline
 from ragtune.llm.embeddings import shares
@@ -148,9 +148,8 @@ class HttpReranker(CachedReranker):
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
-        folder = None if self._folder is None else self._folder / "scores"
-        self._token_cache = None if folder is None else FigureCache(folder, "token", "tokens")
-        self._doc_cache = None if folder is None else FigureCache(folder, "doc", "docs")
+        self._token_cache = self._figures("token", "tokens")
+        self._doc_cache = self._figures("doc", "docs")
 
     def prepare(self) -> None:
         """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
@@ -260,7 +259,7 @@ class HttpReranker(CachedReranker):
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
         """What a call brings, which is kept for good, and what is wrong with it."""
         body = self._body(context.query, [item.content for item in pairs.values()])
-        salt = ScoreCache.key(self.url, *(key.hex() for key in pairs))
+        salt = SqliteCache.key(self.url, *(key.hex() for key in pairs))
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, salt, lambda got: self._speech.read(got, len(pairs)), deadline
         )

@@ -20,30 +20,29 @@ V = TypeVar("V", float, bytes, str)
 
 _BUSY_SECONDS = 60.0
 _CHUNK = 500  # SQLite's bound variables per statement are limited; 999 in old builds
-_CHECKSUM = "checksum INTEGER"
 _log = logging.getLogger(__name__)
 
 
 class SqliteCache(Generic[V]):
-    """Values by content key in one SQLite file in WAL mode; safe for several processes and after kill -9.
+    """Values by content key in one SQLite file in WAL mode; safe for several threads, processes and after kill -9.
 
     A damaged file, or one of another program, is moved aside (``*.corrupt``), never deleted, since its values were paid
-    for; a new one is started and a logged warning says so. SQLite notices no damage within a value, so each has a
-    checksum: one that does not match is as good as unknown. Values of files older than that have none. The threads that
-    share an instance take turns.
+    for. A new one is started, and a logged warning says so. SQLite notices no damage within a value, so each value has
+    a checksum; a value that does not match it counts as unknown.
 
     Args:
         path: path of the file, which is made, with its folder, on first use.
         noun: name of a value in messages; its plural is the table's name.
-        columns: definition of the table: a ``key BLOB PRIMARY KEY``, then the value, whose checksum is added behind.
-        options: options of the table, e.g. ``WITHOUT ROWID``, which suits values of a few bytes.
+        column: name and type of the column of values, e.g. ``score REAL NOT NULL``.
     """
 
-    def __init__(self, path: Path, noun: str, columns: str, options: str = "") -> None:
+    def __init__(self, path: Path, noun: str, column: str) -> None:
         self.path = path
         self._noun = noun
-        self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}, {_CHECKSUM}) {options}"
-        self._columns = [column.split()[0] for column in columns.split(", ")]
+        options = "WITHOUT ROWID" if "REAL" in column else ""  # halves the file where values are a few bytes
+        columns = f"key BLOB PRIMARY KEY, {column}, checksum INTEGER"
+        self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}) {options}"
+        self._columns = ["key", column.split()[0], "checksum"]
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
@@ -51,7 +50,7 @@ class SqliteCache(Generic[V]):
 
     @staticmethod
     def key(*parts: str) -> bytes:
-        """32 bytes that identify what a value depends on, e.g. (model identity, max length, query, text)."""
+        """Return 32 bytes that identify what a value depends on, e.g. (model identity, max length, query, text)."""
         sha = hashlib.sha256()
         for part in parts:
             data = part.encode()
@@ -70,7 +69,7 @@ class SqliteCache(Generic[V]):
             raise self._unusable(error) from error
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, V]:
-        """The known values of ``keys``.
+        """Return the known values of ``keys``.
 
         Raises:
             ConfigError: if the folder cannot be used.
@@ -81,20 +80,15 @@ class SqliteCache(Generic[V]):
         return found
 
     def put(self, values: Mapping[bytes, V]) -> None:
-        """Keep values for good. One that cannot be written (full disk) is warned about, never lost to the caller."""
+        """Store values. A warning names values that cannot be written (full disk)."""
         try:
             self._run(partial(self._insert, rows=list(values.items())))
         except (sqlite3.OperationalError, ConfigError) as error:
-            _log.warning(
-                "cannot keep %d %ss in %s (%s): they would be paid for again",
-                len(values),
-                self._noun,
-                self.path,
-                error,
-            )
+            what = f"{len(values)} {self._noun}s in {self.path}"
+            _log.warning("cannot keep %s (%s): they would be paid for again", what, error)
 
     def close(self) -> None:
-        """Close the connection; it reopens on use."""
+        """Close the connection, which reopens on use."""
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
@@ -140,16 +134,12 @@ class SqliteCache(Generic[V]):
         )
 
     def _set_up(self, db: sqlite3.Connection) -> None:
-        """Make the table, or see whether it is ours; an older one gets a column for checksums.
-
-        Raises:
-            sqlite3.DatabaseError: if it is another program's, or damaged.
-        """
+        """Make the table, or check that it is ours; one of an early version gets the column of checksums."""
         db.execute(self._create)
         found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
-        if found == self._columns:
-            db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN {_CHECKSUM}")
-        elif found != [*self._columns, _CHECKSUM.split()[0]]:
+        if found == self._columns[:-1]:
+            db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN checksum INTEGER")
+        elif found != self._columns:
             raise sqlite3.DatabaseError(f"its columns are {', '.join(found)}")
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:

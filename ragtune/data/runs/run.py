@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.data.stored.rows import Rows, blocks, taken
-from ragtune.data.stored.storedids import StoredIds
-from ragtune.data.stored.storedstrings import StoredStrings
-from ragtune.data.stored.stringrows import gathered
+from ragtune.data.stored.strings import StoredStrings
 from ragtune.data.topk import id_ranks
 
-_DOCUMENTS, _COLUMNS = "doc_ids", ("ends", "documents", "ranks", "scores")
+_QUERIES, _DOCUMENTS, _COLUMNS = "queries", "doc_ids", ("ends", "documents", "ranks", "scores")
+_NONE = slice(0, 0)
 
 
 class RunEntry(NamedTuple):
@@ -32,38 +30,36 @@ class RunEntry(NamedTuple):
 class Run(Mapping[str, Sequence[RunEntry]]):
     """Entries by query, best first: by score, then by the file's rank, then by document id.
 
-    Held as columns, some 20 bytes an entry, that processes share where they lie on disk; entries are made when they are
-    asked for.
+    The columns take 20 bytes an entry. Where they lie on disk, processes share them. Entries are made on demand.
 
     Args:
-        queries: position of each of the q queries.
-        names: shape (n,), ids of the documents, None for one that is still to be read.
+        queries: ids of the q queries.
+        doc_ids: ids of the n documents.
         ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
-        documents: shape (e,), positions in ``names``.
+        documents: shape (e,), positions in ``doc_ids``.
         ranks: shape (e,), as in the file.
         scores: shape (e,).
-        stored: the ids of documents on disk, where not all have been read.
+
+    Attributes:
+        doc_ids: every document that the run names, once, in the order of the first entries.
     """
 
     def __init__(
         self,
-        queries: Mapping[str, int],
-        names: NDArray[Any],
+        queries: Iterable[str],
+        doc_ids: Sequence[str],
         ends: IntArray,
         documents: NDArray[np.uint32],
         ranks: IntArray,
         scores: FloatArray,
-        *,
-        stored: StoredStrings | None = None,
     ) -> None:
-        self._queries = queries
-        self._names, self._ends, self._documents, self._ranks, self._scores = names, ends, documents, ranks, scores
-        self._stored = stored
+        self.doc_ids = doc_ids
+        self._queries = {query_id: i for i, query_id in enumerate(queries)}
+        self._ends, self._documents, self._ranks, self._scores = ends, documents, ranks, scores
 
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
         span = self._span(self._queries[query_id])
-        ranks, scores = self._ranks[span].tolist(), self._scores[span].tolist()
-        return list(map(RunEntry, self._named(self._documents[span]), ranks, scores))
+        return list(map(RunEntry, self._ids(span), self._ranks[span].tolist(), self._scores[span].tolist()))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._queries)
@@ -71,21 +67,13 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def __len__(self) -> int:
         return len(self._queries)
 
-    @property
-    def doc_ids(self) -> Sequence[str]:
-        """Every document that it names, once, in the order of their first entries."""
-        names: list[str] = self._names.tolist()
-        return names if self._stored is None else self._stored
-
     def scores(self, query_id: str) -> Mapping[str, float]:
-        """Score of each document of a query, best first; empty for a query that it does not hold."""
+        """Score of each document of a query, best first; empty for an unknown query."""
         span = self._span(self._queries.get(query_id))
-        return dict(zip(self._named(self._documents[span]), self._scores[span].tolist(), strict=True))
+        return dict(zip(self._ids(span), self._scores[span].tolist(), strict=True))
 
     def best(self, query_id: str, count: int) -> tuple[NDArray[np.uint32], list[float]]:
-        """The ``count`` best documents of a query, by their positions in :attr:`doc_ids`, and their scores; none for a
-        query that it does not hold.
-        """
+        """Positions in :attr:`doc_ids` and scores of the ``count`` best documents; none for an unknown query."""
         span = self._span(self._queries.get(query_id))
         best = slice(span.start, min(span.start + count, span.stop))
         return self._documents[best], self._scores[best].tolist()
@@ -95,9 +83,8 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         return float(self._scores.min()), float(self._scores.max())
 
     def score_columns(self) -> tuple[FloatArray, FloatArray]:
-        """All scores, and the best one of each query that has any."""
-        begins = self._ends[:-1]
-        return self._scores, self._scores[begins[begins < self._ends[1:]]]
+        """All scores, and the best one of each query."""
+        return self._scores, self._scores[self._ends[:-1]]
 
     def by_rank(self, query_id: str) -> list[RunEntry]:
         """The entries of a query by the file's ranks."""
@@ -109,156 +96,72 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         return any(len(set(self._documents[span].tolist())) < span.stop - span.start for span in spans)
 
     def _span(self, query: int | None) -> slice:
-        """Where the entries of a query lie; none are those of None."""
+        """Where the entries of a query lie."""
         return _NONE if query is None else slice(self._ends.item(query), self._ends.item(query + 1))
 
-    def _named(self, documents: NDArray[np.integer[Any]]) -> list[str]:
-        """Ids of documents: one text for all mentions of a document, made with the first one."""
-        found: list[Any] = self._names[documents].tolist()
-        if self._stored is None or None not in found:
-            return found
-        first = int(documents[found.index(None)])
-        self._names[first : first + _AHEAD] = self._stored.between(first, min(first + _AHEAD, len(self._stored)))
-        found = self._names[documents].tolist()
-        for place in (i for i, name in enumerate(found) if name is None):
-            self._names[documents[place]] = found[place] = self._stored[documents.item(place)]
-        return found
+    def _ids(self, span: slice) -> list[str]:
+        """Ids of the documents; all mentions of a document share one text."""
+        positions = self._documents[span]
+        if isinstance(self.doc_ids, StoredStrings):
+            return list(map(sys.intern, self.doc_ids.at(positions)))
+        return list(map(self.doc_ids.__getitem__, positions.tolist()))
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
-        StoredIds.save(gathered(self._queries, folder), folder)
-        gathered(self.doc_ids, folder).save(folder, _DOCUMENTS)
+        StoredStrings.save(self._queries, folder, _QUERIES)
+        StoredStrings.save(self.doc_ids, folder, _DOCUMENTS)
         for name in _COLUMNS:
             np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The run whose columns lie in a folder; memory holds what is looked at."""
+        """The run whose columns lie in a folder. Memory holds the queries' ids."""
         columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
-        names = StoredStrings.load(folder, _DOCUMENTS)
-        return cls(StoredIds.load(folder), np.full(len(names), None), *columns, stored=names)
-
-
-_NONE = slice(0, 0)
-
-_AHEAD = 256
-"""Ids that are read with a new one, in an eighth of the time: documents are numbered as they are first named."""
-
-
-class Named(NamedTuple):
-    """Ids of entries: the names that occur, and the position of each entry's among them, shape (e,)."""
-
-    names: Sequence[str]
-    positions: IntArray
-
-
-class Entries(NamedTuple):
-    """Entries as columns: ids of queries and documents, ranks of shape (e,), finite scores of shape (e,)."""
-
-    queries: Named
-    documents: Named
-    ranks: IntArray
-    scores: FloatArray
-
-
-_KINDS = (np.uint32, np.uint32, np.int64, np.float64)
-"""Of the columns of a builder: queries, documents, ranks, scores."""
+        return cls(StoredStrings.load(folder, _QUERIES), StoredStrings.load(folder, _DOCUMENTS), *columns)
 
 
 class RunBuilder:
-    """Takes the entries of a :class:`Run` in, in any order.
+    """Collects the entries of a :class:`Run`, in any order."""
 
-    Args:
-        folder: where the columns of many entries are, see :class:`~ragtune.data.stored.rows.Rows`; None to hold them.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self) -> None:
         self._queries: dict[str, int] = {}
         self._documents: dict[str, int] = {}
-        self._folder = folder
-        self._rows = [Rows(folder) for _ in _KINDS]
+        self._columns = array("I"), array("I"), array("q"), array("d")
 
-    def extend(self, entries: Entries) -> None:
-        """Take entries in."""
-        queries, documents, ranks, scores = entries
-        columns: list[NDArray[Any]] = [_numbered(self._queries, queries), _numbered(self._documents, documents)]
-        for rows, column, kind in zip(self._rows, [*columns, ranks, scores], _KINDS, strict=True):
-            rows.extend(column.astype(kind, copy=False))
+    def add(self, query_id: str, doc_id: str, rank: int, score: float) -> None:
+        """Add an entry.
+
+        Raises:
+            OverflowError: if the rank has more than 64 bits.
+        """
+        queries, documents, ranks, scores = self._columns
+        ranks.append(rank)
+        scores.append(score)
+        queries.append(self._queries.setdefault(query_id, len(self._queries)))
+        documents.append(self._documents.setdefault(doc_id, len(self._documents)))
 
     def built(self) -> Run:
-        """The run of all entries that the builder has taken in."""
-        for rows, kind in zip(self._rows, _KINDS, strict=True):
-            rows.extend(np.empty(0, dtype=kind))
-        queries, documents, ranks, scores = (rows.whole(to_change=True) for rows in self._rows)
-        ranks = _small(ranks, self._folder)
-        names = np.array(list(map(sys.intern, self._documents)), dtype=object)
-        counts = np.zeros(len(self._queries), dtype=np.intp)
-        for some in blocks(len(queries)):
-            counts += np.bincount(queries[some], minlength=len(counts))
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        if _are_apart(queries):
-            by_query = queries.argsort(kind="stable")
-            apart = queries, documents, ranks, scores
-            columns = (taken(column, by_query, self._folder, to_change=True) for column in apart)
-            queries, documents, ranks, scores = columns
-        tie_ranks = cache(lambda: id_ranks(names.tolist()))
-        for part in _parts(ends):
-            entries = queries[part], documents[part], ranks[part], scores[part]
-            if (order := _best_first(tie_ranks, *entries)) is not None:
-                for column in entries[1:]:
-                    column[:] = column[order]
-        return Run(self._queries, names, ends, documents, ranks, scores)
-
-
-_PART = 2**18
-"""Entries sorted at once: what a sort needs beside them would be several times what they take themselves."""
-
-
-def _parts(ends: IntArray) -> Iterator[slice]:
-    """The entries of some whole queries at a time: :data:`_PART`, or those of a single query where it has more."""
-    start = 0
-    while start < ends[-1]:
-        whole = ends[ends.searchsorted(start + _PART, side="right") - 1]
-        stop = max(whole, ends[ends.searchsorted(start, side="right")])
-        yield slice(start, stop)
-        start = stop
-
-
-def _are_apart(queries: NDArray[np.uint32]) -> bool:
-    """Whether the entries of some query do not follow one another."""
-    parts = (queries[max(some.start - 1, 0) : some.stop] for some in blocks(len(queries)))
-    return any((part[1:] < part[:-1]).any() for part in parts)
-
-
-def _small(numbers: IntArray, folder: Path | None) -> IntArray:
-    """The numbers in as few bytes as hold them."""
-    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    # What holds two whole numbers of which one is negative is to NumPy itself, for large ones, a float.
-    kind, rows = np.min_scalar_type(min(low, -high - 1) if low < 0 else high), Rows(folder)
-    for some in (slice(0, 0), *blocks(len(numbers))):
-        rows.extend(numbers[some].astype(kind))
-    return rows.whole(to_change=True)
-
-
-def _numbered(known: dict[str, int], ids: Named) -> NDArray[np.uint32]:
-    """The number of each entry's name, which new names get in their order."""
-    for name in ids.names:
-        known.setdefault(name, len(known))
-    numbers: NDArray[np.uint32] = np.fromiter(map(known.__getitem__, ids.names), np.uint32, len(ids.names))
-    return numbers.take(ids.positions)
+        """The run of all entries that were added."""
+        queries, *columns = (np.frombuffer(column, dtype=column.typecode) for column in self._columns)
+        doc_ids = list(map(sys.intern, self._documents))
+        order = _best_first(doc_ids, queries, *columns)
+        if order is not None:
+            columns = [column[order] for column in columns]
+        ends = np.concatenate([[0], np.cumsum(np.bincount(queries, minlength=len(self._queries)))])
+        return Run(self._queries, doc_ids, ends, *columns)
 
 
 def _best_first(
-    tie_ranks: Callable[[], IntArray],
+    doc_ids: Sequence[str],
     queries: NDArray[Any],
     documents: NDArray[Any],
     ranks: NDArray[Any],
     scores: NDArray[Any],
-) -> NDArray[np.intp] | None:
-    """The order of the entries: by query, then best first; None where they are so already."""
+) -> IntArray | None:
+    """The order of the entries: by query, then best first; None where they are in order."""
     follows = queries[1:] > queries[:-1]
     if (follows | ((queries[1:] == queries[:-1]) & (scores[1:] < scores[:-1]))).all():
         return None
     order = np.lexsort((ranks, -scores, queries))
     tied = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (queries, scores, ranks)])
-    return np.lexsort((tie_ranks()[documents], ranks, -scores, queries)) if tied.any() else order
+    return np.lexsort((id_ranks(doc_ids)[documents], ranks, -scores, queries)) if tied.any() else order

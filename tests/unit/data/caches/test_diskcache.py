@@ -136,13 +136,16 @@ def test_the_default_folder_honours_the_environment(monkeypatch: pytest.MonkeyPa
     assert resolve_cache_dir(None) is None
 
 
-def test_a_mapped_value_is_read_back_once_it_is_saved(tmp_path: Path) -> None:
-    def fetched(cache: DiskCache) -> str:
-        return cache.fetch("key", lambda: "built", _written, lambda folder: f"{folder.name}, mapped", is_mapped=True)
+def test_a_value_that_stays_on_disk_is_written_once_and_none_where_it_cannot_be(tmp_path: Path) -> None:
+    written: list[Path] = []
 
-    assert fetched(DiskCache("kind", tmp_path)).endswith("mapped")
-    assert fetched(DiskCache("kind", None)) == "built"
+    def write(folder: Path) -> None:
+        written.append(folder)
+        (folder / "text").write_text("value")
 
-
-def _written(value: str, folder: Path) -> None:
-    (folder / "text").write_text(value)
+    for cache, found in ((DiskCache("kind", tmp_path), "value"), (DiskCache("kind", None), None)):
+        for _ in range(2):
+            assert cache.written("key", write, lambda folder: (folder / "text").read_text()) == found
+    assert len(written) == 1
+    (tmp_path / "file").write_text("in the way")
+    assert DiskCache("kind", tmp_path / "file").written("key", write, lambda _: "value") is None

@@ -66,16 +66,6 @@ def test_a_file_that_just_changed_is_not_taken_on_trust(tmp_path: Path, read: li
 
 
 @pytest.mark.usefixtures("no_waiting")
-def test_what_is_remembered_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filedigest, "_REMEMBERED", 3)
-    monkeypatch.setattr(filedigest, "_settled", {})
-    for name in "abcdefgh":
-        (tmp_path / name).write_text(name)
-        assert file_digests([tmp_path / name]) == [hashlib.sha256(name.encode()).hexdigest()]
-        assert len(filedigest._settled) <= 3
-
-
-@pytest.mark.usefixtures("no_waiting")
 def test_a_cache_that_cannot_be_used_costs_time_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

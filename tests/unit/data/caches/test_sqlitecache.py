@@ -12,26 +12,30 @@ import pytest
 from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.caches.scorecache import ScoreCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.parallel import map_all
 
-A, B = ScoreCache.key("model", "query", "a"), ScoreCache.key("model", "query", "b")
+A, B = SqliteCache.key("model", "query", "a"), SqliteCache.key("model", "query", "b")
+
+
+def scores(folder: Path) -> SqliteCache[float]:
+    return SqliteCache(folder / "scores.sqlite", "score", "score REAL NOT NULL")
 
 
 def test_knows_what_was_put_exactly(tmp_path: Path) -> None:
-    ScoreCache(tmp_path).put({A: 0.1 + 0.2})
-    assert ScoreCache(tmp_path).get([A, B]) == {A: 0.1 + 0.2}
+    scores(tmp_path).put({A: 0.1 + 0.2})
+    assert scores(tmp_path).get([A, B]) == {A: 0.1 + 0.2}
 
 
 def test_asks_for_more_keys_than_one_statement_takes(tmp_path: Path) -> None:
-    scores = {ScoreCache.key(str(i)): i / 3000 for i in range(3000)}
-    cache = ScoreCache(tmp_path)
-    cache.put(scores)
-    assert cache.get(list(scores)) == scores
+    many = {SqliteCache.key(str(i)): i / 3000 for i in range(3000)}
+    cache = scores(tmp_path)
+    cache.put(many)
+    assert cache.get(list(many)) == many
 
 
 def test_threads_that_share_a_cache_take_turns(tmp_path: Path) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = scores(tmp_path)
 
     def work(thread: int) -> dict[bytes, float]:
         keys = [bytes([thread]) + i.to_bytes(2, "big") for i in range(2000)]
@@ -43,25 +47,26 @@ def test_threads_that_share_a_cache_take_turns(tmp_path: Path) -> None:
 
 
 def test_keys_depend_on_every_part_and_on_where_parts_end() -> None:
-    keys = [ScoreCache.key(*parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c", ""])]
+    keys = [SqliteCache.key(*parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c", ""])]
     assert len(set(keys)) == 4
 
 
 def test_scores_survive_a_kill(tmp_path: Path) -> None:
     code = (
-        "import sys, os, signal, pathlib; from ragtune.data.caches.scorecache import ScoreCache\n"
-        "cache = ScoreCache(pathlib.Path(sys.argv[1])); cache.put({ScoreCache.key('x'): 0.25})\n"
+        "import sys, os, signal, pathlib; from ragtune.data.caches.sqlitecache import SqliteCache\n"
+        "cache = SqliteCache(pathlib.Path(sys.argv[1]) / 'scores.sqlite', 'score', 'score REAL NOT NULL')\n"
+        "cache.put({SqliteCache.key('x'): 0.25})\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=HANG_S)
     assert done.returncode == -signal.SIGKILL
-    assert ScoreCache(tmp_path).get([ScoreCache.key("x")]) == {ScoreCache.key("x"): 0.25}
+    assert scores(tmp_path).get([SqliteCache.key("x")]) == {SqliteCache.key("x"): 0.25}
 
 
 def test_a_file_that_is_no_database_is_moved_aside_and_said_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = scores(tmp_path)
     cache.path.write_bytes(b"this is not a database, and long enough to look like a header" * 20)
     with caplog.at_level(logging.WARNING):
         assert cache.get([A]) == {}
@@ -72,25 +77,25 @@ def test_a_file_that_is_no_database_is_moved_aside_and_said_so(
 
 
 def test_a_damaged_page_is_noticed_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache = ScoreCache(tmp_path)
-    scores = {ScoreCache.key(str(i)): 0.5 for i in range(2000)}
-    cache.put(scores)
+    cache = scores(tmp_path)
+    many = {SqliteCache.key(str(i)): 0.5 for i in range(2000)}
+    cache.put(many)
     cache.close()
     damaged = bytearray(cache.path.read_bytes())
     damaged[4096:] = b"\xff" * (len(damaged) - 4096)
     cache.path.write_bytes(damaged)
-    assert cache.get(list(scores)) == {}
+    assert cache.get(list(many)) == {}
     assert "corrupt score cache" in caplog.text
 
 
 def test_an_unusable_folder_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ConfigError, match=r"cannot be used .*cache_dir=null"):
-        ScoreCache(tmp_path / "file").get([A])
+        scores(tmp_path / "file").get([A])
 
 
 def test_scores_that_cannot_be_written_are_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = scores(tmp_path)
     cache.get([A])
     assert cache._connection is not None
     cache._connection.execute("PRAGMA query_only=ON")
@@ -99,14 +104,14 @@ def test_scores_that_cannot_be_written_are_warned_about(tmp_path: Path, caplog: 
 
 
 def test_travels_to_another_process_without_its_connection(tmp_path: Path) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = scores(tmp_path)
     cache.put({A: 0.5})
     assert pickle.loads(pickle.dumps(cache)).get([A]) == {A: 0.5}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_forked_child_opens_a_connection_of_its_own(tmp_path: Path) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = scores(tmp_path)
     cache.put({A: 0.5})
     parent = cache._connection
     child = os.fork()
