@@ -139,7 +139,7 @@ class CorpusGraph:
         return [(self._corpus.doc_ids[i], weight) for i, weight in pairs if i != NOBODY]
 
     def positions(self, roster: Roster) -> list[int]:
-        """Return the positions of a pool's documents in the corpus, not to be changed; errors as in :meth:`neighbours`."""
+        """Return the corpus positions of a pool's documents, not to be changed; errors as in :meth:`neighbours`."""
         return roster.of_ids(self._corpus.positions)
 
     def rows(self, positions: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

@@ -15,14 +15,14 @@ from ragtune.data.files.arrowfile import ARROW, PARQUET, read_columns
 from ragtune.data.files.textfile import first_bytes, read_json, read_lines, read_raw_lines
 
 FORMS = "JSON lines, CSV or TSV (each gzipped or not), Parquet, Arrow, or a folder of Hugging Face datasets"
-"""What can be read, for messages."""
+"""The forms that can be read, for messages."""
 
 SHARDS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """How the names of the files of a folder end."""
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "queryid", "topic_id", "topic")
 DOC_ID = ("doc_id", "docno", "docid", "corpus-id", "corpus_id", "document_id", "doc-id", "d_id", "did", "pid")
-"""What the field calls its ids; the first that is there counts."""
+"""Names of columns of ids; the first that a file has counts."""
 
 _HF_STATE, _HF_SPLITS = "state.json", "dataset_dict.json"
 
@@ -31,14 +31,14 @@ Row = tuple[str, tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Schema:
-    """What is wanted of a record.
+    """The wanted values of a record.
 
     Attributes:
-        names: for each wanted value, by our name for it, the names of columns that hold it; the first found counts.
-        required: those that a table must have a column for.
+        names: by our name for each value, the names of columns that hold it; the first found counts.
+        required: values that a table must have a column for.
         layouts: the values of a row, in order, where a TSV has no header; as many as its columns, ours or not.
         is_spaced: whether columns may be separated by any whitespace, blanks and tabs mixed too, as in TREC's files.
-        is_text: whether blanks after the commas of a CSV belong to the values; if not, they mean nothing.
+        is_text: whether blanks after the commas of a CSV belong to the values.
     """
 
     names: Mapping[str, Sequence[str]]
@@ -48,11 +48,11 @@ class Schema:
     is_text: bool = False
 
     def choose(self, columns: Sequence[str]) -> list[str | None]:
-        """The column of each wanted value, None for one that is not there."""
+        """Return the column of each wanted value, None for a missing one."""
         return [next((name for name in names if name in columns), None) for names in self.names.values()]
 
     def lacks(self, chosen: Sequence[str | None]) -> list[str]:
-        """The required values without a column."""
+        """Return the required values without a column."""
         return [ours for ours, name in zip(self.names, chosen, strict=True) if name is None and ours in self.required]
 
     def require(self, columns: Sequence[str], where: str) -> list[str | None]:
@@ -66,36 +66,38 @@ class Schema:
             allowed = "; ".join(f"{ours!r} may be called {', '.join(self.names[ours])}" for ours in missing)
             lacks = " and ".join(map(repr, missing))
             raise DatasetError(f"{where}: no column for {lacks}: it has {quoted(', '.join(columns))}; {allowed}")
-        self.require_once(columns, chosen, where)
-        return chosen
-
-    def require_once(self, columns: Sequence[str], chosen: Sequence[str | None], where: str) -> None:
-        """Refuse a column that is read and comes twice; of others, a spreadsheet may have several without a name.
-
-        Raises:
-            DatasetError: beginning with ``where``.
-        """
         twice = next((name for name in chosen if name is not None and columns.count(name) > 1), None)
         if twice is not None:
             has = quoted(", ".join(columns))
             raise DatasetError(f"{where}: the column {quoted(twice)} comes twice: it has {has}; allowed is once")
+        return chosen
 
 
 def read_records(path: Path, schema: Schema) -> Iterator[Row]:
-    """Where each record stands (``FILE:LINE`` or ``FILE: row N``) and the wanted values in the schema's order.
+    """Yield the place of each record (``FILE:LINE`` or ``FILE: row N``) and its values in the schema's order.
 
-    A value that is not there is None. Those of text files are text, others what their form says. What form a file has
-    is told by its content; in a TSV nothing is quoted. Files are read a piece at a time.
+    A missing value is None. Values of text files are text, others have the type of their form. The content decides the
+    form; in a TSV nothing is quoted. Files are read a piece at a time.
 
     Raises:
         DatasetError: naming the file and the line or row, if it has no such form or lacks a column.
     """
     for file in record_files(path):
-        yield from _records(file, schema)
+        form = text_form(file, is_spaced=schema.is_spaced)
+        if form == "markup":
+            raise DatasetError(f"{file}:1: it looks like XML or SGML: allowed are {FORMS}")
+        if form == "arrow":
+            yield from _arrow_rows(file, schema)
+        elif form == "json":
+            yield from _json_rows(file, schema)
+        elif form == "csv":
+            yield from _csv_rows(file, schema)
+        elif form != "empty":
+            yield from _separated_rows(file, schema, "\t" if form == "tsv" else None)
 
 
 def record_files(path: Path) -> list[Path]:
-    """The files that a path means, in order: itself, or what is in a folder.
+    """Return the files of a path, in order: the file itself, or those of a folder.
 
     A folder is one that Hugging Face's ``datasets`` saved (of several splits, one has to be named: ``FOLDER/SPLIT``),
     or holds the pieces of one table, in the order of their names.
@@ -121,18 +123,8 @@ def record_files(path: Path) -> list[Path]:
     return sorted(path.glob(f"*{endings.pop()}"))
 
 
-def splits_of(folder: Path) -> list[str] | None:
-    """The splits that ``datasets`` saved in a folder; None if it is no such folder.
-
-    Raises:
-        DatasetError: if it does not say.
-    """
-    file = folder / _HF_SPLITS
-    return _named_in(file, "splits") if file.is_file() else None
-
-
 def text_form(path: Path, *, is_spaced: bool = False) -> str:
-    """Of what form a file is: ``arrow``, ``json``, ``markup``, ``tsv``, ``csv``, ``spaced``, ``empty``.
+    """Return the form of a file: ``arrow``, ``json``, ``markup``, ``tsv``, ``csv``, ``spaced``, ``empty``.
 
     A Parquet file is Arrow too.
     """
@@ -152,26 +144,13 @@ def text_form(path: Path, *, is_spaced: bool = False) -> str:
     return "spaced" if is_spaced and not has_commas and len(line.split()) > 1 else "csv"
 
 
-def _records(file: Path, schema: Schema) -> Iterator[Row]:
-    form = text_form(file, is_spaced=schema.is_spaced)
-    if form == "arrow":
-        yield from ((f"{file}: row {number}", values) for number, values in _arrow_rows(file, schema))
-    elif form == "json":
-        yield from _json_rows(file, schema)
-    elif form == "markup":
-        raise DatasetError(f"{file}:1: it looks like XML or SGML: allowed are {FORMS}")
-    elif form == "csv":
-        yield from _csv_rows(file, schema)
-    elif form != "empty":
-        yield from _separated_rows(file, schema, "\t" if form == "tsv" else None)
-
-
-def _arrow_rows(file: Path, schema: Schema) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    return read_columns(file, lambda columns: schema.require(columns, str(file)))
+def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    rows = read_columns(file, lambda columns: schema.require(columns, str(file)))
+    return ((f"{file}: row {number}", values) for number, values in rows)
 
 
 def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each JSON object of a file of JSON lines stands, and the object.
+    """Yield the place of each JSON object of a file of JSON lines, and the object.
 
     Raises:
         DatasetError: naming file and line.
@@ -194,7 +173,7 @@ def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
 
 
 def _csv_rows(file: Path, schema: Schema) -> Iterator[Row]:
-    """Quoted as RFC 4180 says, so a text may have several lines; its number is that of the first."""
+    """Rows quoted as in RFC 4180, so that a text may have several lines; the number is that of the first."""
     # Python's own limit of 128 KiB is less than a long document.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = (line for _, line in read_raw_lines(file))
@@ -233,10 +212,10 @@ def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterat
             names = schema.choose(columns) if has_header else [n if n in columns else None for n in schema.names]
             chosen = [None if name is None else columns.index(name) for name in names]
             if has_header:
-                schema.require_once(columns, names, f"{file}:{number}")
+                schema.require(columns, f"{file}:{number}")
                 continue
         if len(fields) != len(columns):
-            between = "blanks or tabs" if schema.is_spaced else "tabs" if separator else "spaces"
+            between = "blanks or tabs" if schema.is_spaced else "tabs"
             raise DatasetError(
                 f"{file}:{number}: malformed line {quoted(line.strip())}: expected {', '.join(columns)}, "
                 f"separated by {between}"
@@ -271,7 +250,7 @@ def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:
 
 
 def _only_split(folder: Path) -> Path:
-    splits = splits_of(folder) or []
+    splits = _named_in(folder / _HF_SPLITS, "splits")
     if len(splits) != 1:
         paths = ", ".join(str(folder / split) for split in splits)
         raise DatasetError(f"{str(folder)!r} holds {len(splits)} splits: name one: {paths}")

@@ -21,12 +21,12 @@ MAX_LINE = 2**26
 """Bytes of the longest line that is read: 64 MiB."""
 
 MAX_RATIO, _FREE = 200, 2**26
-"""How much larger than its file the content of a gzipped file may be, once it has passed the number of bytes behind.
-Runs and corpora come to 3 to 30 times; gzip itself ends at 1,032."""
+"""A gzipped file of more than ``_FREE`` bytes unpacked may hold ``MAX_RATIO`` times its size. Runs and corpora come to
+3 to 30 times; the limit of gzip itself is 1,032."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of every line that is not blank, without its line end and byte order mark.
+    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark.
 
     Raises:
         DatasetError: as :func:`read_raw_lines`.
@@ -38,9 +38,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
+    """Yield number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
 
-    Whether a file is gzipped is told by its first bytes, not by its name.
+    The first bytes decide whether a file is gzipped, not its name.
 
     Raises:
         DatasetError: naming the file, and the line where there is one, if it is not UTF-8, has a line of more than
@@ -65,7 +65,7 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def first_bytes(path: Path, n: int) -> bytes:
-    """The first ``n`` bytes of the content, unzipped; fewer where it has no more, or its gzip is damaged."""
+    """Return the first ``n`` bytes of the content, unzipped; fewer where it is shorter, or its gzip is damaged."""
     with ExitStack() as stack:
         try:
             return opened(path, stack).read(n)
@@ -74,7 +74,7 @@ def first_bytes(path: Path, n: int) -> bytes:
 
 
 def opened(path: Path, stack: ExitStack) -> IO[bytes]:
-    """The content of a file, gzipped or not; the stack closes it.
+    """Open the content of a file, gzipped or not; the stack closes it.
 
     Reading raises ``DatasetError`` once a gzipped file unpacks to more than :data:`MAX_RATIO` times its size.
     """
@@ -86,12 +86,7 @@ def opened(path: Path, stack: ExitStack) -> IO[bytes]:
 
 
 class _Bounded(io.RawIOBase):
-    """What a gzipped file holds, up to a limit.
-
-    Args:
-        content: the unpacked file.
-        path: the packed file.
-    """
+    """The content of a gzipped file, up to a limit."""
 
     def __init__(self, content: gzip.GzipFile, path: Path) -> None:
         self._content, self._path, self._read = content, path, 0
@@ -124,11 +119,11 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
 
 
 class RepeatedKeyError(ValueError):
-    """An object of JSON has a key twice: which of the values is meant, it does not say."""
+    """A JSON object has a key twice."""
 
 
 def read_json(content: str | bytes) -> Any:
-    """What JSON says.
+    """Parse JSON.
 
     Raises:
         RepeatedKeyError: if an object has a key twice.

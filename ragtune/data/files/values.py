@@ -9,10 +9,10 @@ from ragtune.core.plain import quoted
 
 
 def id_of(value: Any, where: str, name: str) -> str:
-    """An id as text; a whole number is one too, since tables often hold their ids as such.
+    """Return an id as text; a whole number is an id too, since tables often hold their ids as numbers.
 
     Raises:
-        DatasetError: if it is neither.
+        DatasetError: if it is neither text nor a whole number.
     """
     if isinstance(value, str):
         return value
@@ -24,10 +24,10 @@ def id_of(value: Any, where: str, name: str) -> str:
 
 
 def number_of(value: Any, where: str, name: str) -> float:
-    """A number, which text files spell.
+    """Return a number, which text files spell.
 
     Raises:
-        DatasetError: if it is none.
+        DatasetError: if the value is no number.
     """
     try:
         if isinstance(value, (int, float, str)) and not isinstance(value, bool):
