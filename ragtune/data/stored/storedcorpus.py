@@ -34,6 +34,9 @@ _REMEMBERED = 2**15
 _REPORT = 500_000
 """Documents between two lines of the log."""
 
+_WIDTH = 64
+"""Bytes of the longest id that is sorted in an array."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +90,7 @@ class StoredCorpus(Corpus):
         if (twice := IdIndex.write(names, folder)) is not None:
             raise DuplicateIdError(names[twice])
         np.save(folder / _TOKENS, np.frombuffer(tokens, dtype=np.uint32))
-        np.save(folder / _RANKS, id_ranks(list(names)))
+        np.save(folder / _RANKS, _ranks(names))
         facts = {"digest": digest, "without_text": without_text}
         (folder / _FACTS).write_text(json.dumps(facts), encoding="ascii")
 
@@ -124,6 +127,16 @@ class StoredCorpus(Corpus):
 
     def _tokens_of(self, position: int) -> int:
         return int(self._tokens[position])
+
+
+def _ranks(ids: StoredStrings) -> IntArray:
+    """As :func:`id_ranks`; bytes of a fixed width, which sort in the same order, take an eighth of the memory."""
+    width = max(len(name.encode()) for name in ids)
+    if width > _WIDTH:
+        return id_ranks(list(ids))
+    ranks = np.empty(len(ids), dtype=np.intp)
+    ranks[np.argsort(np.fromiter((name.encode() for name in ids), f"S{width}", len(ids)))] = np.arange(len(ids))
+    return ranks
 
 
 class _Contents(Sequence[str]):
