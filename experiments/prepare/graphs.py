@@ -172,7 +172,8 @@ class VectorNearness:
             self._vectors[start : start + len(rows)] = rows / np.where(lengths > 0, lengths, 1.0)
 
     def block(self, start: int, stop: int) -> NDArray[Any]:
-        return self._vectors[start:stop] @ self._vectors.T
+        scores: NDArray[Any] = self._vectors[start:stop] @ self._vectors.T
+        return scores
 
 
 @dataclass(frozen=True)

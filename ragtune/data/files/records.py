@@ -254,7 +254,7 @@ def _only_split(folder: Path) -> Path:
     if len(splits) != 1:
         paths = ", ".join(str(folder / split) for split in splits)
         raise DatasetError(f"{str(folder)!r} holds {len(splits)} splits: name one: {paths}")
-    return folder / splits[0]
+    return folder / str(splits[0])
 
 
 def _saved(folder: Path) -> list[Path]:
