@@ -1,4 +1,4 @@
-"""A collection in a folder: BEIR's layout (Thakur et al., NeurIPS 2021), in whatever form its parts have."""
+"""A collection in a folder in BEIR's layout (Thakur et al., NeurIPS 2021), with parts of any form."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ class BeirDataset(DatasetLoader):
     """A collection of documents, queries and judgments, each a file or folder in the collection's folder or elsewhere.
 
     ``corpus`` and ``queries`` are JSON lines, CSV or TSV, gzipped or not, Parquet, or folders that Hugging Face's
-    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The form is told by the content.
+    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The content decides the form.
 
-    Queries that only other splits judge are left out; queries that no split judges are replayed but not measured.
+    Queries with judgments only in other splits are left out. Queries without any are replayed but not measured.
 
     Args:
         path: the folder.
-        split: name of the judgments, e.g. ``test``; None for none, so that every query is replayed and measured by
-            its agreement with reranking everything.
+        split: name of the judgments, e.g. ``test``; None for none: then every query is replayed, and measured by its
+            agreement with full reranking.
         name: identifier; by default the folder's name.
         every: keep every n-th query only, for costly live runs; >= 1.
         corpus: the documents, where they are not ``corpus.*`` in the folder.
         queries: the queries, where they are not ``queries.*`` in the folder.
         qrels: the judgments, where they are not ``qrels/SPLIT.*``: a file, which then names the split, or a folder of
             splits.
-        query_fields: which columns or fields of a query are asked, joined by a space; None for its text.
+        query_fields: the columns or fields that make the query, joined by a space; None for its text.
 
     Raises:
-        DatasetError: if the folder, a file or the split is missing (naming the splits there are).
+        DatasetError: if the folder, a file or the split is missing (naming the existing splits).
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class BeirDataset(DatasetLoader):
         return queries
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
-        """Where each query stands, its id and its text."""
+        """Place, id and text of each query."""
         file = self._queries_file
         if file.is_file() and text_form(file) == "markup":
             from experiments.datasets.topics import read_topics
@@ -168,7 +168,7 @@ class BeirDataset(DatasetLoader):
 
 
 def _first(fields: Mapping[str, str]) -> str:
-    """The field of a topic that is the query."""
+    """The name of the field that is the query."""
     return next((name for name in ("title", "query", *fields) if name in fields), "title")
 
 
@@ -189,6 +189,6 @@ def _text(value: Any, name: str, where: str, default: str | None = None) -> str:
 
 
 def _place(where: str) -> str:
-    """Where a record stands, in the words that follow ``first``."""
+    """The place of a record, as it follows ``first`` in a message."""
     place = where.rpartition(":")[2]
     return f"in{place}" if place.startswith(" row") else f"on line {place}"

@@ -1,4 +1,4 @@
-"""Test collections as the harness sees them: the data, and the interface of what loads it."""
+"""Test collections: the data, and the interface of a loader."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Dataset:
         name: short identifier, e.g. ``nfcorpus/test``.
         corpus: the documents.
         queries: text by query id, in the order in which they are replayed.
-        qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
-        warnings: how often something odd was found and kept, by what it was.
-        order: ids of the queries in the collection's order, those that ``every`` leaves out too.
-        joins: how many ids of its parts match, and of what is replayed with them, see :meth:`joining`.
+        qrels: graded judgments of the judged queries; empty for a collection without judgments.
+        warnings: number of odd things that were found and kept, by description.
+        order: ids of all queries in the collection's order, with those that ``every`` leaves out.
+        joins: how many ids of its parts and of the recorded inputs match, see :meth:`joining`.
     """
 
     name: str
@@ -55,22 +55,22 @@ class Dataset:
 
     @cached_property
     def judged(self) -> Sequence[str]:
-        """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
+        """Ids of the queries that count in the measures, in replay order; all where there are no judgments."""
         return list(filter(self.counts, self.query_ids))
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """A number of each query, which rises in replay order."""
+        """The place of each query in replay order."""
         return {query_id: i for i, query_id in enumerate(self.queries)}
 
     def counts(self, query_id: str) -> bool:
-        """Whether a query counts in the measures."""
+        """Return whether a query counts in the measures."""
         return query_id in self.qrels or not self.qrels
 
     def joining(self, inputs: Iterable[Component]) -> Dataset:
-        """The dataset together with recorded inputs: runs, score tables, signals.
+        """Return the dataset together with recorded inputs: runs, score tables, signals.
 
-        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what they lack.
+        Its ``joins`` report how many queries and documents each input covers, its ``warnings`` what an input lacks.
 
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
@@ -85,13 +85,13 @@ class Dataset:
         return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps})
 
     def every(self, n: int) -> Dataset:
-        """The dataset with every n-th query only, beginning with the first; its name says so."""
+        """Return the dataset with every n-th query only, beginning with the first; its name contains n."""
         if n == 1:
             return self
         return self._only(list(islice(self.queries, 0, None, n)), f"every-{n}")
 
     def sampled(self, queries: int, seed: int) -> Dataset:
-        """The dataset with so many of the queries that count, drawn at random, in their order; its name says so."""
+        """Return the dataset with a random sample of the queries that count, in order; its name contains the size."""
         if queries >= len(self.judged):
             return self
         drawn = np.random.default_rng(seed).choice(len(self.judged), queries, replace=False)
@@ -116,17 +116,17 @@ class DatasetLoader(ABC):
 
     @abstractmethod
     def files(self) -> list[Path]:
-        """The files that decide what is loaded; empty where the configuration says everything."""
+        """Return the files that decide what is loaded; empty if the configuration decides alone."""
 
 
 def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels | None) -> Dataset:
-    """Make a dataset from its parts, check it, and count what is odd in it.
+    """Make a dataset of its parts, check it, and count odd things in it.
 
     Args:
         name: short identifier.
         corpus: the documents.
         queries: text by query id.
-        qrels: graded judgments; None for a collection that is used without any.
+        qrels: graded judgments; None for a collection without judgments.
 
     Raises:
         DatasetError: if there are no judgments where there should be, a grade is no whole number, a judged query has no
@@ -170,7 +170,7 @@ def _checked(name: str, qrels: Qrels) -> Qrels:
 
 
 class _DocumentIds(Collection[str]):
-    """The ids of a corpus, which are read where they are looked at one by one."""
+    """The ids of a corpus, read one by one on demand."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -199,7 +199,7 @@ def _require(name: str, *joins: Join) -> None:
 
 
 def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:
-    """The text of a query that has several fields: the wanted ones in their order, with a space in between.
+    """Return the text of a query with several fields: the wanted ones in their order, joined by a space.
 
     Args:
         fields: text by name; fields without text are left out.
@@ -217,7 +217,7 @@ def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) 
 
 
 def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
-    """The option ``dataset.query_fields`` as a list; empty for the default.
+    """Return the option ``dataset.query_fields`` as a list; empty for the default.
 
     Raises:
         ConfigError: if it is not a name or a list of names.
@@ -235,13 +235,13 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
 
     Args:
         qrels: grades by query and document.
-        query_id, doc_id: what is judged.
-        grade: a whole number, also as NumPy has it.
+        query_id, doc_id: the judged pair.
+        grade: a whole number, of Python or NumPy.
         where: the place of the judgment, as messages begin, e.g. ``qrels.tsv:12: ``.
 
     Raises:
-        DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
-            given for the pair before.
+        DatasetError: beginning with ``where``, if an id is invalid, the grade is out of range, or the pair has another
+            grade already.
     """
     if query_id not in qrels:
         require_id(query_id, f"{where}query id")
