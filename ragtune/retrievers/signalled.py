@@ -96,6 +96,26 @@ class _Heard:
     unknown: Mapping[str, float] | None = None
 
 
+def with_signals(
+    documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]], fusion: BaseFusion
+) -> list[ScoredDocument]:
+    """Return the documents with each signal among their ``sources``, merged with the first stages' lists.
+
+    The rules are those of :class:`SignalledRetriever`.
+
+    Args:
+        documents: the documents of the first stages, best first; one without ``sources`` has a single one, ``original``.
+        signals: ``{doc_id: value}`` by name, higher is better; values of other documents are not used.
+        fusion: merges the lists.
+
+    Raises:
+        ConfigError: if a signal has the name of a first stage.
+        InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
+    """
+    known = _known(documents, signals)
+    return _merged(documents, known, _unknown(known), fusion)
+
+
 def _known(
     documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
@@ -124,7 +144,7 @@ def _merged(
         return list(documents)
     lists = _by_source(documents)
     for name, otherwise in unknown.items():
-        if name in lists:
+        if name in lists or first_stage_of(name) != name:
             raise ConfigError(f"signal {name!r} has the name of a first stage: allowed is another one")
         column = [float(known[name].get(document.id, otherwise)) for document in documents]
         order = sorted(range(len(column)), key=lambda i: -column[i])

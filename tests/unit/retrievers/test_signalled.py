@@ -15,14 +15,17 @@ from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.fusion.rrf import RRFFusion
-from ragtune.retrievers.given import GivenRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.runs import RunsRetriever
-from ragtune.retrievers.signalled import SILENT_SIGNAL, SignalledRetriever
+from ragtune.retrievers.signalled import SILENT_SIGNAL, SignalledRetriever, with_signals
 from ragtune.signals.table import TableSignal
 from ragtune.testing import make_context, small_corpus
 
 FOUND = [ScoredDocument(id=doc_id, score=9.0 - i, original_score=9.0 - i) for i, doc_id in enumerate("abcdef")]
+
+
+def ranked(signals: Mapping[str, Mapping[str, float]], documents: Sequence[ScoredDocument] = FOUND) -> str:
+    return "".join(document.id for document in with_signals(documents, signals, RRFFusion()))
 
 
 class Fixed(BaseSignal):
@@ -33,21 +36,8 @@ class Fixed(BaseSignal):
         return self._values
 
 
-def with_signals(
-    documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]]
-) -> Sequence[ScoredDocument]:
-    """The documents of a first stage with fixed values of signals."""
-    context = make_context().model_copy(update={"candidates": list(documents)})
-    parts = {name: Fixed(values) for name, values in signals.items()}
-    return SignalledRetriever(GivenRetriever(), parts, RRFFusion()).retrieve(context, 100)
-
-
-def ranked(signals: Mapping[str, Mapping[str, float]], documents: Sequence[ScoredDocument] = FOUND) -> str:
-    return "".join(document.id for document in with_signals(documents, signals))
-
-
 def test_a_signal_is_a_source_like_the_first_stage_and_moves_what_it_speaks_for() -> None:
-    found = with_signals(FOUND, {"clicks": {"f": 7.0, "a": 1.0, "b": 3.0, "c": 2.0, "d": 1.0, "e": 2.0}})
+    found = with_signals(FOUND, {"clicks": {"f": 7.0, "a": 1.0, "b": 3.0, "c": 2.0, "d": 1.0, "e": 2.0}}, RRFFusion())
     assert [document.id for document in found] == list("bacfed")
     assert found[3].sources == {"original": 4.0, "clicks": 7.0}
     assert found[3].original_score == 4.0
@@ -68,7 +58,7 @@ def test_two_runs_are_the_same_whether_one_finds_or_judges_what_the_other_found(
 
 @pytest.mark.parametrize("values", [{}, dict.fromkeys("abcdef", 3.0), {"c": 8.0}, {"elsewhere": 1.0}])
 def test_a_signal_that_tells_no_documents_apart_changes_nothing(values: Mapping[str, float]) -> None:
-    assert with_signals(FOUND, {"silent": values}) == FOUND
+    assert with_signals(FOUND, {"silent": values}, RRFFusion()) == FOUND
 
 
 def test_a_signal_that_tells_no_documents_apart_is_in_the_trace() -> None:
@@ -80,7 +70,7 @@ def test_a_signal_that_tells_no_documents_apart_is_in_the_trace() -> None:
 
 
 def test_what_a_signal_does_not_know_is_neither_better_nor_worse_than_the_rest() -> None:
-    found = with_signals(FOUND, {"clicks": {"a": 1.0, "b": 5.0, "c": 2.0}})
+    found = with_signals(FOUND, {"clicks": {"a": 1.0, "b": 5.0, "c": 2.0}}, RRFFusion())
     assert {document.id: document.sources["clicks"] for document in found}["f"] == 2.0
 
 
@@ -104,7 +94,7 @@ def test_what_is_no_finite_number_is_refused_by_signal_and_document(value: float
 def test_a_signal_cannot_take_the_name_of_a_first_stage() -> None:
     with pytest.raises(ConfigError, match="signal 'original' has the name of a first stage"):
         ranked({"original": {"a": 1.0, "b": 2.0}})
-    with pytest.raises(ConfigError, match="signal name 'rewrite_1': allowed is a text without"):
+    with pytest.raises(ConfigError, match="signal 'rewrite_1' has the name of a first stage"):
         ranked({"rewrite_1": {"a": 1.0, "b": 2.0}})
     for name in ("a/b", "", "rewrite_0"):
         with pytest.raises(ConfigError, match=f"signal name '{name}'"):
@@ -168,5 +158,5 @@ def test_where_the_query_finds_nothing_the_first_rewrite_that_does_is_what_signa
 
 
 def test_two_huge_numbers_have_a_median() -> None:
-    found = with_signals(FOUND, {"clicks": {"a": 1.5e308, "b": 1.7e308}})
+    found = with_signals(FOUND, {"clicks": {"a": 1.5e308, "b": 1.7e308}}, RRFFusion())
     assert {document.id: document.sources["clicks"] for document in found}["f"] == 1.6e308
