@@ -104,7 +104,7 @@ def with_signals(
     The rules are those of :class:`SignalledRetriever`.
 
     Args:
-        documents: the documents of the first stages, best first; one without ``sources`` has a single one, ``original``.
+        documents: the documents of the first stages, best first; without ``sources`` their source is ``original``.
         signals: ``{doc_id: value}`` by name, higher is better; values of other documents are not used.
         fusion: merges the lists.
 
