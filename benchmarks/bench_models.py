@@ -66,7 +66,7 @@ def jobs(data: Path, queries: int) -> Iterator[Job]:
     """Queries, evenly over the collection, each with the texts of its first candidates."""
     sys.path.insert(0, str(ROOT))  # the harness is not installed
     from experiments.datasets.beir import BeirDataset
-    from ragtune.data.runfile import read_run
+    from ragtune.data.runs.runfile import read_run
 
     dataset = BeirDataset(str(data)).load()
     run = read_run(data / "runs" / "bm25.run")

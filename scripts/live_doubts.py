@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from experiments.datasets.beir import BeirDataset
 from ragtune import BudgetedReranker
 from ragtune.core.errors import RagtuneError
-from ragtune.data.runfile import read_run
+from ragtune.data.runs.runfile import read_run
 from ragtune.facade.doubts import Doubts
 
 

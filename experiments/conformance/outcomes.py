@@ -11,8 +11,8 @@ from pathlib import Path
 
 from experiments.config.sources import Sources
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import AUTO, resolve_cache_dir
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 """The suites, and the version of the specification that each holds the code to.
@@ -53,4 +53,4 @@ def differences_once(
 def _cache() -> SqliteCache[str]:
     folder = resolve_cache_dir(AUTO)
     assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
-    return SqliteCache(folder / "conformance.sqlite", "outcome", "key BLOB PRIMARY KEY, differences TEXT")
+    return SqliteCache(folder / "conformance.sqlite", "outcome", "differences TEXT")

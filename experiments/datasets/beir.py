@@ -1,4 +1,4 @@
-"""A collection in a folder: BEIR's layout (Thakur et al., NeurIPS 2021), in whatever form its parts have."""
+"""A collection in a folder in BEIR's layout (Thakur et al., NeurIPS 2021), with parts of any form."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from experiments.datasets.dataset import (
     field_names,
 )
 from experiments.datasets.judgments import judgment_files, read_qrels
-from experiments.datasets.stored import are_large, some, stored
-from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
-from ragtune.data.filedigest import file_digests
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
-from ragtune.data.runfile import source_name
-from ragtune.data.storedcorpus import stored as stored_corpus
-from ragtune.data.values import id_of, require_id, require_text
+from ragtune.data.files.filedigest import file_digests
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
+from ragtune.data.files.values import id_of, require_id, require_text
+from ragtune.data.runs.runfile import source_name
+from ragtune.data.stored.storedcorpus import stored as stored_corpus
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
 """How the names of corpus and queries may end, in order of preference; the last is a folder."""
+
+STORED_FROM = 2**20
+"""Bytes of files from which on documents are copied to the cache and mapped from there."""
 
 _TEXT = ("text", "contents", "content", "body", "passage")
 _QUERY_TEXT = ("text", "query", "question", "title")
@@ -44,24 +45,24 @@ class BeirDataset(DatasetLoader):
     """A collection of documents, queries and judgments, each a file or folder in the collection's folder or elsewhere.
 
     ``corpus`` and ``queries`` are JSON lines, CSV or TSV, gzipped or not, Parquet, or folders that Hugging Face's
-    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The form is told by the content.
+    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The content decides the form.
 
-    Queries that only other splits judge are left out; queries that no split judges are replayed but not measured.
+    Queries with judgments only in other splits are left out. Queries without any are replayed but not measured.
 
     Args:
         path: the folder.
-        split: name of the judgments, e.g. ``test``; None for none, so that every query is replayed and measured by
-            its agreement with reranking everything.
+        split: name of the judgments, e.g. ``test``; None for none: then every query is replayed, and measured by its
+            agreement with full reranking.
         name: identifier; by default the folder's name.
         every: keep every n-th query only, for costly live runs; >= 1.
         corpus: the documents, where they are not ``corpus.*`` in the folder.
         queries: the queries, where they are not ``queries.*`` in the folder.
         qrels: the judgments, where they are not ``qrels/SPLIT.*``: a file, which then names the split, or a folder of
             splits.
-        query_fields: which columns or fields of a query are asked, joined by a space; None for its text.
+        query_fields: the columns or fields that make the query, joined by a space; None for its text.
 
     Raises:
-        DatasetError: if the folder, a file or the split is missing (naming the splits there are).
+        DatasetError: if the folder, a file or the split is missing (naming the existing splits).
     """
 
     def __init__(
@@ -110,14 +111,13 @@ class BeirDataset(DatasetLoader):
         def is_ours(query_id: str) -> bool:
             return query_id in qrels or not any(query_id in other for other in others)
 
-        if not all(map(is_ours, queries)):
-            queries = some(queries, filter(is_ours, queries))
+        queries = {query_id: text for query_id, text in queries.items() if is_ours(query_id)}
         return assemble(self.name, corpus, queries, qrels).every(self.every)
 
     def _read(self) -> Corpus:
         files = record_files(self._corpus)
         try:
-            if are_large(files):
+            if sum(file.stat().st_size for file in files) >= STORED_FROM:
                 return stored_corpus(self._documents, " ".join(file_digests(files)))
             return Corpus(self._documents())
         except DuplicateIdError as error:
@@ -137,14 +137,7 @@ class BeirDataset(DatasetLoader):
         if not where:
             raise DatasetError(f"{self._corpus}: {EMPTY}")
 
-    def _queries(self) -> Mapping[str, str]:
-        files = record_files(self._queries_file)
-        return stored(StoredQueries, files, self._fields, self._read_queries, self._in_turn)
-
-    def _in_turn(self) -> Iterator[tuple[str, str]]:
-        return ((query_id, text) for _, query_id, text in self._asked())
-
-    def _read_queries(self) -> dict[str, str]:
+    def _queries(self) -> dict[str, str]:
         queries: dict[str, str] = {}
         for where, query_id, text in self._asked():
             if query_id in queries:
@@ -153,7 +146,7 @@ class BeirDataset(DatasetLoader):
         return queries
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
-        """Where each query stands, its id and its text."""
+        """Place, id and text of each query."""
         file = self._queries_file
         if file.is_file() and text_form(file) == "markup":
             from experiments.datasets.topics import read_topics
@@ -175,7 +168,7 @@ class BeirDataset(DatasetLoader):
 
 
 def _first(fields: Mapping[str, str]) -> str:
-    """The field of a topic that is the query."""
+    """The name of the field that is the query."""
     return next((name for name in ("title", "query", *fields) if name in fields), "title")
 
 
@@ -196,6 +189,6 @@ def _text(value: Any, name: str, where: str, default: str | None = None) -> str:
 
 
 def _place(where: str) -> str:
-    """Where a record stands, in the words that follow ``first``."""
+    """The place of a record, as it follows ``first`` in a message."""
     place = where.rpartition(":")[2]
     return f"in{place}" if place.startswith(" row") else f"on line {place}"

@@ -1,4 +1,4 @@
-"""Test collections as the harness sees them: the data, and the interface of what loads it."""
+"""Test collections: the data, and the interface of a loader."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from sys import intern
 
 import numpy as np
 
-from experiments.datasets.stored import some
-from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.arguments import as_python
 from ragtune.core.component import Component, documents_of, doubts_of, queries_of
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
+from ragtune.data.files.values import require_id
 from ragtune.data.join import Join, joined
-from ragtune.data.stringrows import gathered
-from ragtune.data.values import require_id
 
 Qrels = Mapping[str, Mapping[str, int]]
 
@@ -37,10 +34,10 @@ class Dataset:
         name: short identifier, e.g. ``nfcorpus/test``.
         corpus: the documents.
         queries: text by query id, in the order in which they are replayed.
-        qrels: graded judgments of the judged queries; empty for a collection that nobody has judged.
-        warnings: how often something odd was found and kept, by what it was.
-        order: ids of the queries in the collection's order, those that ``every`` leaves out too.
-        joins: how many ids of its parts match, and of what is replayed with them, see :meth:`joining`.
+        qrels: graded judgments of the judged queries; empty for a collection without judgments.
+        warnings: number of odd things that were found and kept, by description.
+        order: ids of all queries in the collection's order, with those that ``every`` leaves out.
+        joins: how many ids of its parts and of the recorded inputs match, see :meth:`joining`.
     """
 
     name: str
@@ -54,29 +51,24 @@ class Dataset:
     @cached_property
     def query_ids(self) -> Sequence[str]:
         """Ids of the queries, in replay order."""
-        return ids_of(self.queries)
+        return list(self.queries)
 
     @cached_property
     def judged(self) -> Sequence[str]:
-        """Ids of the queries that count in the measures, in replay order; all where nobody has judged any."""
-        if all(map(self.counts, self.query_ids)):
-            return self.query_ids
-        counting = filter(self.counts, self.query_ids)
-        return list(counting) if isinstance(self.query_ids, list) else gathered(counting)
+        """Ids of the queries that count in the measures, in replay order; all where there are no judgments."""
+        return list(filter(self.counts, self.query_ids))
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """A number of each query, which rises in replay order."""
-        if isinstance(self.queries, StoredQueries):
-            return self.queries.numbers
+        """The place of each query in replay order."""
         return {query_id: i for i, query_id in enumerate(self.queries)}
 
     def counts(self, query_id: str) -> bool:
-        """Whether a query counts in the measures."""
+        """Return whether a query counts in the measures."""
         return query_id in self.qrels or not self.qrels
 
     def joining(self, inputs: Iterable[Component]) -> Dataset:
-        """The dataset together with recorded inputs: runs, score tables, signals.
+        """Return the dataset together with recorded inputs: runs, score tables, signals.
 
         Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what
         they lack and what speaks against them.
@@ -84,7 +76,7 @@ class Dataset:
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
         """
-        counted, documents = some(self.queries, self.judged), _DocumentIds(self.corpus)
+        counted, documents = dict.fromkeys(self.judged), _DocumentIds(self.corpus)
         left = "judged queries" if self.qrels else "queries"
         joins, doubts = [], {}
         for part in inputs:
@@ -95,20 +87,21 @@ class Dataset:
         return replace(self, joins=[*self.joins, *joins], warnings={**self.warnings, **gaps, **doubts})
 
     def every(self, n: int) -> Dataset:
-        """The dataset with every n-th query only, beginning with the first; its name says so."""
+        """Return the dataset with every n-th query only, beginning with the first; its name contains n."""
         if n == 1:
             return self
         return self._only(list(islice(self.queries, 0, None, n)), f"every-{n}")
 
     def sampled(self, queries: int, seed: int) -> Dataset:
-        """The dataset with so many of the queries that count, drawn at random, in their order; its name says so."""
+        """Return the dataset with a random sample of the queries that count, in order; its name contains the size."""
         if queries >= len(self.judged):
             return self
         drawn = np.random.default_rng(seed).choice(len(self.judged), queries, replace=False)
         return self._only([self.judged[i] for i in sorted(drawn.tolist())], f"sample-{queries}")
 
     def _only(self, query_ids: Sequence[str], how: str) -> Dataset:
-        queries, qrels = some(self.queries, query_ids), some(self.qrels, query_ids)
+        queries = {query_id: self.queries[query_id] for query_id in query_ids}
+        qrels = {query_id: grades for query_id, grades in self.qrels.items() if query_id in queries}
         return replace(self, name=f"{self.name}/{how}", queries=queries, qrels=qrels)
 
 
@@ -125,28 +118,27 @@ class DatasetLoader(ABC):
 
     @abstractmethod
     def files(self) -> list[Path]:
-        """The files that decide what is loaded; empty where the configuration says everything."""
+        """Return the files that decide what is loaded; empty if the configuration decides alone."""
 
 
 def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels | None) -> Dataset:
-    """Make a dataset from its parts, check it, and count what is odd in it.
+    """Make a dataset of its parts, check it, and count odd things in it.
 
     Args:
         name: short identifier.
         corpus: the documents.
         queries: text by query id.
-        qrels: graded judgments; None for a collection that is used without any.
+        qrels: graded judgments; None for a collection without judgments.
 
     Raises:
         DatasetError: if there are no judgments where there should be, a grade is no whole number, a judged query has no
             text, or judgments have no query or no document in common with the rest.
     """
-    if not isinstance(queries, StoredQueries):
-        for query_id, text in queries.items():
-            if not isinstance(query_id, str) or not isinstance(text, str):
-                raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
+    for query_id, text in queries.items():
+        if not isinstance(query_id, str) or not isinstance(text, str):
+            raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
     if qrels is None:
-        return Dataset(name, corpus, queries, {}, order=ids_of(queries))
+        return Dataset(name, corpus, queries, {}, order=list(queries))
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     qrels = _checked(name, qrels)
@@ -165,7 +157,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         f"judged documents that the corpus does not hold (kept in the ideal ranking){found.hint}": found.missing,
     }
     counted = {what: n for what, n in warnings.items() if n}
-    return Dataset(name, corpus, queries, qrels, counted, ids_of(queries), [texts, found])
+    return Dataset(name, corpus, queries, qrels, counted, list(queries), [texts, found])
 
 
 def _checked(name: str, qrels: Qrels) -> Qrels:
@@ -180,7 +172,7 @@ def _checked(name: str, qrels: Qrels) -> Qrels:
 
 
 class _DocumentIds(Collection[str]):
-    """The ids of a corpus, which are read where they are looked at one by one."""
+    """The ids of a corpus, read one by one on demand."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -208,13 +200,8 @@ def _require(name: str, *joins: Join) -> None:
             raise DatasetError(f"dataset {name!r}: {error}") from None
 
 
-def ids_of(queries: Mapping[str, str]) -> Sequence[str]:
-    """The ids of queries in their order."""
-    return queries.query_ids if isinstance(queries, StoredQueries) else list(queries)
-
-
 def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:
-    """The text of a query that has several fields: the wanted ones in their order, with a space in between.
+    """Return the text of a query with several fields: the wanted ones in their order, joined by a space.
 
     Args:
         fields: text by name; fields without text are left out.
@@ -232,7 +219,7 @@ def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) 
 
 
 def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
-    """The option ``dataset.query_fields`` as a list; empty for the default.
+    """Return the option ``dataset.query_fields`` as a list; empty for the default.
 
     Raises:
         ConfigError: if it is not a name or a list of names.
@@ -250,13 +237,13 @@ def add_judgment(qrels: dict[str, dict[str, int]], query_id: str, doc_id: str, g
 
     Args:
         qrels: grades by query and document.
-        query_id, doc_id: what is judged.
-        grade: a whole number, also as NumPy has it.
+        query_id, doc_id: the judged pair.
+        grade: a whole number, of Python or NumPy.
         where: the place of the judgment, as messages begin, e.g. ``qrels.tsv:12: ``.
 
     Raises:
-        DatasetError: beginning with ``where``, if an id can be no id, the grade is out of range, or another one was
-            given for the pair before.
+        DatasetError: beginning with ``where``, if an id is invalid, the grade is out of range, or the pair has another
+            grade already.
     """
     if query_id not in qrels:
         require_id(query_id, f"{where}query id")

@@ -17,10 +17,10 @@ from experiments.datasets.dataset import (
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.values import require_id, require_text
+from ragtune.data.files.values import require_id, require_text
 
 _MARK = "\ufeff"
-"""A byte order mark, which stays before the first id of a file that begins with one."""
+"""A byte order mark, which the catalogue leaves before the first id of a file."""
 
 
 class IrdsDataset(DatasetLoader):
@@ -30,8 +30,8 @@ class IrdsDataset(DatasetLoader):
 
     Args:
         id: the catalogue's identifier.
-        query_fields: fields of the queries that are asked, e.g. ``title`` or ``[title, description]``; None for the
-            one that the catalogue calls the default.
+        query_fields: fields that make the query, e.g. ``title`` or ``[title, description]``; None for the catalogue's
+            default.
 
     Raises:
         DatasetError: if the id is unknown, a part is missing, or its files cannot be downloaded.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from experiments.datasets.dataset import Qrels, add_judgment
-from experiments.datasets.stored import stored
-from experiments.datasets.storedqrels import StoredQrels
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.records import DOC_ID, QUERY_ID, Schema, read_records, record_files
-from ragtune.data.values import id_of
+from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records
+from ragtune.data.files.values import id_of
 
 _TEXT = (".tsv", ".txt", ".qrels", ".jsonl", ".csv")
 FORMS = (*(f"{form}{gz}" for form in _TEXT for gz in ("", ".gz")), ".parquet")
@@ -37,7 +35,7 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
 def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
-    """The judgments of a split, and those of the others.
+    """Return the file of a split's judgments, and those of the other splits.
 
     Args:
         folder: the collection's folder.
@@ -45,7 +43,7 @@ def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[
         split: name of the split; None for no judgments at all.
 
     Raises:
-        DatasetError: if there is no such file or split, naming those that there are.
+        DatasetError: if there is no such file or split, naming the existing ones.
     """
     if split is None:
         return None, []
@@ -64,34 +62,19 @@ def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Grades by query and document.
+    """Read grades by query and document.
 
     Raises:
         DatasetError: naming the file and the line or row that is wrong.
     """
-    return stored(StoredQrels, record_files(path), None, lambda: _read(path), lambda: _in_turn(path))
-
-
-def _read(path: Path) -> Qrels:
     qrels: dict[str, dict[str, int]] = {}
     for judgment in _judgments(path):
         add_judgment(qrels, *judgment)
     return qrels
 
 
-def _in_turn(path: Path) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """The judgments of each query, which comes again where others stand in between."""
-    qrels: dict[str, dict[str, int]] = {}
-    for judgment in _judgments(path):
-        if judgment[0] not in qrels:
-            yield from qrels.items()
-            qrels = {}
-        add_judgment(qrels, *judgment)
-    yield from qrels.items()
-
-
 def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
-    """Query, document, grade, and where that stands, as messages begin."""
+    """Query, document, grade, and the place, as the beginning of a message."""
     for where, (query_id, doc_id, grade, iteration) in read_records(path, _SCHEMA):
         if doc_id in _ITERATIONS and iteration is not None and iteration not in _ITERATIONS:
             raise DatasetError(
@@ -103,7 +86,7 @@ def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
 
 
 def _splits(folder: Path) -> dict[str, Path]:
-    """File or folder by the name of the split; of several forms, the most preferred."""
+    """File or folder by the name of the split; of several forms, the first in :data:`FORMS`."""
     found = sorted(folder.glob("*"))
     splits = {_PIECE.sub("", file.name): file for file in found if file.is_dir()}
     for form in reversed(FORMS):
@@ -123,7 +106,7 @@ def _grade(value: object, where: str) -> int:
 
 @lru_cache(maxsize=128)
 def _whole(text: str) -> int | None:
-    """The whole number that a text spells, if it does; a file of judgments has few of them."""
+    """The whole number that a text spells, None if it spells none. A file of judgments has few different texts."""
     try:
         return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
     except ValueError:  # of too many digits

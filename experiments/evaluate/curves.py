@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.evaluate.rows import Rows
 from experiments.evaluate.steps import Steps
 from ragtune.core.arrays import IntArray
-from ragtune.data.rows import Rows
 
 FloatArray = NDArray[np.float64]
 

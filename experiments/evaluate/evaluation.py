@@ -13,8 +13,8 @@ from experiments.evaluate.incumbents import EVERYTHING, TOGETHER, Beaten, Faced,
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.rows import Rows
 from experiments.evaluate.steps import Steps
-from ragtune.data.rows import Rows
 
 _ROOM = 16_000_000
 """Bytes of the rankings of full reranking that stay in memory until the line of fixed depth is drawn."""

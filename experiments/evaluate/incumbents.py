@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
-from experiments.datasets.stored import set_aside
-from experiments.datasets.storedqrels import StoredQrels
-from experiments.datasets.storedqueries import StoredQueries
 from experiments.evaluate.curves import Bootstrap, Curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -141,8 +138,7 @@ def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Datase
         dataset: the collection, without judgments.
         everything: replays of reranking everything, in the order of the queries.
     """
-    top = ((r.query_id, {d: 10 - i for i, d in enumerate(r.ranking[:10])}) for r in everything if r.doc_ids)
-    graded = set_aside(StoredQrels, top) if isinstance(dataset.queries, StoredQueries) else dict(top)
+    graded = {r.query_id: {d: 10 - i for i, d in enumerate(r.ranking[:10])} for r in everything if r.doc_ids}
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
     return standing_in, Measures(AGREEMENT, graded)
 

@@ -13,7 +13,7 @@ from experiments.label.labels import GRADES, Label
 from experiments.publish.files import write_text
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.textfile import read_raw_lines
+from ragtune.data.files.textfile import read_raw_lines
 
 COLUMNS = ("grade", "query", "title", "text", "query_id", "doc_id")
 

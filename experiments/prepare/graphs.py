@@ -1,11 +1,12 @@
-"""Builds corpus graphs: block by block, so memory does not grow with the collection's square."""
+"""Builds corpus graphs block by block, so that memory does not grow with the square of the collection."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,31 +16,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
-from experiments.prepare.scratch import scratch_beside
+from experiments.publish.lock import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 from ragtune.data.corpus import Corpus
-from ragtune.data.filedigest import file_digests
+from ragtune.data.docvectors import DocumentVectors
+from ragtune.data.files.filedigest import file_digests
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
 from ragtune.data.text import analyzer_id, terms
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 
 _BLOCK_BYTES = 64 * 2**20
-"""Scores held at once: as many rows of N numbers as fit."""
+"""Bytes of scores that are held at once."""
 
-_EMBED_BLOCK = 1024  # texts
+_ROWS = 2**14
+"""Vectors that are normalised at once."""
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class Nearness(Protocol):
-    """How near the documents of a collection are to each other. Making one is cheap, preparing it is not."""
+    """How near the documents of a collection are to each other. The constructor is cheap, ``prepare`` is not."""
 
     settings: dict[str, Any]
     library: str
 
-    def prepare(self, scratch: Path, progress: Progress) -> None:
+    def prepare(self, scratch: Path) -> None:
         """Index the collection, with temporary files in the folder ``scratch``."""
         ...
 
@@ -56,7 +59,7 @@ class TfidfNearness:
         self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "sublinear_tf": True}
         self.library = f"scikit-learn {version('scikit-learn')}"
 
-    def prepare(self, scratch: Path, progress: Progress) -> None:
+    def prepare(self, scratch: Path) -> None:
         """Weight the terms."""
         self._rows = TfidfEmbedder(self._corpus).rows(self._corpus.doc_ids)
         self._columns = self._rows.T.tocsr()
@@ -71,8 +74,8 @@ class Bm25Nearness:
 
     Args:
         corpus: the collection.
-        query_terms: how many terms of the document make the query: those of the highest tf * idf, each as often as the
-            document holds it. All terms would cost much more and add little but matches of very common words.
+        query_terms: number of the document's terms in the query: those of the highest tf * idf, each as often as in the
+            document. All terms would cost much more and add mostly matches of very common words.
     """
 
     def __init__(self, corpus: Corpus, query_terms: int) -> None:
@@ -81,7 +84,7 @@ class Bm25Nearness:
         self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "query_terms": query_terms}
         self.library = f"bm25s {version('bm25s')}"
 
-    def prepare(self, scratch: Path, progress: Progress) -> None:
+    def prepare(self, scratch: Path) -> None:
         """Index the terms."""
         import bm25s
 
@@ -105,26 +108,38 @@ class Bm25Nearness:
         return scores / max(float(scores.max()), 1e-9)
 
 
-class _Cosines:
-    """Cosine of L2-normalised vectors, shape (N, d), kept in a temporary file."""
-
-    _vectors: NDArray[np.float32]
-
-    def _allocate(self, scratch: Path, shape: tuple[int, int]) -> None:
-        file = scratch / "vectors.npy"
-        self._vectors = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        return self._vectors[start:stop] @ self._vectors.T
-
-
-class VectorNearness(_Cosines):
-    """Cosine of vectors that somebody has already, such as those of an index.
+class DenseNearness:
+    """Cosine of sentence embeddings, which ``retriever=dense`` shares through the cache folder.
 
     Args:
         corpus: the collection.
-        file: NumPy file of numbers, shape (N, d), a row a document in the corpus's order; all zero where a document has
-            none, which has no neighbours then.
+        model: local folder or hub name.
+
+    Raises:
+        MissingExtraError, ModelLoadError: if the model cannot be loaded.
+    """
+
+    def __init__(self, corpus: Corpus, model: str) -> None:
+        embedder = SentenceTransformerEmbedder(model)
+        self._vectors = DocumentVectors(corpus, embedder)
+        self.settings: dict[str, Any] = {"embedder": embedder.name}
+        self.library = f"sentence-transformers {version('sentence-transformers')}"
+
+    def prepare(self, scratch: Path) -> None:
+        """Embed the texts, which takes most of the time."""
+        self._vectors.prepare()
+
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        return self._vectors.matrix[start:stop] @ self._vectors.matrix.T
+
+
+class VectorNearness:
+    """Cosine of vectors from a file, such as those of an index.
+
+    Args:
+        corpus: the collection.
+        file: NumPy file of numbers, shape (N, d), a row a document in the corpus's order. A row of zeros marks a
+            document without a vector, which gets no neighbours.
 
     Raises:
         ConfigError: if the file is no such array.
@@ -144,52 +159,28 @@ class VectorNearness(_Cosines):
         self.settings: dict[str, Any] = {"vectors": file_digests([file])[0]}
         self.library = ""
 
-    def prepare(self, scratch: Path, progress: Progress) -> None:
+    def prepare(self, scratch: Path) -> None:
         """Normalise the rows."""
         n, d = self._raw.shape
-        self._allocate(scratch, (n, d))
-        for start in range(0, n, _EMBED_BLOCK):
-            rows = np.asarray(self._raw[start : start + _EMBED_BLOCK], dtype=np.float64)
+        self._vectors = np.lib.format.open_memmap(scratch / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, d))
+        for start in range(0, n, _ROWS):
+            rows = np.asarray(self._raw[start : start + _ROWS], dtype=np.float64)
             if not (finite := np.isfinite(rows).all(axis=1)).all():
                 row = start + int(np.argmin(finite))
                 raise ConfigError(f"--vectors {self._file}: row {row} holds a value that is no finite number")
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)
             self._vectors[start : start + len(rows)] = rows / np.where(lengths > 0, lengths, 1.0)
-            progress(start + len(rows), n)
 
-
-class DenseNearness(_Cosines):
-    """Cosine of sentence embeddings.
-
-    Args:
-        corpus: the collection.
-        model: local folder or hub name.
-
-    Raises:
-        MissingExtraError, ModelLoadError: if the model cannot be loaded.
-    """
-
-    def __init__(self, corpus: Corpus, model: str) -> None:
-        self._contents = corpus.contents
-        self._embedder = SentenceTransformerEmbedder(model)
-        self.settings: dict[str, Any] = {"embedder": self._embedder.name}
-        self.library = f"sentence-transformers {version('sentence-transformers')}"
-
-    def prepare(self, scratch: Path, progress: Progress) -> None:
-        """Embed the texts, which takes most of the time."""
-        n = len(self._contents)
-        dimension = self._embedder.embed(self._contents[:1]).shape[1]
-        self._allocate(scratch, (n, dimension))
-        for start in range(0, n, _EMBED_BLOCK):
-            stop = min(start + _EMBED_BLOCK, n)
-            self._vectors[start:stop] = self._embedder.embed(self._contents[start:stop])
-            progress(stop, n)
+    def block(self, start: int, stop: int) -> NDArray[Any]:
+        scores: NDArray[Any] = self._vectors[start:stop] @ self._vectors.T
+        return scores
 
 
 @dataclass(frozen=True)
 class GraphCost:
-    """What a graph has cost: documents, neighbours kept of each (``k``), neighbours found in all, seconds, bytes on
-    disk; ``built`` is False where a good graph was there already.
+    """The cost of a graph: documents, neighbours stored of each (``k``), neighbours in all, seconds, bytes on disk.
+
+    ``built`` is False where a good graph was there already.
     """
 
     documents: int
@@ -211,19 +202,19 @@ def build_graph(
     vectors: Path | None = None,
     force: bool = False,
 ) -> GraphCost:
-    """Write the graph of a collection to the folder ``out``, all of it or nothing.
+    """Write the graph of a collection to the folder ``out``, whole or not at all.
 
     Args:
         corpus: the collection.
         out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
             least ``k`` neighbours is kept.
-        progress: told of the documents done.
+        progress: called with the number of documents done.
         kind: ``tfidf``, ``bm25``, ``dense`` or ``vectors``.
         k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
         query_terms: of ``bm25``, see :class:`Bm25Nearness`.
         model: of ``dense``.
         vectors: of ``vectors``, see :class:`VectorNearness`.
-        force: replace whatever graph is there.
+        force: replace any graph that is there.
 
     Raises:
         ConfigError: on an argument out of range, or if ``out`` holds something else or is just being built.
@@ -245,8 +236,8 @@ def build_graph(
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
-    with scratch_beside(out) as scratch:
-        nearness.prepare(scratch, progress)
+    with _scratch_beside(out) as scratch:
+        nearness.prepare(scratch)
         fresh = scratch / "graph"
         fresh.mkdir()
         _fill(fresh, nearness, wanted, progress)
@@ -257,6 +248,27 @@ def build_graph(
             shutil.rmtree(out)
         fresh.rename(out)
     return _cost(out, corpus, seconds, built=True)
+
+
+@contextmanager
+def _scratch_beside(out: Path) -> Iterator[Path]:
+    """Provide an empty folder ``.new-NAME`` beside ``out``, kept to this process; a killed build may have left one.
+
+    Raises:
+        ConfigError: if another process is using it.
+    """
+    folder = out.parent / f".new-{out.name}"
+    folder.mkdir(exist_ok=True)
+    with locked(folder, "--out"):
+        for stale in folder.iterdir():
+            if stale.is_dir():
+                shutil.rmtree(stale)
+            elif stale.name != LOCK:
+                stale.unlink()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fill(folder: Path, nearness: Nearness, manifest: GraphManifest, progress: Progress) -> None:

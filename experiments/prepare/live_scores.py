@@ -1,4 +1,4 @@
-"""Has a live reranker score a collection's candidates once, so that everything else can be replayed."""
+"""Scores a collection's candidates with a live reranker once, for replays."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragtune.core.errors import FailedRunError
 
 
 def costs_of_scoring(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """What scoring every candidate once will cost at most, see :func:`experiments.replay.forecast.forecast`."""
+    """Return the highest cost of scoring every candidate once, see :func:`experiments.replay.forecast.forecast`."""
     everything = compose(["experiment=fixed_depth", "budget=tight", "budget.max_reranker_docs=null"])
     policy = {group: everything[group] for group in ("estimator", "scheduler", "assembler", "budget")}
     return forecast({**config, **policy}, progress)
 
 
 def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:
-    """Whether scoring has a price, or may have one that is not known: a service asks for it, a model here does not."""
+    """Return whether scoring has a price, or an unknown one: services have prices, local models have none."""
     usd = figures["total"]["usd"]
     is_service = "url" in config["reranker"] or "llm" in config["reranker"]
     return is_service if usd is None else usd > 0.0
@@ -31,8 +31,8 @@ def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Score every candidate, write the table, and return the configuration that replays it.
 
     Args:
-        config: resolved configuration with a live reranker. What is scored is kept, so that an interrupted call goes on
-            where it was.
+        config: resolved configuration with a live reranker. Scores are kept, so that an interrupted call goes on where
+            it was.
         file: a Parquet path; its manifest goes beside it.
 
     Raises:
@@ -44,5 +44,5 @@ def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
 
 
 def of_scores(file: Path) -> list[str]:
-    """Overrides that replay a score table in place of a live reranker."""
+    """Return overrides that replay a score table in place of a live reranker."""
     return ["reranker=replay", f"reranker.scores={file}"]

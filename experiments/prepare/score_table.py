@@ -17,7 +17,7 @@ from experiments.replay.build import build_session
 from experiments.replay.inputs import identity
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError, FailedRunError
-from ragtune.data.textfile import read_json
+from ragtune.data.files.textfile import read_json
 
 DONE, FAILED = 0, 1
 
@@ -26,14 +26,14 @@ _SHOWN_FAILURES = 5
 
 @dataclass(frozen=True)
 class Order:
-    """What the command line asks for.
+    """The request of the command line.
 
     Attributes:
-        out: the table, whose name says its form.
+        out: the table, whose name decides its form.
         pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
         model: name of the model in the manifest; None takes the configured name.
-        limits: where to stop.
-        dry_run: say what it would cost, and do nothing.
+        limits: limits of documents and dollars.
+        dry_run: print the expected cost, and do nothing.
     """
 
     out: Path
@@ -46,14 +46,14 @@ class Order:
 def write_score_table(config: Mapping[str, Any], order: Order) -> int:
     """Score query-document pairs of a dataset, and write them as a score table with its manifest.
 
-    What is scored is kept in a folder beside the table, ``OUT.partial``, until the table is complete.
+    Scores are kept in a folder beside the table, ``OUT.partial``, until the table is complete.
 
     Args:
         config: resolved configuration with a live reranker.
-        order: what to do.
+        order: the request.
 
     Returns:
-        0, or 1 where pairs are without a score because the reranker failed.
+        0, or 1 if the reranker failed on some pairs.
 
     Raises:
         ConfigError: if the configured reranker is itself a replay, or an option is out of range.
@@ -121,7 +121,7 @@ def _fill(
 
 
 def _tell(out: Path, pairs: int, plan: Plan, outcome: Outcome, queries: int) -> int:
-    """Say how it ended; the exit code."""
+    """Print the outcome, and return the exit code."""
     usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
@@ -166,13 +166,13 @@ def _check(order: Order) -> None:
 
 
 def _what_decides(config: Mapping[str, Any], order: Order) -> dict[str, Any]:
-    """The options that decide which pairs are scored, and by what."""
+    """The options that decide the pairs and their scores."""
     groups = {name: config[name] for name in ("dataset", "retriever", "reranker")}
     return {**groups, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs}
 
 
 def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:
-    """Whether the table is there that this very command would make."""
+    """Whether the complete table of this command exists."""
     manifest = out.with_name(f"{out.name}.manifest.json")
     try:
         said = read_json(manifest.read_bytes()) if out.is_file() else None
@@ -182,7 +182,7 @@ def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:
 
 
 def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
-    """With the model loaded whatever the cache holds, so that the time of a call is measured."""
+    """The reranker with its model loaded, even with a full cache, so that the time of a call is measured."""
     return {name: name == "preload" or value for name, value in reranker.items()}
 
 

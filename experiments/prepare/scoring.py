@@ -1,4 +1,4 @@
-"""The scoring of a collection's pairs by a live reranker: what it will cost, what is done, what it has brought."""
+"""Scoring of a collection's pairs by a live reranker: its plan, its limits and its outcome."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ragtune.core.types import FREE, CostObject
 
 @dataclass
 class Scored:
-    """What the scoring of a query has brought so far.
+    """The scores of a query so far.
 
     Attributes:
         query_id: id of the query.
         scores: scores by document id.
-        cost: what the scores cost when they were made, by unit.
-        calls: how often the reranker was called.
-        ms_per_call: what it says that a call takes without documents, in milliseconds.
+        cost: the cost of the scores when they were made, by unit.
+        calls: number of calls of the reranker.
+        ms_per_call: expected milliseconds of a call without documents.
     """
 
     query_id: str
@@ -42,7 +42,7 @@ class Scored:
         return json.dumps(asdict(self)).encode()
 
     def after(self, former: Scored | None) -> Scored:
-        """This and what an earlier call has brought."""
+        """Return these scores together with those of an earlier call."""
         if former is None:
             return self
         cost = {unit: self.cost.get(unit, 0) + former.cost.get(unit, 0) for unit in {**former.cost, **self.cost}}
@@ -62,7 +62,7 @@ class ScoreJournal(JournalOf[Scored]):
 
 @dataclass(frozen=True)
 class Limits:
-    """Where scoring stops: documents that are paid for, and US dollars; None for no limit."""
+    """Limits of scoring: paid documents, and US dollars; None for no limit."""
 
     max_docs: int | None = None
     max_usd: float | None = None
@@ -70,15 +70,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """The work of a command.
 
     Attributes:
         queries: queries with pairs.
         pairs: all pairs.
-        done: pairs that an interrupted command has left scored.
-        kept: pairs whose scores the reranker has kept, which cost nothing.
-        cost: what the others are expected to cost.
-        unknown: units in which that is not known.
+        done: pairs that an interrupted command has scored.
+        kept: pairs whose scores are in the reranker's cache, which cost nothing.
+        cost: expected cost of the others.
+        unknown: units in which the cost is unknown.
     """
 
     queries: int
@@ -96,13 +96,13 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """How the scoring ended.
+    """The end of the scoring.
 
     Attributes:
-        paid: what this command paid.
-        failures: why documents of a query have no score, by query: how many, and the reason.
-        stopped: the limit that was reached, in words; None where none was.
-        gave_up: whether so many queries failed in a row that the rest was not tried.
+        paid: the cost that this command paid.
+        failures: by query, the number of documents without a score and the reason.
+        stopped: the limit that was reached, as its option; None if none was.
+        gave_up: whether too many queries failed in a row, so that the rest was not tried.
     """
 
     paid: CostObject = FREE
@@ -112,13 +112,13 @@ class Outcome:
 
 
 class Scoring:
-    """One reranker and the pairs that it is to score.
+    """One reranker and its pairs.
 
     Args:
         session: the collection, its first stage and the reranker.
         pairs: ``pool`` (what the first stage finds) or ``all`` (every document for every query).
         depth: documents that the first stage finds.
-        journal: what is scored already, and where more is kept.
+        journal: the finished scores; new ones are added.
 
     Raises:
         ConfigError: if the reranker only replays.
@@ -132,7 +132,7 @@ class Scoring:
         self._journal = journal
 
     def plan(self) -> Plan:
-        """See what there is to do; nothing is paid. Prices and times are the reranker's own expectation."""
+        """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
         for context, items in self._queries():
@@ -147,11 +147,11 @@ class Scoring:
         return Plan(queries, pairs, done, kept, cost, unknown)
 
     def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
-        """Score what is not scored yet; each query is kept as soon as it is done.
+        """Score the remaining pairs; each query is kept when it is done.
 
         Args:
             limits: where to stop.
-            in_a_row: how many queries may fail in a row before the rest is given up, >= 1.
+            in_a_row: queries that may fail in a row before the rest is given up, >= 1.
             progress: called with the number of pairs done.
             plan: of these pairs.
 
@@ -175,7 +175,7 @@ class Scoring:
         return outcome
 
     def found(self) -> list[Scored]:
-        """What is scored, in the order of the queries."""
+        """Return the finished scores, in the order of the queries."""
         finished = self._journal.finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
 
@@ -197,7 +197,7 @@ class Scoring:
     def _within(
         self, items: list[PoolItem], context: RAGtuneContext, limits: Limits, paid: CostObject
     ) -> tuple[list[PoolItem], str | None]:
-        """As many of the documents as the limits allow, in their order, and the limit if these are not all."""
+        """The first documents that the limits allow, and the limit if these are not all."""
 
         def exceeded(n: int) -> str | None:
             unpaid = self.reranker.unpaid(items[:n], context)
@@ -218,7 +218,7 @@ class Scoring:
         return items[:low], limit
 
     def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: Outcome) -> bool:
-        """Have the documents scored, and keep what that brings; whether it brought anything."""
+        """Score the documents and keep the scores; whether there were any."""
         unpaid = len(self.reranker.unpaid(items, context))
         started = time.perf_counter()
         try:
@@ -231,7 +231,7 @@ class Scoring:
             return False
         elapsed_ms = (time.perf_counter() - started) * 1000
         expected = self.reranker.expected_cost(items, context)
-        # What the scores cost when they were made, which may have been in an earlier run.
+        # The cost of the scores when they were made, which may have been in an earlier run.
         cost = context.meter.charged or expected.model_copy(update={"latency_ms": elapsed_ms})
         outcome.paid += self._actual(context, cost, unpaid)
         per_call = self.reranker.expected_cost([], context).latency_ms
@@ -259,7 +259,7 @@ def require_price(limits: Limits, reranker: BaseReranker, plan: Plan) -> None:
 
 
 def manifest_of(scored: Sequence[Scored], usd_is_known: bool) -> Mapping[str, Any]:
-    """The mean costs of a pair and of a call, for a table's manifest."""
+    """Return the mean costs of a pair and of a call, for a table's manifest."""
     pairs = sum(len(each.scores) for each in scored)
     calls = sum(each.calls for each in scored)
     total = {unit: sum(each.cost.get(unit, 0) for each in scored) for unit in scored[0].cost}

@@ -20,7 +20,7 @@ from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.data.filedigest import file_digests
+from ragtune.data.files.filedigest import file_digests
 from ragtune.rerankers.score_table import manifest_of
 
 

@@ -13,8 +13,8 @@ from ragtune.canonical.types import Chunk, Embedding
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.diskcache import AUTO, resolve_cache_dir
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 _STORED = np.dtype("<f4")  # the same bytes on every machine
 
@@ -52,8 +52,8 @@ def embed(
     if folder is None:
         vectors = _embedded(missing, embedder, batch_size, None)
     else:
-        columns = "key BLOB PRIMARY KEY, vector BLOB NOT NULL"
-        with closing(SqliteCache[bytes](folder / "vectors" / "vectors.sqlite", "vector", columns)) as cache:
+        column = "vector BLOB NOT NULL"
+        with closing(SqliteCache[bytes](folder / "vectors" / "vectors.sqlite", "vector", column)) as cache:
             vectors = _embedded(missing, embedder, batch_size, cache)
     return np.stack([vectors[text] for text in texts])
 

@@ -10,7 +10,7 @@ from ragtune.canonical.normalization import check_string
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.types import Candidate
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 
 VECTOR, LEXICAL = "vector", "lexical"
 """Names of the two lists, in ``Candidate.sources``."""

@@ -34,7 +34,7 @@ from ragtune.canonical.types import (
 from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 
 T = TypeVar("T")
 

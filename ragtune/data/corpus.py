@@ -1,4 +1,4 @@
-"""A document collection in memory: what retrievers and expanders read from."""
+"""A document collection in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragtune.data.topk import id_ranks
 
 
 class Document(BaseModel):
-    """One document of a collection; ``content`` is title and text as rerankers read them."""
+    """One document of a collection; ``content`` is its title and text as rerankers read them."""
 
     id: str
     text: str
@@ -50,7 +50,7 @@ class DuplicateIdError(DatasetError):
 
 
 def digest_of(documents: Iterable[Document]) -> str:
-    """SHA-256 over the ids and contents of documents, in their order."""
+    """Return the SHA-256 over the ids and contents of documents, in their order."""
     sha = hashlib.sha256()
     for document in documents:
         content = document.content
@@ -59,7 +59,7 @@ def digest_of(documents: Iterable[Document]) -> str:
 
 
 def metadata_of(document: Document) -> dict[str, Any]:
-    """What retrieval results say of a document beside its content."""
+    """Return the metadata of a document in retrieval results."""
     return {"title": document.title} if document.title else {}
 
 
@@ -113,12 +113,12 @@ class Corpus:
 
     @cached_property
     def id_ranks(self) -> IntArray:
-        """Rank of each document's id in ascending order of ids, shape (n,), by which ties are decided."""
+        """Rank of each document's id in ascending order of ids, shape (n,), which breaks ties."""
         return id_ranks(self.doc_ids)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over ids and contents: the key of every index, cache and graph made from this corpus."""
+        """SHA-256 over ids and contents: the key of every index, cache and graph of this corpus."""
         return digest_of(self)
 
     @cached_property
@@ -127,23 +127,23 @@ class Corpus:
         return sum(not document.content for document in self)
 
     def ids_at(self, positions: Sequence[int]) -> list[str]:
-        """Ids of the documents at these positions, >= 0."""
+        """Return ids of the documents at these positions, >= 0."""
         doc_ids = self.doc_ids
         return [doc_ids[i] for i in positions]
 
     def positions(self, doc_ids: Sequence[str]) -> list[int]:
-        """Positions of documents in the collection's order; errors as in :meth:`position`."""
+        """Return positions of documents in the collection's order; errors as in :meth:`position`."""
         found: list[int] = self.places(doc_ids).tolist()
         if -1 in found:
             self.position(doc_ids[found.index(-1)])
         return found
 
     def places(self, doc_ids: Sequence[str]) -> IntArray:
-        """Positions of documents, shape (n,), -1 of those that there are not."""
+        """Return positions of documents, shape (n,), -1 for an unknown one."""
         return np.fromiter(map(self._index.get, doc_ids, repeat(-1)), np.intp, len(doc_ids))
 
     def position(self, doc_id: str) -> int:
-        """Position of a document in the collection's order.
+        """Return the position of a document in the collection's order.
 
         Raises:
             DatasetError: if there is no such document.
@@ -160,7 +160,7 @@ class Corpus:
         return self._documents[position]
 
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
-        """The document as a retrieval result; ``score`` is a finite number."""
+        """Return the document as a retrieval result; ``score`` is a finite number."""
         known, score = self._fact(self.position(doc_id)), float(score)
         return ScoredDocument.trusted(
             {
@@ -177,7 +177,7 @@ class Corpus:
         )
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
-        """Documents as retrieval results, best first; ``source`` is the only one that their ``sources`` name.
+        """Return documents as retrieval results, best first, whose ``sources`` name ``source`` alone.
 
         Raises:
             DatasetError: if there is no such document.
@@ -185,7 +185,7 @@ class Corpus:
         return self._found(list(doc_ids), self.positions(doc_ids), scores, source)
 
     def hits_at(self, positions: Sequence[int], scores: Sequence[float], source: str | None = None) -> Hits:
-        """The same of documents by their positions in the collection's order."""
+        """As :meth:`hits`, by positions in the collection's order."""
         return self._found(self.ids_at(positions), list(positions), scores, source)
 
     def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
@@ -193,7 +193,7 @@ class Corpus:
         return Hits(doc_ids, scores, facts, source, vouched=self._are_sound, token_counts=token_counts)
 
     def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
-        """What is known of the documents at these positions."""
+        """Facts of the documents at these positions."""
         try:
             return list(map(self._known.__getitem__, positions))
         except KeyError:
@@ -203,13 +203,13 @@ class Corpus:
         return self._known.get(position) or self._look_up(position)
 
     def _token_counts(self, positions: Sequence[int]) -> Sequence[int] | None:
-        """Tokens of each, where they are known without looking at the documents."""
+        """Tokens of each; None where they are known only from the texts."""
         return None
 
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)
         known = Facts(document.id, document.content, metadata_of(document), self._tokens_of(position))
-        if not known.is_sound:  # said before another thread can find it
+        if not known.is_sound:  # set before another thread can find the facts
             self._are_sound = False
         self._known[position] = known
         return known

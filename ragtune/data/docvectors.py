@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from ragtune.core.component import Component
 from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 
 _FILE = "embeddings.npy"
 
 
 class DocumentVectors(Component):
-    """An embedder's vectors of every document, cached by corpus and embedder, memory-mapped, made on first use.
+    """An embedder's vectors of every document, made on first use, cached by corpus and embedder, memory-mapped.
 
     Args:
         corpus: collection whose documents get vectors.
@@ -31,7 +31,7 @@ class DocumentVectors(Component):
         self._cache = DiskCache("dense", cache_dir)
 
     def prepare(self) -> None:
-        """Make the vectors, or open those on disk, for which the embedder need not be ready."""
+        """Make the vectors, or open those on disk without the embedder."""
         _ = self.matrix
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Corpus graphs: the nearest neighbours of every document, kept on disk and read without loading them."""
+"""Corpus graphs: the nearest neighbours of every document, memory-mapped."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
-from ragtune.data.textfile import read_json
+from ragtune.data.files.textfile import read_json
 from ragtune.data.topk import best_positions
 
 MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"
 """Files of a graph's folder."""
 
 NOBODY = -1
-"""What fills the row of a document with fewer than K neighbours; its weight is 0."""
+"""Fills the row of a document with fewer than K neighbours; its weight is 0."""
 
 _HIGHEST = 1 + 1e-4
 """Highest weight allowed: a cosine of float32 vectors may be rounded above 1."""
 
 _CHECKED_AT_ONCE = 2**20
-"""Entries of a mapped array that are looked at together."""
+"""Entries of a mapped array that are checked together."""
 
 
 class GraphManifest(BaseModel):
-    """What a graph says of itself, in ``graph.json``.
+    """The description of a graph, ``graph.json``.
 
     Attributes:
         corpus: digest of the collection, see :attr:`ragtune.data.corpus.Corpus.digest`.
         documents: N, documents of the collection.
-        k: K, neighbours kept of each.
+        k: K, neighbours stored of each.
         kind: kind of nearness, e.g. ``tfidf``, ``bm25``, ``dense``.
         settings: settings of that nearness.
         build_seconds: seconds that building took.
@@ -55,7 +55,7 @@ class GraphManifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> GraphManifest:
-        """The manifest of a graph's folder.
+        """Read the manifest of a graph's folder.
 
         Raises:
             ConfigError: if the folder holds no graph, or a damaged one.
@@ -93,12 +93,12 @@ class CorpusGraph:
 
     @classmethod
     def open(cls, path: str | Path, corpus: Corpus, k: int | None = None) -> CorpusGraph:
-        """The graph in a folder, memory-mapped; read through once, in blocks, to check what it holds.
+        """Map the graph in a folder, and check its values once, in blocks.
 
         Args:
             path: the folder.
             corpus: the collection.
-            k: neighbours used; a graph that keeps all N - 1 serves any number.
+            k: neighbours used; a graph of all N - 1 serves any number.
 
         Raises:
             ConfigError: if the folder is no graph, or was built from another corpus (naming both hashes), or holds
@@ -123,54 +123,37 @@ class CorpusGraph:
             _check_rows(folder, start, neighbours[start : start + rows], weights[start : start + rows], len(corpus))
         return cls(corpus, neighbours, weights, min(used, manifest.k))
 
-    @property
-    def doc_ids(self) -> Sequence[str]:
-        """Ids of the documents by their positions in the corpus."""
-        return self._corpus.doc_ids
-
     def neighbours(self, doc_id: str) -> list[str]:
-        """Ids of a document's neighbours, nearest first.
+        """Return ids of a document's neighbours, nearest first.
 
         Raises:
             DatasetError: if the corpus does not hold the document.
         """
-        return self.edges(doc_id)[0]
+        return [neighbour for neighbour, _ in self.weighted_neighbours(doc_id)]
 
     def weighted_neighbours(self, doc_id: str) -> list[tuple[str, float]]:
-        """Ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
-        return list(zip(*self.edges(doc_id), strict=True))
-
-    def edges(self, doc_id: str) -> tuple[list[str], list[float]]:
-        """Ids of a document's neighbours, nearest first, and their weights; errors as in :meth:`neighbours`."""
-        doc_ids = self._corpus.doc_ids
-        row, weights = self.row(doc_id)
-        return [doc_ids[i] for i in row], weights
-
-    def row(self, doc_id: str) -> tuple[list[int], list[float]]:
-        """Corpus positions of a document's neighbours, nearest first, and their weights; errors as in
-        :meth:`neighbours`.
-        """
-        position = self._corpus.position(doc_id)
-        row, weights = self._neighbours[position, : self.k].tolist(), self._weights[position, : self.k].tolist()
-        held = row.index(NOBODY) if NOBODY in row else self.k
-        return row[:held], weights[:held]
+        """Return ids of a document's neighbours with their weights, nearest first; errors as in :meth:`neighbours`."""
+        neighbours, weights = self.rows([self._corpus.position(doc_id)])
+        pairs = zip(neighbours[0].tolist(), weights[0].tolist(), strict=True)
+        return [(self._corpus.doc_ids[i], weight) for i, weight in pairs if i != NOBODY]
 
     def positions(self, doc_ids: Sequence[str]) -> list[int]:
         """Positions of documents in the corpus; errors as in :meth:`neighbours`."""
         return self._corpus.positions(doc_ids)
 
     def rows(self, positions: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Corpus positions of the neighbours of the documents at m positions in the corpus, and their weights, each of
-        shape (m, k), nearest first, :data:`NOBODY` where there are fewer.
+        """Return corpus positions of the neighbours of the documents at m positions, and their weights.
+
+        Both have shape (m, k), nearest first, :data:`NOBODY` where there are fewer.
         """
         neighbours, weights = self._neighbours.take(positions, axis=0), self._weights.take(positions, axis=0)
         return neighbours[:, : self.k], weights[:, : self.k]
 
 
 def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """A graph's row out of a document's nearness to all N documents: neighbours and weights, each of shape (k,).
+    """Make a graph's row of a document's nearness to all N documents: neighbours and weights, each of shape (k,).
 
-    Only positive scores count; equal ones (as float32, which is what is kept) go by corpus position.
+    Only positive scores count; equal ones (as float32, which is stored) go by corpus position.
     """
     row = scores.astype(np.float32)
     row[position] = 0.0
@@ -181,7 +164,7 @@ def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[N
 
 
 def create_arrays(folder: Path, documents: int, k: int) -> Mapping[str, np.memmap[Any, Any]]:
-    """Empty memory-mapped arrays for a new graph, by file name, to be filled row by row and flushed."""
+    """Create memory-mapped arrays for a new graph, by file name, to be filled row by row and flushed."""
     kinds = {NEIGHBOURS: np.int32, WEIGHTS: np.float32}
     return {
         name: np.lib.format.open_memmap(folder / name, mode="w+", dtype=kind, shape=(documents, k))
@@ -191,9 +174,9 @@ def create_arrays(folder: Path, documents: int, k: int) -> Mapping[str, np.memma
 
 def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
-        # Looked at as a plain array: indexing a memmap costs ten times as much, and each row is asked for by itself.
+        # As a plain array: indexing a memmap costs ten times as much.
         array: NDArray[Any] = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
-    except Exception as error:  # what NumPy's reading of a damaged header ends in is anyone's guess
+    except Exception as error:  # NumPy raises errors of many kinds for a damaged header
         reason = quoted(" ".join(str(error).split()))[1:-1]
         raise ConfigError(f"damaged corpus graph: {str(file)!r} cannot be read ({reason})") from None
     if array.shape != shape or array.dtype != dtype:
@@ -205,18 +188,12 @@ def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray
 
 
 def _check_rows(folder: Path, start: int, neighbours: NDArray[Any], weights: NDArray[Any], documents: int) -> None:
-    """Check the rows from ``start`` on against what :func:`nearest` writes."""
-    nobody = neighbours == NOBODY
-    own = neighbours == np.arange(start, start + len(neighbours))[:, None]
-    strange = ((neighbours < 0) & ~nobody) | (neighbours >= documents) | own
-    allowed = f"the position of another document, 0 to {documents - 1}, or {NOBODY} for no neighbour"
+    """Check the rows from ``start`` on: other values would index other documents, or none."""
+    strange = (neighbours < NOBODY) | (neighbours >= documents)
+    allowed = f"a position, 0 to {documents - 1}, or {NOBODY} for no neighbour"
     _refuse_first(folder / NEIGHBOURS, start, neighbours, strange, allowed)
     # Negated, so that NaN is refused.
-    out_of_range = ~((weights > 0) & (weights <= _HIGHEST)) & ~nobody
-    _refuse_first(folder / WEIGHTS, start, weights, out_of_range, "a number above 0, at most 1")
-    _refuse_first(folder / WEIGHTS, start, weights, nobody & (weights != 0), "0 where there is no neighbour")
-    rising = np.diff(weights, axis=1, prepend=np.float32(_HIGHEST)) > 0
-    _refuse_first(folder / WEIGHTS, start, weights, rising, "at most the weight before it")
+    _refuse_first(folder / WEIGHTS, start, weights, ~((weights >= 0) & (weights <= _HIGHEST)), "a number from 0 to 1")
 
 
 def _refuse_first(file: Path, start: int, values: NDArray[Any], is_wrong: NDArray[np.bool_], allowed: str) -> None:

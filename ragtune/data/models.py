@@ -1,4 +1,4 @@
-"""What local neural models share: identity for cache keys, and an error that helps without a network."""
+"""Local neural models: their identity for cache keys, and loading with an error that helps without a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragtune.core.errors import MissingExtraError, ModelLoadError
-from ragtune.data.filedigest import file_digests
+from ragtune.data.files.filedigest import file_digests
 
 T = TypeVar("T")
 
@@ -19,9 +19,9 @@ _HUB_TIMEOUT_SECONDS = 10.0
 
 
 def model_identity(model: str, revision: str | None = None) -> str | None:
-    """What pins the weights: the content hash of a local folder, or ``name@commit`` of a hub model.
+    """Return what identifies the weights: the content hash of a local folder, or ``name@commit`` of a hub model.
 
-    None for a hub model that is not on this machine yet: its commit is known only once it is loaded.
+    None for a hub model that is not on this machine yet: its commit is known only after loading.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -38,10 +38,10 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
 
 
 def load_model(model: str, revision: str | None, load: Callable[[str, bool], T]) -> T:
-    """The model, every failure turned into an error that says how to get it offline.
+    """Load a model. Every failure becomes an error that says how to get the model offline.
 
-    A copy on this machine is preferred to the hub, and a hub that cannot be reached is noticed at once: the client
-    libraries would retry for most of a minute.
+    A copy on this machine comes first. A hub that cannot be reached fails at once: the client libraries would retry for
+    most of a minute.
 
     Args:
         model: local folder or hub name.
@@ -80,7 +80,7 @@ def require_models(feature: str) -> None:
 
 
 def _is_path(model: str) -> bool:
-    # A hub name is NAME or OWNER/NAME; whatever has more separators, or starts like a path, is one.
+    # A hub name is NAME or OWNER/NAME; a path has more separators, or starts like one.
     return model.startswith((".", "~", os.sep)) or model.replace(os.sep, "/").count("/") > 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,29 +18,26 @@ from ragtune.data.text import terms
 _COLUMNS = 2**20
 
 VECTOR = "vector"
-"""The key of a document's metadata that holds its vector, where its source has one at hand."""
+"""The key of a document's metadata that holds its vector, if it has one."""
 
 
 class CandidateVectors:
     """Vectors of a request's candidates, for callers who have candidates and no collection.
 
-    Where every candidate brings a vector along (``metadata["vector"]``), those are taken; else the embedder's, where
-    there is one; else the stemmed terms' 1 + ln(tf), hashed to columns (Weinberger et al., ICML 2009). They have no
-    document frequencies: those of a hundred candidates speak against the very terms that the query is about (nDCG@10 at
-    20 documents .712 without, .696 with them on TREC DL 2019, .350 both times on nfcorpus; the whole collection's give
-    .710 and .356).
+    If every candidate has a vector (``metadata["vector"]``), these are used. Else the embedder makes them; without one,
+    they hold 1 + ln(tf) of the stemmed terms, hashed to columns (Weinberger et al., ICML 2009). There are no document
+    frequencies: those of a hundred candidates are highest for the terms of the query (nDCG@10 at 20 documents .712
+    without and .696 with them on TREC DL 2019, .350 both times on nfcorpus; the whole collection's give .710 and .356).
 
     Args:
-        corpus: a collection that the candidates may come from: its documents' terms are looked at once, not once a
-            query. The vectors are the same with and without one.
+        corpus: not used; other makers of vectors take a collection.
         embedder: embeds the candidates' texts; None for terms.
     """
 
     def __init__(self, corpus: Corpus | None = None, embedder: BaseEmbedder | None = None) -> None:
         self._embedder = embedder
         self.are_words = embedder is None
-        self._corpus = corpus
-        # At once, as a collection's vectors are made: no request's clock is to see it.
+        # Now, so that no request is charged the time.
         if embedder is not None:
             embedder.prepare()
         else:
@@ -59,8 +55,6 @@ class CandidateVectors:
         if own and all(vector is not None for vector in own):
             return csr_matrix(normalised(own))
         texts = [item.content for item in items]
-        if self._embedder is None and self._corpus is not None:
-            return _known_vectors(texts, _rows_of(self._corpus))
         return self._vectors_of(texts)
 
     def of_query(self, text: str) -> Any:
@@ -75,26 +69,11 @@ class CandidateVectors:
         return csr_matrix(np.asarray(self._embedder.embed(texts), dtype=np.float64))
 
 
-@lru_cache(maxsize=1)
-def _rows_of(corpus: Corpus) -> dict[str, Any]:
-    """Vectors of the latest collection's texts, as far as they were asked for: policies replay the same candidates."""
-    return {}
-
-
-def _known_vectors(texts: Sequence[str], known: dict[str, Any]) -> Any:
-    from scipy.sparse import csr_matrix, vstack
-
-    new = [text for text in dict.fromkeys(texts) if text not in known]
-    rows = _term_vectors(new)
-    known |= {text: rows[i] for i, text in enumerate(new)}
-    return csr_matrix(vstack([known[text] for text in texts], format="csr")) if texts else rows
-
-
 def normalised(vectors: Sequence[Any]) -> FloatArray:
-    """A caller's vectors, shape (n, d), each divided by its length; one of zeros stays as it is.
+    """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is.
 
     Raises:
-        InputError: if they are not finite numbers of one length, naming the first that is none.
+        InputError: if they are not finite numbers of one length, naming the first bad vector.
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
@@ -112,7 +91,7 @@ def normalised(vectors: Sequence[Any]) -> FloatArray:
 
 
 def _odd(vectors: Sequence[Any]) -> str:
-    """Which one is not like the first, where there is one."""
+    """The first vector that is bad, in brackets."""
     for i, vector in enumerate(vectors):
         try:
             row = np.asarray(vector, dtype=np.float64)

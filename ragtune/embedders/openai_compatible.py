@@ -20,7 +20,7 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
 
     Args:
         llm: asks the server; its model is the embedding model.
-        dims: length of the model's vectors, >= 1; None asks for one vector where it must be known without any.
+        dims: length of the model's vectors, >= 1; None asks for one vector where the length is needed.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -41,11 +41,11 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
             ConfigError: if its vectors are not of length ``dims``.
             CacheMissError: in replay, if a text was never recorded.
         """
-        told = [position for position, text in enumerate(texts) if text.strip()]
-        vectors = self._fetch([texts[position] for position in told]) if told else None
+        sent = [position for position, text in enumerate(texts) if text.strip()]
+        vectors = self._fetch([texts[position] for position in sent]) if sent else None
         rows = np.zeros((len(texts), self._width()), dtype=np.float32)
         if vectors is not None:
-            rows[told] = vectors
+            rows[sent] = vectors
         return rows
 
     @property

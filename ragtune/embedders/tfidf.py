@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,18 +16,14 @@ from numpy.typing import NDArray
 from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms
-
-_FITTED_MAX = 4
-_fitted: OrderedDict[str, _Model] = OrderedDict()
-_lock = threading.Lock()
 
 
 @dataclass
 class _Model:
-    """A fitted weighting: document rows, and what is needed to weight new texts."""
+    """A fitted weighting: document rows, and the vocabulary and weights for new texts."""
 
     matrix: Any
     vocabulary: dict[str, int]
@@ -48,11 +42,10 @@ class _Model:
 class TfidfEmbedder(BaseEmbedder):
     """TF-IDF (Salton and Buckley 1988) over the collection's stemmed terms, L2-normalised, by scikit-learn.
 
-    The fit is shared by all embedders of the same collection and settings in a process and cached on disk, so that
-    policies may make one per run.
+    All embedders of a collection with the same settings share one fit in a process, which is cached on disk.
 
     Args:
-        corpus: what the document frequencies and the rows come from.
+        corpus: the source of document frequencies and rows.
         sublinear_tf: use 1 + ln(tf) for tf.
         min_df: documents that must hold a term for it to count, >= 1.
         cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
@@ -69,7 +62,7 @@ class TfidfEmbedder(BaseEmbedder):
         self._corpus = corpus
         self.sublinear_tf = check_flag("tfidf sublinear_tf", sublinear_tf)
         self.min_df = check_count("tfidf min_df", min_df, low=1)
-        self._model = _remember(self.name, lambda: self._fetch(cache_dir))
+        self._model = _model_of(corpus, self.sublinear_tf, self.min_df, self.name, cache_dir)
 
     def prepare(self) -> None:
         """Make :meth:`embed` ready, which imports scikit-learn; :meth:`rows` always is."""
@@ -109,31 +102,25 @@ class TfidfEmbedder(BaseEmbedder):
         settings = f"sublinear_tf={self.sublinear_tf} min_df={self.min_df}"
         return f"tfidf {self._corpus.digest} {analyzer_id()} scikit-learn-{version('scikit-learn')} {settings}"
 
-    def _fetch(self, cache_dir: str | Path | None) -> _Model:
-        return DiskCache("tfidf", cache_dir).fetch(self.name, self._fit, _save, _load)
 
-    def _fit(self) -> _Model:
-        from scipy.sparse import csr_matrix
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        contents = self._corpus.contents
-        vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=self.sublinear_tf, min_df=self.min_df)
-        try:
-            matrix = csr_matrix(vectorizer.fit_transform(contents))
-        except ValueError:  # scikit-learn refuses an empty vocabulary; texts without terms are alike in nothing
-            return _Model(csr_matrix((len(contents), 1)), {}, np.zeros(0), self.sublinear_tf)
-        vocabulary = {term: int(column) for term, column in vectorizer.vocabulary_.items()}
-        return _Model(matrix, vocabulary, np.asarray(vectorizer.idf_), self.sublinear_tf)
+@lru_cache(maxsize=4)  # of the latest collections, which the jobs of a sweep share
+def _model_of(corpus: Corpus, sublinear_tf: bool, min_df: int, name: str, cache_dir: str | Path | None) -> _Model:
+    """The fitted model: from this process, the cache folder, or the texts."""
+    return DiskCache("tfidf", cache_dir).fetch(name, lambda: _fit(corpus, sublinear_tf, min_df), _save, _load)
 
 
-def _remember(key: str, make: Any) -> _Model:
-    with _lock:
-        if key not in _fitted:
-            _fitted[key] = make()
-            while len(_fitted) > _FITTED_MAX:
-                _fitted.popitem(last=False)
-        _fitted.move_to_end(key)
-        return _fitted[key]
+def _fit(corpus: Corpus, sublinear_tf: bool, min_df: int) -> _Model:
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    contents = corpus.contents
+    vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=sublinear_tf, min_df=min_df)
+    try:
+        matrix = csr_matrix(vectorizer.fit_transform(contents))
+    except ValueError:  # scikit-learn refuses an empty vocabulary; texts without terms are alike in nothing
+        return _Model(csr_matrix((len(contents), 1)), {}, np.zeros(0), sublinear_tf)
+    vocabulary = {term: int(column) for term, column in vectorizer.vocabulary_.items()}
+    return _Model(matrix, vocabulary, np.asarray(vectorizer.idf_), sublinear_tf)
 
 
 def _save(model: _Model, folder: Path) -> None:

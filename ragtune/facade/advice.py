@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.textfile import read_json
+from ragtune.data.files.textfile import read_json
 
 
 class _Option(BaseModel):

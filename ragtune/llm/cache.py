@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtune.core.errors import ConfigError
-from ragtune.data.diskcache import resolve_cache_dir
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.diskcache import resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.types import ChatResult, Price
 
@@ -111,9 +111,7 @@ class AnswerCache:
     """
 
     def __init__(self, folder: Path, is_read_only: bool = False) -> None:
-        self._store: SqliteCache[str] = SqliteCache(
-            folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"
-        )
+        self._store = SqliteCache[str](folder / "answers.sqlite", "answer", "value TEXT NOT NULL")
         self._is_read_only = is_read_only
 
     @classmethod

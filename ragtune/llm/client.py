@@ -15,7 +15,7 @@ from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import FREE, CostObject
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters, require_json, require_usable
 from ragtune.llm.embeddings import embed_texts

@@ -14,8 +14,8 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms, words_and_terms
 
 _FILE = "terms.json"

@@ -15,8 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
-from ragtune.data.diskcache import resolve_cache_dir
-from ragtune.data.scorecache import ScoreCache, TimeCache
+from ragtune.data.caches.diskcache import resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 Pairs = Mapping[bytes, PoolItem]
 """Documents by the key of the pair with their query; equal texts are one pair."""
@@ -72,8 +72,14 @@ class CachedReranker(BaseReranker):
         self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
         self._folder = resolve_cache_dir(cache_dir)
-        self._cache = None if self._folder is None else ScoreCache(self._folder / "scores")
-        self._times = None if self._folder is None else TimeCache(self._folder / "scores")
+        self._cache = self._figures("score", "score")
+        self._times = self._figures("time", "ms")
+
+    def _figures(self, noun: str, column: str) -> SqliteCache[float] | None:
+        """A cache of figures of pairs; None where nothing is cached."""
+        if self._folder is None:
+            return None
+        return SqliteCache(self._folder / "scores" / f"{noun}s.sqlite", noun, f"{column} REAL NOT NULL")
 
     @abstractmethod
     def _identity(self) -> str:
@@ -98,7 +104,7 @@ class CachedReranker(BaseReranker):
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
         with context.tracker.clock.paused():
             identity = self._identity() if self._cache else ""
-        return {item.doc_id: ScoreCache.key(identity, context.query, item.content) for item in items}
+        return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
 
     def _open_caches(self) -> None:
         """Open the caches before the first request.

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_member
 from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
+from ragtune.data.files.textfile import read_json
 from ragtune.data.join import form_hint
-from ragtune.data.run import Run
-from ragtune.data.runfile import read_run
-from ragtune.data.textfile import read_json
+from ragtune.data.runs.run import Run
+from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers._scale_check import Sample
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
@@ -69,7 +69,7 @@ class ScoreTable:
 
     Args:
         path: a TREC run, or a table with columns for query id, document id and score, see
-            :func:`ragtune.data.runfile.read_run`.
+            :func:`ragtune.data.runs.runfile.read_run`.
         scale: scale of the numbers; None takes the manifest's, else ``identity``.
         ties: order of equal scores, see :class:`TieRule`.
 

@@ -1,4 +1,4 @@
-"""An index of bm25s, built from texts that pass by once, in memory that does not grow with their number."""
+"""Builds an index of bm25s from a stream of texts, in memory that does not grow with their number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _TOKENS = 4_000_000
-"""Terms that are held at once; some 300 MB while they are sorted."""
+"""Terms that are held at once: 300 MB while they are sorted."""
 
 _log = logging.getLogger(__name__)
 
@@ -31,24 +31,24 @@ class _Run(NamedTuple):
 def built(
     texts: Iterable[str], size: int, terms: Callable[[str], Sequence[str]], k1: float, b: float, method: str
 ) -> Any:
-    """A ``bm25s.BM25`` with the scores that bm25s itself would compute, bit by bit.
+    """Build a ``bm25s.BM25`` with exactly the scores of bm25s itself.
 
-    Runs of postings that fit into memory are sorted and put on disk; once all documents are counted, each run is scored
-    and put where its terms have their place. The arrays are memory-mapped. The vocabulary and a number for each
-    document are all that grows with the collection. Progress is logged.
+    Runs of postings that fit into memory are sorted and written to disk. When all documents are counted, each run is
+    scored and copied to the places of its terms in memory-mapped arrays. Only the vocabulary and a number for each
+    document grow with the collection. Progress is logged.
 
     Args:
         texts: the documents' contents, read once.
         size: number of documents, >= 1.
-        terms: what a text's terms are.
+        terms: returns the terms of a text.
         k1, b, method: as bm25s names them.
     """
     import bm25s
 
     index = bm25s.BM25(k1=k1, b=b, method=method)
-    vocabulary: defaultdict[str, int] = defaultdict(count().__next__)  # a number for each term when it is first seen
+    vocabulary: defaultdict[str, int] = defaultdict(count().__next__)  # numbers terms in their order of appearance
     lengths = array("q")
-    # Files that are mapped may be removed, where the system allows it; where not, the system's own clearing must do.
+    # Mapped files may be removed, where the system allows it; elsewhere the system clears its temporary folder.
     with tempfile.TemporaryDirectory(prefix="ragtune-bm25-", ignore_cleanup_errors=True) as folder:
         files = [_saved(run, Path(folder)) for run in _runs(texts, size, terms, vocabulary, lengths)]
         if not vocabulary:  # bm25s divides by the mean length: it needs a token, which no query has

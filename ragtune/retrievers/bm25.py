@@ -13,8 +13,8 @@ from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO, DiskCache
 from ragtune.data.text import analyzer_id, terms
 from ragtune.data.topk import best_positions
 from ragtune.retrievers._postings import built
@@ -27,12 +27,12 @@ class BM25Retriever(BaseRetriever):
     """Okapi BM25 (Robertson et al. 1994) over stemmed terms, scored eagerly at indexing time (Lu 2024, bm25s).
 
     Documents without any query term are not returned; a term that the query repeats counts as often as it is
-    repeated, which is what weighted queries (``rm3``) rely on. The index is cached on disk, keyed by the corpus, the
-    settings and the versions of the libraries, and read from there memory-mapped, so that processes share it. Building
-    it takes memory that hardly grows with the collection.
+    repeated, on which weighted queries (``rm3``) rely. The index is cached on disk, keyed by the corpus, the
+    settings and the versions of the libraries, and memory-mapped, so that processes share it. The memory for building
+    hardly grows with the collection.
 
     Args:
-        corpus: what is searched.
+        corpus: the collection.
         k1: term frequency saturation, >= 0.
         b: length normalisation in [0, 1]. (0.9, 0.4) is Anserini's choice, (1.5, 0.75) bm25s' and rank-bm25's.
         method: ``lucene``, ``robertson`` or ``atire``: how idf and tf are computed (Kamphuis et al. 2020).

@@ -10,8 +10,8 @@ import numpy as np
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.topk import best_positions
 
@@ -22,12 +22,12 @@ class DenseRetriever(BaseRetriever):
     """Bi-encoder retrieval (Karpukhin et al. 2020): cosine of query and document vectors, by exhaustive search.
 
     Scores are in [-1, 1], rounded to 6 decimals, so that float32 noise does not decide between equal documents. Every
-    document has a score, so min(top_k, collection) documents are returned; a query of which the embedder knows
-    nothing (a zero vector) finds nothing. The document vectors are cached on disk, keyed by corpus and embedder, and
-    memory-mapped; they are made by :meth:`prepare`, or on the first query.
+    document has a score, so min(top_k, collection) documents are returned. A query whose vector is zero finds nothing.
+    The document vectors are cached on disk, keyed by corpus and embedder, and memory-mapped. They are made by
+    :meth:`prepare`, or on the first query.
 
     Args:
-        corpus: what is searched.
+        corpus: the collection.
         embedder: makes the vectors of documents and queries.
         cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """

@@ -1,4 +1,4 @@
-"""Candidates that the caller has found already."""
+"""Candidates that come with the request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ragtune.core.types import ScoredDocument
 
 
 class GivenRetriever(BaseRetriever):
-    """Hands out the candidates that came with the request, best first, as they were given.
+    """Returns the candidates of the request, in the given order.
 
-    For callers who have a first stage of their own: ``controller.run(query, candidates=[...])``. A rewrite of the query
-    finds nothing further. Without candidates there is nothing to rerank, and the answer is empty.
+    For callers with their own first stage: ``controller.run(query, candidates=[...])``. A rewrite of the query finds
+    nothing further. Without candidates, the answer is empty.
     """
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:

@@ -22,7 +22,7 @@ class RankBM25Retriever(BaseRetriever):
     collection for every query term and keeps no index on disk: for small collections and checks.
 
     Args:
-        corpus: what is searched.
+        corpus: the collection.
         k1: term frequency saturation, >= 0.
         b: length normalisation in [0, 1].
         epsilon: floor of the idf, as a share of the mean idf, >= 0.

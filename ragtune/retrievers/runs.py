@@ -16,8 +16,8 @@ from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.data.join import form_hint
-from ragtune.data.run import Run
-from ragtune.data.runfile import read_run, source_name
+from ragtune.data.runs.run import Run
+from ragtune.data.runs.runfile import read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):
@@ -25,9 +25,9 @@ class RunsRetriever(BaseRetriever):
 
     Args:
         corpus: holds the texts of the documents that the runs name.
-        paths: files in any form of :func:`ragtune.data.runfile.read_run`; one path or several.
+        paths: files in any form of :func:`ragtune.data.runs.runfile.read_run`; one path or several.
         fusion: merges several runs into one list; a single run keeps its own scores.
-        query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
+        query_ids: the collection's queries in the order of the responses of a file of ``_msearch``.
 
     Raises:
         DatasetError: if a run is unusable or names a document that the corpus does not hold.
@@ -82,7 +82,7 @@ class RunsRetriever(BaseRetriever):
         return {f"run {self._files[name].name}": run for name, (run, _) in self._runs.items()}
 
     def _read(self, file: Path) -> tuple[Run, IntArray]:
-        """The run, and where in the corpus its documents are."""
+        """The run, and the positions of its documents in the corpus."""
         run = read_run(file, self._query_ids)
         places = self._corpus.places(run.doc_ids)
         if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):

@@ -1,4 +1,4 @@
-"""A first stage together with the signals that have an opinion of what it found."""
+"""A first stage and signals that order its documents."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from ragtune.core.request.context import ORIGINAL, RAGtuneContext, first_stage_o
 from ragtune.core.types import ScoredDocument
 
 SILENT_SIGNAL = "silent_signal"
-"""Trace event of a signal that told no two documents of a query apart: of values that are missing or all equal."""
+"""Trace event of a signal whose values for a query are all missing or equal."""
 
 
 class SignalledRetriever(BaseRetriever):
     """Adds every signal to the documents of a first stage as a further source, and orders them by all sources.
 
-    To estimators, a signal is one more first stage, which has an opinion of what the others found and finds nothing
-    itself; see :func:`with_signals`. So every policy, fixed depth too, has the same signals. The documents are those of
-    the first stage: ``top_k`` counts before they are ordered.
+    To estimators, a signal is one more first stage, which finds no documents itself. So every policy, fixed depth too,
+    has the same signals. The documents are those of the first stage: ``top_k`` counts before they are ordered.
+
+    A document without a value gets the median of the signal's values: a first stage ranks a document that it did not
+    find last, but a signal says nothing against a document that it does not know. A signal whose values are all equal
+    is left out. Documents with equal values keep their order.
 
     Args:
         retriever: finds the documents.
@@ -44,7 +47,7 @@ class SignalledRetriever(BaseRetriever):
 
     @property
     def echoes(self) -> frozenset[str]:
-        """Names of the signals that are no witnesses, see :class:`~ragtune.core.interfaces.BaseSignal`."""
+        """Names of the derived sources among the signals, see :class:`~ragtune.core.interfaces.BaseSignal`."""
         return frozenset(name for name, signal in self._signals.items() if not signal.is_witness)
 
     def prepare(self) -> None:
@@ -61,11 +64,11 @@ class SignalledRetriever(BaseRetriever):
         return {name: ids for part in self._signals.values() for name, ids in documents_of(part).items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        """What the first stage finds, in the order of all sources.
+        """Return the documents of the first stage, in the order of all sources.
 
-        Of what a rewrite of the query finds, signals say what it is to the user's query, and what they know nothing of
-        has the same value as in the first round. A signal that tells no two of several documents of that apart is left
-        out of all rounds, and written to the trace.
+        Signals judge documents that a rewrite finds by the user's query. Documents without a value have the same value
+        as in the first round. A signal whose values are all equal in the first round is left out of all rounds, and
+        written to the trace.
 
         Raises:
             ConfigError: if a signal has the name of a source of the first stage, or of a rewrite.
@@ -85,7 +88,7 @@ class SignalledRetriever(BaseRetriever):
 
 @dataclass
 class _Heard:
-    """The user's query, and by signal, what documents have of which it knows nothing: None before any was found."""
+    """The user's query, and by signal, the value of documents that it does not know; None before the first round."""
 
     query: str
     unknown: Mapping[str, float] | None = None
@@ -94,14 +97,12 @@ class _Heard:
 def with_signals(
     documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]], fusion: BaseFusion
 ) -> list[ScoredDocument]:
-    """The documents with each signal among their ``sources``, merged with the first stages' lists.
+    """Return the documents with each signal among their ``sources``, merged with the first stages' lists.
 
-    A document of which a signal knows nothing has the median of what it knows: unlike a first stage, which passed over
-    a document that it lacks, it has said nothing against it. A signal that tells no two documents apart is left out.
-    Where a signal's values are equal, the order of the documents stands.
+    The rules are those of :class:`SignalledRetriever`.
 
     Args:
-        documents: what the first stages found, best first; one without ``sources`` is of a single one, ``original``.
+        documents: the documents of the first stages, best first; without ``sources`` their source is ``original``.
         signals: ``{doc_id: value}`` by name, higher is better; values of other documents are not used.
         fusion: merges the lists.
 
@@ -116,7 +117,7 @@ def with_signals(
 def _known(
     documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]]
 ) -> dict[str, dict[str, float]]:
-    """What each signal knows of the documents, checked."""
+    """The values of each signal for the documents, checked."""
     known = {}
     for name, values in signals.items():
         known[name] = {document.id: values[document.id] for document in documents if document.id in values}
@@ -125,7 +126,7 @@ def _known(
 
 
 def _unknown(known: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The median of each signal that tells documents apart; halved on the way, as two huge numbers have no sum."""
+    """The median of each signal with different values; values are halved first, as two huge numbers have no sum."""
     telling = {name: values.values() for name, values in known.items() if len(set(values.values())) > 1}
     return {name: 2.0 * median(value / 2.0 for value in values) for name, values in telling.items()}
 
@@ -136,7 +137,7 @@ def _merged(
     unknown: Mapping[str, float],
     fusion: BaseFusion,
 ) -> list[ScoredDocument]:
-    """The documents with the signals of which there is something to say where nothing is known."""
+    """The documents, merged with the signals that have a value for unknown documents."""
     if not unknown:
         return list(documents)
     lists = _by_source(documents)

@@ -12,10 +12,10 @@ from ragtune.core.plain import quoted
 from ragtune.core.pool.columns import are_finite
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.data.records import DOC_ID, Schema, read_records
-from ragtune.data.run import Run
-from ragtune.data.runfile import read_run
-from ragtune.data.values import id_of, number_of
+from ragtune.data.files.records import DOC_ID, Schema, read_records
+from ragtune.data.files.values import id_of, number_of
+from ragtune.data.runs.run import Run
+from ragtune.data.runs.runfile import read_run
 
 _PAIR, _DOCUMENT = "pair", "document"
 _SCHEMA = Schema({"doc_id": DOC_ID, "score": ("score", "value")}, frozenset({"doc_id", "score"}))
@@ -27,9 +27,9 @@ class TableSignal(BaseSignal):
     Nothing is known of what the file lacks.
 
     Args:
-        path: with ``by="pair"``, a file in any form of :func:`ragtune.data.runfile.read_run`; with ``by="document"``, a
-            table in any form of :mod:`ragtune.data.records` with a column for the document's id and ``score`` or
-            ``value``.
+        path: with ``by="pair"``, a file in any form of :func:`ragtune.data.runs.runfile.read_run`; with
+            ``by="document"``, a table in any form of :mod:`ragtune.data.files.records` with a column for the document's
+            id and ``score`` or ``value``.
         by: what a number is of, ``pair`` of query id and document, or ``document``, whatever the query.
         higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
         witness: False where the numbers come of the same words as a first stage, e.g. of another lexical model.

@@ -14,15 +14,20 @@ from typing import Any
 
 import pytest
 
-from ragtune.data.scorecache import ScoreCache
-from ragtune.data.sqlitecache import SqliteCache
+from ragtune.data.caches.sqlitecache import SqliteCache
 
 DAMAGES = 300
 KEYS = [SqliteCache.key("model", "query", str(i)) for i in range(900)]
+
+
+def score_cache(folder: Path) -> SqliteCache[float]:
+    return SqliteCache(folder / "scores.sqlite", "score", "score REAL NOT NULL")
+
+
 KINDS: dict[str, tuple[Callable[[Path], SqliteCache[Any]], Callable[[int], Any]]] = {
-    "score": (ScoreCache, lambda i: i / 997),
+    "score": (score_cache, lambda i: i / 997),
     "text": (
-        lambda folder: SqliteCache(folder / "answers.sqlite", "answer", "key BLOB PRIMARY KEY, value TEXT NOT NULL"),
+        lambda folder: SqliteCache(folder / "answers.sqlite", "answer", "value TEXT NOT NULL"),
         lambda i: json.dumps({"answer": "é" * (i % 50), "tokens": i}),
     ),
 }
@@ -90,7 +95,7 @@ def test_a_damaged_cache_never_gives_a_wrong_value(
 def test_a_foreign_database_in_the_place_of_the_cache_is_not_written_to(
     tmp_path: Path, tally: Counter[str], table: str
 ) -> None:
-    cache = ScoreCache(tmp_path)
+    cache = score_cache(tmp_path)
     with closing(sqlite3.connect(cache.path)) as db, db:
         db.execute(f"CREATE TABLE {table}")
     scores = {key: i / 997 for i, key in enumerate(KEYS)}

@@ -16,7 +16,7 @@ from command_line import ROOT
 from experiments.commands import advise, compare, study
 from experiments.publish.files import read_summary
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.data.runfile import read_run
+from ragtune.data.runs.runfile import read_run
 
 DEMO = ROOT / "datasets" / "demo"
 SCORES = DEMO / "scores" / "minilm.parquet"

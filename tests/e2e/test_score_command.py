@@ -14,7 +14,7 @@ import pytest
 from patience import HANG_S, wait_until
 
 from experiments.prepare.table_files import write_table
-from ragtune.data.runfile import read_run
+from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers.score_table import ScoreTable
 
 SCRIPT = "scripts/score_table.py"

@@ -15,3 +15,8 @@ def test_an_old_path_gives_the_moved_module_and_warns(old: str, new: str) -> Non
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} has moved to {new}"):
         assert import_module(old) is import_module(new)
+
+
+def test_a_name_that_never_was_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        import_module("ragtune.data.nothing_of_the_kind")

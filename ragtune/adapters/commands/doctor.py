@@ -209,7 +209,7 @@ def _gpu() -> str:
 
 def _cache() -> str:
     from ragtune.adapters.probes import find_obstacle
-    from ragtune.data.diskcache import default_cache_dir
+    from ragtune.data.caches.diskcache import default_cache_dir
 
     folder = default_cache_dir()
     obstacle = find_obstacle(folder)

@@ -18,8 +18,7 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
-from ragtune.data.diskcache import AUTO
-from ragtune.data.scorecache import FigureCache
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
 from ragtune.llm.embeddings import shares
 from ragtune.llm.errors import ServiceError, no_scores
@@ -146,9 +145,8 @@ class HttpReranker(CachedReranker):
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
-        folder = None if self._folder is None else self._folder / "scores"
-        self._token_cache = None if folder is None else FigureCache(folder, "token", "tokens")
-        self._doc_cache = None if folder is None else FigureCache(folder, "doc", "docs")
+        self._token_cache = self._figures("token", "tokens")
+        self._doc_cache = self._figures("doc", "docs")
 
     def prepare(self) -> None:
         """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.

@@ -12,7 +12,7 @@ from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
 
 _DECIMALS = 6

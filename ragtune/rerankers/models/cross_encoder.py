@@ -10,7 +10,7 @@ from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
-from ragtune.data.diskcache import AUTO, DiskCache
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity, require_models
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker

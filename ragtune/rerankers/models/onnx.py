@@ -15,7 +15,7 @@ import torch
 from sentence_transformers import CrossEncoder
 
 from ragtune.core.errors import MissingExtraError
-from ragtune.data.diskcache import DiskCache
+from ragtune.data.caches.diskcache import DiskCache
 
 _FILE = "model.onnx"
 _OPSET = 17

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from ragtune.data.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reranking.top import CROSS_ENCODER

@@ -10,8 +10,8 @@ from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
-from ragtune.data.diskcache import AUTO
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.chunks import document_of

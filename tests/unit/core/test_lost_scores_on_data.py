@@ -11,7 +11,7 @@ from experiments.datasets.judgments import read_qrels
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.data.runfile import read_run
+from ragtune.data.runs.runfile import read_run
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "nfcorpus"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="needs ../shared/data/nfcorpus")

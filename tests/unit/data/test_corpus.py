@@ -8,9 +8,8 @@ import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
-from ragtune.data import storedcorpus
-from ragtune.data.storedcorpus import stored
-from ragtune.data.stringrows import gathered
+from ragtune.data.stored import storedcorpus
+from ragtune.data.stored.storedcorpus import stored
 
 
 def small(**fields) -> Corpus:
@@ -105,7 +104,7 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
             "half \ud800",
         ]
         mixed = [name for pair in zip(ids, unknown * 2, strict=False) for name in pair]
-        for names in ([], ids, unknown, mixed, gathered(ids), gathered(ids)[2:7], gathered(ids)[1:3]):
+        for names in ([], ids, unknown, mixed):
             found = disk.places(names)
             assert found.tolist() == memory.places(names).tolist()
             assert [ids[i] if i >= 0 else None for i in found.tolist()] == [n if n in ids else None for n in names]
@@ -113,7 +112,6 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
             with pytest.raises(DatasetError, match="unknown document id 'zz'"):
                 corpus.positions(["a", "zz", "b"])
             assert [name for name in unknown if name in corpus] == []
-    assert sum(file.stat().st_size for file in private_cache.rglob("ids.npy")) < 2_000  # however long the longest is
     twice = [*documents, documents[2], documents[-1]]
     for wrong, message in ((twice, "duplicate document id 'z'"), (twice[:-2] + twice[-1:], "'uuu"), ([], "empty")):
         with pytest.raises(DatasetError, match=message):

@@ -17,7 +17,7 @@ from ragtune.embedders.tfidf import TfidfEmbedder
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Forgets what the process has fitted, before every test and whenever called."""
-    forget = tfidf._fitted.clear
+    forget = tfidf._model_of.cache_clear
     forget()
     yield forget
     forget()
@@ -67,7 +67,7 @@ def test_is_fitted_once_a_process_and_once_a_disk(
     corpus: Corpus, private_cache: Path, fresh_process: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = TfidfEmbedder(corpus)
-    monkeypatch.setattr(TfidfEmbedder, "_fit", None)
+    monkeypatch.setattr(tfidf, "_fit", None)
     assert TfidfEmbedder(corpus)._model is first._model
     fresh_process()
     loaded = TfidfEmbedder(corpus)
@@ -83,7 +83,7 @@ def test_settings_have_fits_of_their_own(corpus: Corpus) -> None:
 def test_a_process_remembers_few_collections() -> None:
     for i in range(10):
         TfidfEmbedder(Corpus([Document(id="d", text=f"text {i}")]), cache_dir=None)
-    assert len(tfidf._fitted) <= 4
+    assert tfidf._model_of.cache_info().currsize <= 4
 
 
 def test_a_corrupt_fit_is_made_anew_and_said_so(

@@ -17,7 +17,7 @@ from experiments.datasets.beir import BeirDataset
 from ragtune.core.errors import ConfigError, DatasetError, ScoreTableError
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import CorpusGraph
-from ragtune.data.runfile import read_run
+from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers.score_table import ScoreTable
 
 READERS: dict[str, Callable[[Path, Corpus], object]] = {

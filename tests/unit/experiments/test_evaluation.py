@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import evaluation as evaluations
+from experiments.evaluate import rows
 from experiments.evaluate import steps as steps_of
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
@@ -18,11 +19,10 @@ from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, fac
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
+from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
 from experiments.replay.subjects.controller import ControllerSubject
-from ragtune.data import rows
-from ragtune.data.rows import Rows, taken
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}

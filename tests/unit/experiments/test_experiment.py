@@ -11,14 +11,12 @@ import pytest
 
 from experiments.cli.experiment import run_experiment
 from experiments.config.run_config import RunConfig
-from experiments.datasets import stored
+from experiments.datasets import beir
 from experiments.datasets.dataset import Dataset
-from experiments.datasets.storedqueries import StoredQueries
-from experiments.evaluate import evaluation
+from experiments.evaluate import evaluation, rows
 from experiments.publish.files import read_summary
 from experiments.replay import build, component, journal
 from experiments.replay.subjects import controller
-from ragtune.data import rows
 
 
 def test_the_subject_is_made_and_opened_once_and_names_the_policy(
@@ -64,11 +62,10 @@ def test_files_are_the_same_wherever_columns_are_kept(
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
     for read in (build._session, build._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    monkeypatch.setattr(beir, "STORED_FROM", 1)
     for module in (rows, journal, evaluation):
         monkeypatch.setattr(module, "_ROOM", 0)
     monkeypatch.setattr(evaluation, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
-    assert isinstance(build.load_dataset(compose_tiny(*options)).queries, StoredQueries)
     for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):
         assert (tmp_path / "stored" / name).read_bytes() == (tmp_path / "held" / name).read_bytes()

@@ -188,7 +188,7 @@ def test_two_builds_of_one_graph_do_not_disturb_each_other(corpus: Corpus, tmp_p
             refusals.append(str(refused.value))
 
     assert build_graph(corpus, tmp_path / "graph", build_again, k=2).built
-    assert "is being built by another process" in refusals[0]
+    assert "is in use by another run" in refusals[0]
     assert CorpusGraph.open(tmp_path / "graph", corpus).neighbours("bread-1")[0] == "bread-2"
 
 

@@ -14,12 +14,13 @@ import pytest
 from shard_work import mapped_files
 
 from experiments.config.run_config import RunConfig
-from experiments.datasets import stored
+from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
 from experiments.replay import build
 from experiments.replay.executors.joblib import JoblibExecutor
 from experiments.replay.subjects.controller import ControllerSubject
-from ragtune.data import corpus, storedcorpus
+from ragtune.data import corpus
+from ragtune.data.stored import storedcorpus
 
 QUERY_IDS = ["q1", "q2", "q3", "q4"]
 
@@ -37,7 +38,7 @@ def test_a_replay_of_recorded_scores_reads_no_text_and_counts_no_token(
     documents.write_text(documents.read_text().replace('"text": ""', '"text": "words"'))
     config = compose_tiny(policy, limit)
     expected = _lines(config)
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    monkeypatch.setattr(beir, "STORED_FROM", 1)
     _lines(config)  # is the first to read the collection
     monkeypatch.setattr(storedcorpus, "Document", None)
     for module in (storedcorpus, corpus):
@@ -55,7 +56,7 @@ def _lines(config: dict[str, Any]) -> list[bytes]:
 def test_what_reads_a_text_gets_it(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = ["ship-1", "heart-1"]
     memory = BeirDataset(str(collection)).load().corpus
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    monkeypatch.setattr(beir, "STORED_FROM", 1)
     disk = BeirDataset(str(collection)).load().corpus
     hits = disk.hits(ids, [2.0, 1.0], "bm25")
     for found in (hits, pickle.loads(pickle.dumps(hits))):
@@ -76,4 +77,4 @@ def test_workers_map_the_files_that_the_driver_has_mapped(
     theirs = [each for shard in JoblibExecutor(n_jobs=2).run(work, QUERY_IDS) for each in shard]
     assert os.getpid() not in {pid for pid, _ in theirs}
     assert {files for _, files in theirs} == {mine[1]}
-    assert {file.rpartition("/")[2] for file in mine[1]} >= {"documents.bin", "tokens.npy", "scores.npy"}
+    assert {file.rpartition("/")[2] for file in mine[1]} >= {"texts.utf8", "tokens.npy", "scores.npy"}

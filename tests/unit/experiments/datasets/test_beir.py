@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
-import pickle
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from experiments.datasets import beir, judgments, stored
+from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
-from experiments.datasets.storedqrels import StoredQrels
-from experiments.datasets.storedqueries import StoredQueries
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.data.storedcorpus import StoredCorpus
+from ragtune.data.stored.storedcorpus import StoredCorpus
 
 
 def load(folder: Path, split: str = "test"):
     return BeirDataset(str(folder), split).load()
-
-
-@pytest.fixture(params=["small", "large"])
-def of_any_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that are read into memory, and those that are mapped from the cache."""
-    if request.param == "large":
-        monkeypatch.setattr(stored, "STORED_FROM", 1)
 
 
 def append(folder: Path, file: str, line: str | bytes) -> None:
@@ -45,67 +33,18 @@ def test_a_collection_is_read_in_the_order_of_its_files(collection: Path) -> Non
     assert dataset.qrels["q1"] == {"heart-1": 1, "heart-2": 3, "heart-3": 2}
 
 
-def test_a_collection_in_large_files_stays_on_disk_and_is_the_same(
+def test_documents_of_large_files_stay_on_disk_and_are_the_same(
     collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = load(collection)
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
+    monkeypatch.setattr(beir, "STORED_FROM", 1)
     dataset = load(collection)
     assert isinstance(dataset.corpus, StoredCorpus)
     assert (list(dataset.corpus), dataset.corpus.digest) == (list(expected.corpus), expected.corpus.digest)
     assert dataset.warnings == expected.warnings
-    assert isinstance(dataset.queries, StoredQueries)
-    assert isinstance(dataset.qrels, StoredQrels)
-    for mine, theirs in ((dataset.queries, expected.queries), (dataset.qrels, expected.qrels)):
-        assert list(mine.items()) == list(theirs.items())
-        assert pickle.loads(pickle.dumps(mine)) == theirs  # as processes are handed it, wherever they run
-    assert [list(each.items()) for each in dataset.qrels.values()] == [
-        list(each.items()) for each in expected.qrels.values()
-    ]
-    for name in ("judged", "order", "query_ids"):
-        assert getattr(dataset, name) == getattr(expected, name)
-    few = dataset.sampled(2, 0)
-    for mine in (dataset, few, dataset.every(2)):
-        assert list(mine.queries) == mine.query_ids == sorted(mine.queries, key=mine.numbers.__getitem__)
-    assert (few.queries, few.qrels) == (expected.sampled(2, 0).queries, expected.sampled(2, 0).qrels)
-    assert next(query_id for query_id in expected.queries if query_id not in few.judged) not in few.queries
     append(collection, "corpus.jsonl", '{"_id": "ship-1", "text": "t"}\n')
     with pytest.raises(DatasetError, match=r"corpus.jsonl:13: duplicate document id 'ship-1', first on line \d"):
         load(collection)
-
-
-def test_what_large_files_say_is_parsed_once(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
-    append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
-    first = load(collection)
-    for module in (beir, judgments):
-        monkeypatch.setattr(module, "read_records", None)
-    again = load(collection)
-    assert (again.queries, again.qrels, again.order) == (first.queries, first.qrels, first.order)
-
-
-def test_a_collection_that_is_let_go_closes_its_files_at_once(
-    collection: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
-    dataset = load(collection)
-    asked = [next(iter(values.items())) for values in (dataset.queries, dataset.qrels)]
-    gone = [weakref.ref(each) for each in (dataset.queries, dataset.qrels, dataset.corpus)]
-    gc.disable()  # a sweep of a large process comes late
-    try:
-        del dataset
-        assert (len(asked), [each() for each in gone]) == (2, [None] * 3)
-    finally:
-        gc.enable()
-
-
-def test_what_is_asked_of_large_files_is_what_is_chosen(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "STORED_FROM", 1)
-    rows = [{"_id": "q1", "text": "a", "title": "b"}, {"_id": "q2", "text": "c", "title": "d"}]
-    (collection / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for fields, said in ((None, "ac"), ("title", "bd"), (None, "ac")):
-        dataset = BeirDataset(str(collection), split=None, query_fields=fields).load()
-        assert "".join(dataset.queries.values()) == said
 
 
 def test_a_document_without_text_is_kept_and_counted(collection: Path) -> None:
@@ -115,7 +54,6 @@ def test_a_document_without_text_is_kept_and_counted(collection: Path) -> None:
     assert dataset.corpus["null"].content == ""
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_a_query_without_judgments_is_replayed_but_not_judged(collection: Path) -> None:
     append(collection, "queries.jsonl", '{"_id": "q9", "text": "unjudged"}\n')
     dataset = load(collection)
@@ -124,7 +62,6 @@ def test_a_query_without_judgments_is_replayed_but_not_judged(collection: Path) 
     assert dataset.warnings["queries without judgments (replayed, not measured)"] == 1
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_judged_documents_that_the_corpus_lacks_stay_in_the_ideal_ranking(collection: Path) -> None:
     append(collection, "qrels/test.tsv", "q1\tghost\t3\n")
     dataset = load(collection)
@@ -132,7 +69,6 @@ def test_judged_documents_that_the_corpus_lacks_stay_in_the_ideal_ranking(collec
     assert any("corpus does not hold" in what for what in dataset.warnings)
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_queries_that_only_another_split_judges_are_left_out(collection: Path) -> None:
     append(collection, "queries.jsonl", '{"_id": "q8", "text": "of the training split"}\n')
     append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
@@ -140,7 +76,6 @@ def test_queries_that_only_another_split_judges_are_left_out(collection: Path) -
     assert list(load(collection, "train").queries) == ["q8"]
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_blank_lines_and_a_missing_header_are_fine(collection: Path) -> None:
     (collection / "qrels" / "bare.tsv").write_text("q1\theart-1\t1\n\nq2\tship-1\t1\n")
     append(collection, "corpus.jsonl", "\n\n")
@@ -161,7 +96,6 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
         BeirDataset(str(collection))
 
 
-@pytest.mark.usefixtures("of_any_size")
 @pytest.mark.parametrize(
     ("file", "line", "said"),
     [
@@ -202,7 +136,6 @@ def test_an_empty_corpus_is_refused_by_file(collection: Path) -> None:
         load(collection)
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_no_judgments_at_all_are_refused(collection: Path) -> None:
     (collection / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n")
     with pytest.raises(DatasetError, match="no judgments"):
@@ -215,7 +148,6 @@ def test_text_of_any_script_survives(collection: Path) -> None:
     assert load(collection).corpus["x"].text == text
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> None:
     whole = BeirDataset(str(collection)).load()
     sample = BeirDataset(str(collection), every=2).load()
@@ -244,7 +176,6 @@ def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[
     assert (changed.queries, changed.qrels, changed.name) == (plain.queries, plain.qrels, plain.name)
 
 
-@pytest.mark.usefixtures("of_any_size")
 @pytest.mark.parametrize(
     ("file", "line", "said"),
     [
@@ -278,7 +209,6 @@ def test_what_no_result_could_hold_is_refused_in_a_short_line(
     assert len(message) < 300
 
 
-@pytest.mark.usefixtures("of_any_size")
 def test_the_same_judgment_twice_is_one(collection: Path) -> None:
     append(collection, "qrels/test.tsv", "q1\theart-1\t1\n")
     assert load(collection).qrels["q1"]["heart-1"] == 1

@@ -1,0 +1,82 @@
+"""Columns of numbers that go to a file once they take much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.config.whole import naming
+from ragtune.core.arrays import IntArray
+
+_ROOM = 2**20
+"""Bytes of each array that are held: more than a run over a usual test collection has."""
+
+_BLOCK = 2**16
+"""Rows that are copied at once."""
+
+
+class Rows:
+    """Rows of numbers, added block by block. The first are held; once there are many, all are in a file.
+
+    Args:
+        folder: the folder of the file, which has no name; None to hold everything.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._held: list[NDArray[Any]] = []
+        self._room = _ROOM
+        self._file: IO[bytes] | None = None
+        self._length = 0
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Add rows of the same shape and type.
+
+        Raises:
+            OSError: naming the folder, if its disk is full.
+        """
+        self._held.append(rows)
+        self._length += len(rows)
+        self._room -= rows.nbytes
+        if self._room < 0 and self._folder is not None:
+            with naming(self._folder):
+                self._flush(self._folder)
+
+    def whole(self) -> NDArray[Any]:
+        """Return all rows, of which there has been at least one block; those in a file are mapped.
+
+        Raises:
+            OSError: as of :meth:`extend`.
+        """
+        if self._file is None or self._folder is None:
+            self._held = [np.concatenate(self._held)]
+            return self._held[0]
+        shape, kind = (self._length, *self._held[0].shape[1:]), self._held[0].dtype
+        with naming(self._folder):
+            self._file.flush()
+            return np.asarray(np.memmap(self._file, kind, "r", shape=shape)) if self._length else np.empty(shape, kind)
+
+    def _flush(self, folder: Path) -> None:
+        if self._file is None:
+            self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - it lasts as long as the rows
+        for rows in self._held:
+            self._file.write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
+        self._held = [np.empty_like(self._held[-1][:0])]
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Yield slices of some rows each, which cover so many rows."""
+    return (slice(start, start + _BLOCK) for start in range(0, length, _BLOCK))
+
+
+def taken(source: NDArray[Any], places: IntArray, folder: Path | None) -> NDArray[Any]:
+    """Return the rows at some places; a file holds them where they are many, see :class:`Rows`."""
+    rows = Rows(folder)
+    for some in (slice(0, 0), *blocks(len(places))):
+        rows.extend(source[places[some]])
+    return rows.whole()

@@ -1,0 +1,1 @@
+"""Caches on disk: whole folders of derived data, and single values that were paid for."""

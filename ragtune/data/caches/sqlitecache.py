@@ -1,0 +1,183 @@
+"""A durable key-value store in one SQLite file: what was paid for is never paid for twice."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ragtune.core.errors import ConfigError
+
+T = TypeVar("T")
+V = TypeVar("V", float, bytes, str)
+
+_BUSY_SECONDS = 60.0
+_CHUNK = 500  # SQLite's bound variables per statement are limited; 999 in old builds
+_log = logging.getLogger(__name__)
+
+
+class SqliteCache(Generic[V]):
+    """Values by content key in one SQLite file in WAL mode; safe for several threads, processes and after kill -9.
+
+    A damaged file, or one of another program, is moved aside (``*.corrupt``), never deleted, since its values were paid
+    for. A new one is started, and a logged warning says so. SQLite notices no damage within a value, so each value has
+    a checksum; a value that does not match it counts as unknown.
+
+    Args:
+        path: path of the file, which is made, with its folder, on first use.
+        noun: name of a value in messages; its plural is the table's name.
+        column: name and type of the column of values, e.g. ``score REAL NOT NULL``.
+    """
+
+    def __init__(self, path: Path, noun: str, column: str) -> None:
+        self.path = path
+        self._noun = noun
+        options = "WITHOUT ROWID" if "REAL" in column else ""  # halves the file where values are a few bytes
+        columns = f"key BLOB PRIMARY KEY, {column}, checksum INTEGER"
+        self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}) {options}"
+        self._columns = ["key", column.split()[0], "checksum"]
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
+        self._inode = 0
+
+    @staticmethod
+    def key(*parts: str) -> bytes:
+        """Return 32 bytes that identify what a value depends on, e.g. (model identity, max length, query, text)."""
+        sha = hashlib.sha256()
+        for part in parts:
+            data = part.encode()
+            sha.update(len(data).to_bytes(8, "big") + data)
+        return sha.digest()
+
+    def check(self) -> None:
+        """Open the file now.
+
+        Raises:
+            ConfigError: if the folder cannot be used.
+        """
+        try:
+            self._run(lambda db: db.execute(f"SELECT 1 FROM {self._noun}s LIMIT 1").fetchall())
+        except sqlite3.OperationalError as error:
+            raise self._unusable(error) from error
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, V]:
+        """Return the known values of ``keys``.
+
+        Raises:
+            ConfigError: if the folder cannot be used.
+        """
+        found: dict[bytes, V] = {}
+        for start in range(0, len(keys), _CHUNK):
+            found |= self._run(partial(self._select, keys=keys[start : start + _CHUNK]))
+        return found
+
+    def put(self, values: Mapping[bytes, V]) -> None:
+        """Store values. A warning names values that cannot be written (full disk)."""
+        try:
+            self._run(partial(self._insert, rows=list(values.items())))
+        except (sqlite3.OperationalError, ConfigError) as error:
+            what = f"{len(values)} {self._noun}s in {self.path}"
+            _log.warning("cannot keep %s (%s): they would be paid for again", what, error)
+
+    def close(self) -> None:
+        """Close the connection, which reopens on use."""
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_connection": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            try:
+                return action(self._open())
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError as error:
+                self._set_aside(error)
+                return action(self._open())
+
+    def _open(self) -> sqlite3.Connection:
+        # A connection must not cross a fork, hence the owner.
+        if self._connection is not None and self._owner == os.getpid():
+            return self._connection
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db.text_factory = partial(str, encoding="utf-8", errors="replace")  # a damaged text fails its checksum
+            self._inode = self.path.stat().st_ino
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=NORMAL")
+            self._set_up(db)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise self._unusable(error) from error
+        self._connection, self._owner = db, os.getpid()
+        return db
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"the {self._noun} cache {self.path} cannot be used ({error}): "
+            "give a writable folder as cache_dir (--score-cache) or in RAGTUNE_CACHE, or cache_dir=null for none"
+        )
+
+    def _set_up(self, db: sqlite3.Connection) -> None:
+        """Make the table, or check that it is ours; one of an early version gets the column of checksums."""
+        db.execute(self._create)
+        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
+        if found == self._columns[:-1]:
+            db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN checksum INTEGER")
+        elif found != self._columns:
+            raise sqlite3.DatabaseError(f"its columns are {', '.join(found)}")
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> None:
+        self.close()
+        if not self.path.exists() or self.path.stat().st_ino != self._inode:
+            return  # another process has replaced the damaged file already
+        _log.warning(
+            "corrupt %s cache %s (%s): moved aside to *.corrupt, a new one is started", self._noun, self.path, error
+        )
+        for suffix in ("", "-wal", "-shm"):
+            part = self.path.with_name(self.path.name + suffix)
+            if part.exists():
+                part.replace(part.with_name(part.name + ".corrupt"))
+
+    def _select(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, V]:
+        marks = ",".join("?" * len(keys))
+        rows = list(db.execute(f"SELECT * FROM {self._noun}s WHERE key IN ({marks})", list(keys)))
+        sound = {key: value for key, value, checksum in rows if _is_sound(key, value, checksum)}
+        if len(sound) < len(rows):
+            _log.warning("%d damaged %ss in %s are not used", len(rows) - len(sound), self._noun, self.path)
+        return sound
+
+    def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            checked = [(key, value, _checksum(key, value)) for key, value in rows]
+            db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?, ?)", checked)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+
+def _is_sound(key: object, value: object, checksum: object) -> bool:
+    """Whether a row is as it was written; SQLite may make anything of a damaged one, of each of its columns."""
+    return isinstance(key, bytes) and value is not None and checksum in (None, _checksum(key, value))
+
+
+def _checksum(key: bytes, value: object) -> int:
+    return zlib.crc32(value if isinstance(value, bytes) else repr(value).encode(errors="replace"), zlib.crc32(key))

@@ -1,0 +1,1 @@
+"""Files that users bring: their forms, records, lines, values and content hashes."""

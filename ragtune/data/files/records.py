@@ -1,0 +1,281 @@
+"""Records of a file whatever its form: JSON lines, CSV, TSV, Parquet, Arrow, or a folder of such files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
+from ragtune.data.files.arrowfile import ARROW, PARQUET, read_columns
+from ragtune.data.files.textfile import first_bytes, read_json, read_lines, read_raw_lines
+
+FORMS = "JSON lines, CSV or TSV (each gzipped or not), Parquet, Arrow, or a folder of Hugging Face datasets"
+"""The forms that can be read, for messages."""
+
+SHARDS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""How the names of the files of a folder end."""
+
+QUERY_ID = ("query_id", "qid", "query-id", "q_id", "queryid", "topic_id", "topic")
+DOC_ID = ("doc_id", "docno", "docid", "corpus-id", "corpus_id", "document_id", "doc-id", "d_id", "did", "pid")
+"""Names of columns of ids; the first that a file has counts."""
+
+_HF_STATE, _HF_SPLITS = "state.json", "dataset_dict.json"
+
+Row = tuple[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The wanted values of a record.
+
+    Attributes:
+        names: by our name for each value, the names of columns that hold it; the first found counts.
+        required: values that a table must have a column for.
+        layouts: the values of a row, in order, where a TSV has no header; as many as its columns, ours or not.
+        is_spaced: whether columns may be separated by any whitespace, blanks and tabs mixed too, as in TREC's files.
+        is_text: whether blanks after the commas of a CSV belong to the values.
+    """
+
+    names: Mapping[str, Sequence[str]]
+    required: frozenset[str]
+    layouts: Sequence[Sequence[str]] = ()
+    is_spaced: bool = False
+    is_text: bool = False
+
+    def choose(self, columns: Sequence[str]) -> list[str | None]:
+        """Return the column of each wanted value, None for a missing one."""
+        return [next((name for name in names if name in columns), None) for names in self.names.values()]
+
+    def lacks(self, chosen: Sequence[str | None]) -> list[str]:
+        """Return the required values without a column."""
+        return [ours for ours, name in zip(self.names, chosen, strict=True) if name is None and ours in self.required]
+
+    def require(self, columns: Sequence[str], where: str) -> list[str | None]:
+        """As :meth:`choose`.
+
+        Raises:
+            DatasetError: beginning with ``where``, if a required column is missing, or a chosen one comes twice.
+        """
+        chosen = self.choose(columns)
+        if missing := self.lacks(chosen):
+            allowed = "; ".join(f"{ours!r} may be called {', '.join(self.names[ours])}" for ours in missing)
+            lacks = " and ".join(map(repr, missing))
+            raise DatasetError(f"{where}: no column for {lacks}: it has {quoted(', '.join(columns))}; {allowed}")
+        twice = next((name for name in chosen if name is not None and columns.count(name) > 1), None)
+        if twice is not None:
+            has = quoted(", ".join(columns))
+            raise DatasetError(f"{where}: the column {quoted(twice)} comes twice: it has {has}; allowed is once")
+        return chosen
+
+
+def read_records(path: Path, schema: Schema) -> Iterator[Row]:
+    """Yield the place of each record (``FILE:LINE`` or ``FILE: row N``) and its values in the schema's order.
+
+    A missing value is None. Values of text files are text, others have the type of their form. The content decides the
+    form; in a TSV nothing is quoted. Files are read a piece at a time.
+
+    Raises:
+        DatasetError: naming the file and the line or row, if it has no such form or lacks a column.
+    """
+    for file in record_files(path):
+        form = text_form(file, is_spaced=schema.is_spaced)
+        if form == "markup":
+            raise DatasetError(f"{file}:1: it looks like XML or SGML: allowed are {FORMS}")
+        if form == "arrow":
+            yield from _arrow_rows(file, schema)
+        elif form == "json":
+            yield from _json_rows(file, schema)
+        elif form == "csv":
+            yield from _csv_rows(file, schema)
+        elif form != "empty":
+            yield from _separated_rows(file, schema, "\t" if form == "tsv" else None)
+
+
+def record_files(path: Path) -> list[Path]:
+    """Return the files of a path, in order: the file itself, or those of a folder.
+
+    A folder is one that Hugging Face's ``datasets`` saved (of several splits, one has to be named: ``FOLDER/SPLIT``),
+    or holds the pieces of one table, in the order of their names.
+
+    Raises:
+        DatasetError: if there is no such file, or it is another kind of folder.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise DatasetError(f"{str(path)!r} does not exist")
+    if (path / _HF_SPLITS).is_file():
+        return record_files(_only_split(path))
+    if (path / _HF_STATE).is_file():
+        return _saved(path)
+    endings = {ending for ending in SHARDS if any(path.glob(f"*{ending}"))}
+    if len(endings) != 1:
+        found = f"files of several forms ({', '.join(sorted(endings))})" if endings else "no such files"
+        raise DatasetError(
+            f"folder {str(path)!r} holds {found}: allowed is what Hugging Face's datasets saved, or the pieces of one "
+            f"table in files that end in one of {', '.join(SHARDS)}"
+        )
+    return sorted(path.glob(f"*{endings.pop()}"))
+
+
+def text_form(path: Path, *, is_spaced: bool = False) -> str:
+    """Return the form of a file: ``arrow``, ``json``, ``markup``, ``tsv``, ``csv``, ``spaced``, ``empty``.
+
+    A Parquet file is Arrow too.
+    """
+    if path.suffix in (".parquet", ".arrow"):
+        return "arrow"
+    head = first_bytes(path, 8)
+    if head.startswith((PARQUET, *ARROW)):
+        return "arrow"
+    line = next((text for _, text in read_lines(path)), "").strip(" ")
+    if line[:1] in ("{", "[", "<"):
+        return "markup" if line[0] == "<" else "json"
+    if not line:
+        return "empty"
+    if "\t" in line:
+        return "tsv"
+    has_commas = ", " in line or " ," in line
+    return "spaced" if is_spaced and not has_commas and len(line.split()) > 1 else "csv"
+
+
+def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    rows = read_columns(file, lambda columns: schema.require(columns, str(file)))
+    return ((f"{file}: row {number}", values) for number, values in rows)
+
+
+def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the place of each JSON object of a file of JSON lines, and the object.
+
+    Raises:
+        DatasetError: naming file and line.
+    """
+    for number, line in read_lines(file):
+        where = f"{file}:{number}"
+        try:
+            row = read_json(line)
+        except ValueError as error:
+            raise DatasetError(f"{where}: malformed JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise DatasetError(f"{where}: expected a JSON object, found {type(row).__name__}")
+        yield where, row
+
+
+def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    wanted = list(schema.names.values())
+    for where, row in read_objects(file):
+        yield where, tuple(next((row[name] for name in names if name in row), None) for names in wanted)
+
+
+def _csv_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    """Rows quoted as in RFC 4180, so that a text may have several lines; the number is that of the first."""
+    # Python's own limit of 128 KiB is less than a long document.
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    lines = (line for _, line in read_raw_lines(file))
+    reader = csv.reader(lines, strict=True, skipinitialspace=not schema.is_text)
+    header: list[str] | None = None
+    chosen: list[int | None] = []
+    while True:
+        where = f"{file}:{reader.line_num + 1}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise DatasetError(f"{where}: malformed CSV: {error}") from None
+        if fields is None:
+            return
+        if not fields:
+            continue
+        if header is None:
+            header = [name.strip() for name in fields]
+            chosen = [None if name is None else header.index(name) for name in schema.require(header, where)]
+        elif len(fields) != len(header):
+            raise DatasetError(f"{where}: {len(fields)} fields: the header names {len(header)}")
+        else:
+            yield where, tuple(None if at is None else fields[at] for at in chosen)
+
+
+def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterator[Row]:
+    """Lines of a TSV, or of columns between which is any whitespace; with a header or in one of the layouts."""
+    columns: Sequence[str] | None = None
+    chosen: list[int | None] = []
+    path = str(file)
+    for number, line in read_lines(file):
+        fields = _fields(line, separator, schema, columns)
+        if columns is None:
+            has_header = not schema.lacks(schema.choose(fields))
+            columns = fields if has_header else _layout(fields, schema, f"{file}:{number}")
+            names = schema.choose(columns) if has_header else [n if n in columns else None for n in schema.names]
+            chosen = [None if name is None else columns.index(name) for name in names]
+            if has_header:
+                schema.require(columns, f"{file}:{number}")
+                continue
+        if len(fields) != len(columns):
+            between = "blanks or tabs" if schema.is_spaced else "tabs"
+            raise DatasetError(
+                f"{file}:{number}: malformed line {quoted(line.strip())}: expected {', '.join(columns)}, "
+                f"separated by {between}"
+            )
+        yield f"{path}:{number}", tuple([None if at is None else fields[at] for at in chosen])
+
+
+def _fields(line: str, separator: str | None, schema: Schema, columns: Sequence[str] | None) -> list[str]:
+    """The fields of a line. Where any whitespace may separate them, tabs alone do so only if that fits better: in a
+    table with a header, another column may hold text.
+
+    Args:
+        columns: those of the lines before; None for the first line.
+    """
+    if not schema.is_spaced:
+        return line.split(separator)
+    fields, by_tabs = line.split(), [field.strip() for field in line.split("\t")]
+    if columns is None:
+        return by_tabs if not schema.lacks(schema.choose(by_tabs)) else fields
+    return by_tabs if len(fields) != len(columns) == len(by_tabs) else fields
+
+
+def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:
+    for layout in schema.layouts:
+        if len(layout) == len(fields):
+            return layout
+    allowed = [", ".join(layout) for layout in schema.layouts]
+    header = "a header with columns for " + ", ".join(ours for ours in schema.names if ours in schema.required)
+    raise DatasetError(
+        f"{where}: malformed line {quoted(' '.join(fields))}: expected {' or '.join([*allowed, header])}"
+    )
+
+
+def _only_split(folder: Path) -> Path:
+    splits = _named_in(folder / _HF_SPLITS, "splits")
+    if len(splits) != 1:
+        paths = ", ".join(str(folder / split) for split in splits)
+        raise DatasetError(f"{str(folder)!r} holds {len(splits)} splits: name one: {paths}")
+    return folder / str(splits[0])
+
+
+def _saved(folder: Path) -> list[Path]:
+    """The files of a dataset, in the order that it gives them."""
+    file = folder / _HF_STATE
+    if _named_in(file, "_indices_files", []):  # of versions before 1.7, which kept what was filtered out
+        raise DatasetError(f"{str(folder)!r} holds a selection of its rows: save it with a newer version of datasets")
+    names = [entry.get("filename") if isinstance(entry, dict) else None for entry in _named_in(file, "_data_files")]
+    files = [folder / name for name in names if isinstance(name, str)]
+    missing = [str(data) for data in files if not data.is_file()]
+    if missing or len(files) != len(names):
+        raise DatasetError(f"{str(file)!r} names files that are not there: {', '.join(missing) or 'no names'}")
+    return files
+
+
+def _named_in(file: Path, key: str, default: list[Any] | None = None) -> list[Any]:
+    try:
+        content = read_json(file.read_bytes())
+    except ValueError as error:
+        raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
+    value = content.get(key, default) if isinstance(content, dict) else None
+    if not isinstance(value, list):
+        raise DatasetError(f"{str(file)!r} is damaged: it has no list {key!r}")
+    return value

@@ -1,0 +1,151 @@
+"""Text files as users have them: UTF-8, with or without a byte order mark, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
+
+_GZIP = b"\x1f\x8b"
+
+MAX_LINE = 2**26
+"""Bytes of the longest line that is read: 64 MiB."""
+
+MAX_RATIO, _FREE = 200, 2**26
+"""A gzipped file of more than ``_FREE`` bytes unpacked may hold ``MAX_RATIO`` times its size. Runs and corpora come to
+3 to 30 times; the limit of gzip itself is 1,032."""
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark.
+
+    Raises:
+        DatasetError: as :func:`read_raw_lines`.
+    """
+    for number, line in read_raw_lines(path):
+        text = line.rstrip("\r\n")
+        if text and not text.isspace():
+            yield number, text
+
+
+def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
+
+    The first bytes decide whether a file is gzipped, not its name.
+
+    Raises:
+        DatasetError: naming the file, and the line where there is one, if it is not UTF-8, has a line of more than
+            :data:`MAX_LINE` bytes, or if its gzip is damaged or unpacks to :data:`MAX_RATIO` times its size.
+    """
+    number = 0
+    with ExitStack() as stack:
+        lines = opened(path, stack)
+        while True:
+            try:
+                raw = lines.readline(MAX_LINE + 1)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
+            if not raw:
+                return
+            number += 1
+            if len(raw) > MAX_LINE:
+                raise DatasetError(
+                    f"{path}:{number}: a line of more than {MAX_LINE:,} bytes: split it into shorter ones"
+                )
+            yield number, _decoded(raw, path, number)
+
+
+def first_bytes(path: Path, n: int) -> bytes:
+    """Return the first ``n`` bytes of the content, unzipped; fewer where it is shorter, or its gzip is damaged."""
+    with ExitStack() as stack:
+        try:
+            return opened(path, stack).read(n)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            return b""
+
+
+def opened(path: Path, stack: ExitStack) -> IO[bytes]:
+    """Open the content of a file, gzipped or not; the stack closes it.
+
+    Reading raises ``DatasetError`` once a gzipped file unpacks to more than :data:`MAX_RATIO` times its size.
+    """
+    file = stack.enter_context(path.open("rb"))
+    if not file.peek(2).startswith(_GZIP):
+        return file
+    unpacked = stack.enter_context(gzip.GzipFile(fileobj=file))
+    return io.BufferedReader(_Bounded(unpacked, path))
+
+
+class _Bounded(io.RawIOBase):
+    """The content of a gzipped file, up to a limit."""
+
+    def __init__(self, content: gzip.GzipFile, path: Path) -> None:
+        self._content, self._path, self._read = content, path, 0
+        self._limit = max(_FREE, MAX_RATIO * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._content.readinto(buffer)
+        self._read += count
+        if self._read > self._limit:
+            raise DatasetError(
+                f"{self._path}: unpacks to more than {self._limit:,} bytes, {MAX_RATIO} times its size: "
+                "if that is right, unpack the file first"
+            )
+        return count
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    if b"\0" in raw and not raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise DatasetError(f"{path}:{number}: a zero byte: it looks like UTF-16: save it as UTF-8")
+    try:
+        # At the head of every line: files that each begin with a mark are joined by `cat`.
+        return raw.removeprefix(BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        guess = ": it looks like UTF-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else ""
+        byte = f"byte 0x{error.object[error.start]:02x} at position {error.start} of the line"
+        raise DatasetError(f"{path}:{number}: not UTF-8 ({byte}){guess}: save it as UTF-8") from None
+
+
+class RepeatedKeyError(ValueError):
+    """A JSON object has a key twice."""
+
+
+def read_json(content: str | bytes) -> Any:
+    """Parse JSON.
+
+    Raises:
+        RepeatedKeyError: if an object has a key twice.
+        ValueError: with a message of one short line, if the content is no JSON or no UTF-8, or is nested too deep.
+    """
+    try:
+        return _decode(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RepeatedKeyError):
+        raise
+    except ValueError:
+        raise ValueError("a number of too many digits") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise RepeatedKeyError(f"the key {quoted(twice)} comes twice in an object: allowed is once")
+    return found
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object).decode  # json.loads would make a decoder for every line

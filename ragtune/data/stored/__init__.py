@@ -1,0 +1,1 @@
+"""Collections and columns on disk, memory-mapped, for more data than memory should hold."""
