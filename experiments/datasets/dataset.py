@@ -78,7 +78,8 @@ class Dataset:
         """
         counted, documents = dict.fromkeys(self.judged), _DocumentIds(self.corpus)
         left = "judged queries" if self.qrels else "queries"
-        joins, doubts = [], {}
+        joins: list[Join] = []
+        doubts: dict[str, int] = {}
         for part in inputs:
             doubts |= doubts_of(part)
             joins += [joined(left, counted, name, ids) for name, ids in queries_of(part).items()]

@@ -47,8 +47,7 @@ def probe_language_model(timeout_s: float) -> Finding:
         found = read_credentials(None, None, "OPENAI_API_KEY")
     except ConfigError as error:
         return Finding(str(error), is_well=False)
-    headers = {"Authorization": f"Bearer {found.key}", **found.headers}
-    answer = _get(f"{found.base_url}/models", headers, timeout_s)
+    answer = _get(f"{found.base_url}/models", found.headers, timeout_s)
     if answer.status in (401, 403):
         return Finding(f"{found.base_url} refuses the key of OPENAI_API_KEY ({answer.status})", is_well=False)
     if answer.status == 404:

@@ -112,7 +112,11 @@ def _draw_stages(session: PageSession) -> None:
 
 def _run_all(session: PageSession) -> None:
     bar = st.progress(0.0, text=_title(FIRST))
-    session.run_all(lambda name: bar.progress((ORDER.index(name) + 1) / len(ORDER), text=f"{_title(name)} done"))
+
+    def show(name: str) -> None:
+        bar.progress((ORDER.index(name) + 1) / len(ORDER), text=f"{_title(name)} done")
+
+    session.run_all(show)
     if session.problem is None and session.can_ask:
         _ask(session)
 

@@ -38,7 +38,7 @@ class SettledRerankStage(BaseRerankStage):
         from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
         from ragtune.data.corpus import Corpus, Document
         from ragtune.embedders.tfidf import TfidfEmbedder
-        from ragtune.estimators.uncertainty import UncertaintyEstimator
+        from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
         from ragtune.schedulers.settled import SettledScheduler
 
         corpus = Corpus(Document(id=candidate.id, text=candidate.content) for candidate in candidates)
