@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ragtune.adapters.client import Client, current
+from ragtune.canonical.permit import Permit, current
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.batches.pace import Pace
 from ragtune.core.drivers import Outcome, score_together
@@ -34,7 +34,7 @@ class _Waiting:
     """A batch on its way: the documents that are not scored yet, and what became of the others."""
 
     batch: RerankBatch
-    client: Client | None
+    permit: Permit
     rest: deque[PoolItem]
     since: float = field(default_factory=time.monotonic)
     scores: dict[str, float] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class SharedCalls(WrappedReranker):
 
     def _drop_ended(self) -> None:
         for waiting in list(self._queue):
-            if waiting.client is not None and waiting.client.is_gone:
+            if waiting.permit.is_withdrawn:
                 self._end(waiting, "nobody waits for the answer any more")
             elif waiting.left_ms <= 0.0:
                 self._end(waiting, "the request's time was up before the model was free")

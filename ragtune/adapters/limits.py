@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragtune.adapters.client import Client
 from ragtune.adapters.errors import AdapterError, invalid
 from ragtune.adapters.lanes import Lane
 from ragtune.adapters.operations import Operation, decode
@@ -135,18 +134,23 @@ class Runner:
         Raises:
             AdapterError, RagtuneError: as :meth:`run`.
         """
-        client = Client()
+        permit = Permit()
 
         def work() -> bytes:
-            with client.served():
+            with permit.used():
                 return self._do(*choose(data), data)
 
-        watching = asyncio.ensure_future(client.watch(receive))
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            permit.withdraw()
+
+        watching = asyncio.ensure_future(watch())
         try:
             return await self._within(_in_own_thread(work))
         finally:
             watching.cancel()
-            client.leave()
+            permit.withdraw()
 
     def check_threads(self) -> None:
         """Check that every kind of request can be worked on.

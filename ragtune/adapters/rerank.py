@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import rerank_payloads as p
 from ragtune.adapters.batching import SharedCalls
-from ragtune.adapters.client import ServedReranker, current
+from ragtune.adapters.ends import Ends
 from ragtune.adapters.errors import AdapterError
 from ragtune.adapters.metrics import Metrics
 from ragtune.adapters.operations import Operation
+from ragtune.adapters.served import ServedReranker
 from ragtune.adapters.shadow import Served, Shadow, ShadowOptions
 from ragtune.adapters.telemetry import span
 from ragtune.canonical.service import LimitExceededError
@@ -94,6 +95,7 @@ class RerankServer:
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})
         self.metrics = Metrics()
+        self._ends = Ends()
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
@@ -153,9 +155,9 @@ class RerankServer:
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = self._capped(_set(self._defaults | named))
-        with self._traced(len(texts)) as attributes:
-            ranker = self._choosy if limits or self._ends_by_itself else self._full
-            ranking = ranker.rank(**job._asdict(), budget=self._in_time(limits) or self._everything)
+        ranker = self._choosy if limits or self._ends_by_itself else self._full
+        with self._traced(len(texts)) as attributes, self._in_time(limits) as timed:
+            ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts:
@@ -165,13 +167,16 @@ class RerankServer:
     def _capped(self, limits: dict[str, float]) -> dict[str, float]:
         return limits | {unit: min(cap, limits.get(unit, cap)) for unit, cap in self._caps.items()}
 
-    def _in_time(self, limits: dict[str, float]) -> dict[str, float]:
-        """The limits with the time that the request has waited already taken off."""
+    @contextmanager
+    def _in_time(self, limits: dict[str, float]) -> Iterator[dict[str, float]]:
+        """The limits without the time that the request has waited already and that its answer will take."""
         if self._time_ms is not None:
             limits = limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
-        if "ms" not in limits or (client := current()) is None:
-            return limits
-        return limits | {"ms": max(0.0, limits["ms"] - client.waited_ms)}
+        if "ms" not in limits:
+            yield limits
+            return
+        with self._ends.within(limits["ms"]) as left_ms:
+            yield limits | {"ms": left_ms}
 
     def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
         """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""

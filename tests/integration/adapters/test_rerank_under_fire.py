@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -16,10 +17,11 @@ import pytest
 from patience import HANG_S, wait_until
 from rerank_server import KEY, ask, serving
 
-from ragtune.adapters.client import Client
+from ragtune.adapters.ends import Ends
 from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
+from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
@@ -131,15 +133,28 @@ def upstream(llm_server: Any, **options: Any) -> HttpReranker:
 def test_the_time_that_a_request_waits_for_its_turn_is_part_of_its_limit(llm_server: Any) -> None:
     ranker = RerankServer(upstream(llm_server), "m", budget={"ms": 60_000.0})
     request = RerankQuery(query="tea", documents=tuple(TEXTS))
-    client = Client()
-    with client.served():
+    permit = Permit()
+    with permit.used():
         assert ranker.rank(request).cost.docs == 20
         sent = len(llm_server.requests)
-        client._since -= 61.0
+        permit._since -= 61.0
         ranking = ranker.rank(request)
     assert [one.index for one in ranking] == list(range(20))
     assert (ranking.cost.docs, len(llm_server.requests)) == (0, sent)
     ranker.close()
+
+
+def test_requests_that_fall_due_together_end_one_after_the_other_within_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    ends = Ends()
+    with ExitStack() as under_way:
+        left_ms = [under_way.enter_context(ends.within(1000.0)) for _ in range(40)]
+    assert left_ms[:3] == pytest.approx([980.0, 960.0, 940.0])
+    assert left_ms[25:] == pytest.approx([500.0] * 15)
+    with ends.within(1000.0) as alone, ends.within(10.0) as hurried:
+        assert (alone, hurried) == pytest.approx((980.0, 9.0))
 
 
 def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
