@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.adapters import rerank_payloads as p
 from ragtune.adapters.batching import SharedCalls
-from ragtune.adapters.ends import Ends
 from ragtune.adapters.errors import AdapterError
 from ragtune.adapters.metrics import Metrics
 from ragtune.adapters.operations import Operation
 from ragtune.adapters.served import ServedReranker
 from ragtune.adapters.shadow import Served, Shadow, ShadowOptions
 from ragtune.adapters.telemetry import span
+from ragtune.adapters.turns import Turns
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import InputError
@@ -95,14 +95,14 @@ class RerankServer:
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})
         self.metrics = Metrics()
-        self._ends = Ends()
+        self._turns = Turns()
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
         self._shared = (
             None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
         )
-        self._asked = asked = ServedReranker(self._shared or reranker)
+        self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
             doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
             self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
@@ -172,11 +172,8 @@ class RerankServer:
         """The limits without the time that the request has waited already and that its answer will take."""
         if self._time_ms is not None:
             limits = limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
-        if "ms" not in limits:
-            yield limits
-            return
-        with self._ends.within(limits["ms"]) as left_ms:
-            yield limits | {"ms": left_ms}
+        with self._turns.within(limits.get("ms")) as left_ms:
+            yield limits if left_ms is None else limits | {"ms": left_ms}
 
     def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
         """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from ragtune.adapters.turns import Turns
 from ragtune.canonical.permit import current
 from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
@@ -24,10 +25,12 @@ class ServedReranker(WrappedReranker):
 
     Args:
         inner: the reranker.
+        turns: the turns of the requests, which others have while a request waits for its scores.
     """
 
-    def __init__(self, inner: BaseReranker) -> None:
+    def __init__(self, inner: BaseReranker, turns: Turns) -> None:
         super().__init__(inner)
+        self._turns = turns
         self._is_stopped = threading.Event()
 
     def stop(self) -> None:
@@ -46,7 +49,8 @@ class ServedReranker(WrappedReranker):
         if current().is_withdrawn:
             raise NotAskedError("nobody waits for the answer any more")
         try:
-            return self.inner.rerank(items, context, strategy)
+            with self._turns.away():
+                return self.inner.rerank(items, context, strategy)
         except InputError as error:
             _log.error("the reranker cannot be used: %s", error)
         raise RuntimeError("the reranker cannot be used; the server's log says why")

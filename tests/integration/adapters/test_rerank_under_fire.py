@@ -17,10 +17,10 @@ import pytest
 from patience import HANG_S, wait_until
 from rerank_server import KEY, ask, serving
 
-from ragtune.adapters.ends import Ends
 from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
+from ragtune.adapters.turns import Turns
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
@@ -148,13 +148,31 @@ def test_requests_that_fall_due_together_end_one_after_the_other_within_their_ti
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    ends = Ends()
+    turns, left_ms = Turns(), []
     with ExitStack() as under_way:
-        left_ms = [under_way.enter_context(ends.within(1000.0)) for _ in range(40)]
+        for _ in range(40):
+            left_ms.append(under_way.enter_context(turns.within(1000.0)))
+            under_way.enter_context(turns.away())
+        with turns.within(None) as unlimited:
+            assert unlimited is None
     assert left_ms[:3] == pytest.approx([980.0, 960.0, 940.0])
     assert left_ms[25:] == pytest.approx([500.0] * 15)
-    with ends.within(1000.0) as alone, ends.within(10.0) as hurried:
-        assert (alone, hurried) == pytest.approx((980.0, 9.0))
+    with turns.within(10.0) as hurried:
+        assert hurried == pytest.approx(9.0)
+
+
+def test_the_request_that_ends_first_is_worked_on_first() -> None:
+    turns, order = Turns(), []
+
+    def work(limit_ms: float | None) -> None:
+        with turns.within(limit_ms):
+            order.append(limit_ms)
+
+    with ThreadPoolExecutor(4) as threads, turns.within(1000.0):
+        for limit_ms in (None, 60_000.0, 20_000.0, 10_000.0):
+            threads.submit(work, limit_ms)
+        wait_until(lambda: len(turns._waiting) == 4)
+    assert order == [10_000.0, 20_000.0, None, 60_000.0]
 
 
 def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
