@@ -144,13 +144,16 @@ class Runner:
             while (await receive())["type"] != "http.disconnect":
                 pass
             permit.withdraw()
+            self._interrupts.submit(permit.interrupt)
 
-        watching = asyncio.ensure_future(watch())
+        watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
         try:
-            return await self._within(_in_own_thread(work))
+            return await self._within(result)
         finally:
             watching.cancel()
-            permit.withdraw()
+            if result.cancelled():
+                permit.withdraw()
+                self._interrupts.submit(permit.interrupt)
 
     def check_threads(self) -> None:
         """Check that every kind of request can be worked on.

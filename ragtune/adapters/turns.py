@@ -27,7 +27,8 @@ class _Work:
 
     end: float
     number: int
-    turn: threading.Event = field(compare=False, default_factory=threading.Event)
+    woken: threading.Event = field(compare=False, default_factory=threading.Event)
+    has_turn: bool = field(compare=False, default=False)
 
 
 class Turns:
@@ -54,6 +55,9 @@ class Turns:
 
         Yields:
             The milliseconds from now until its calls must end, >= 0; None for no limit.
+
+        Raises:
+            CancelledWorkError: if nobody waits for the answer any more.
         """
         arrived = time.monotonic() - current().waited_ms / 1000.0
         limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
@@ -65,9 +69,10 @@ class Turns:
             self._count += 1
             self._own.work = work = _Work(end, self._count)
         try:
-            with self._turn(work):
-                yield None if limit_ms is None else 1000.0 * max(0.0, end - time.monotonic())
+            self._take(work)
+            yield None if limit_ms is None else 1000.0 * max(0.0, end - time.monotonic())
         finally:
+            self._leave(work)
             self._own.work = None
             if limit_ms is not None:
                 with self._lock:
@@ -80,35 +85,38 @@ class Turns:
         if work is None:
             yield
             return
-        self._leave()
+        self._leave(work)
         try:
             yield
         finally:
             self._take(work)
 
-    @contextmanager
-    def _turn(self, work: _Work) -> Iterator[None]:
-        self._take(work)
-        try:
-            yield
-        finally:
-            self._leave()
-
     def _take(self, work: _Work) -> None:
         with self._lock:
             if not self._is_taken:
-                self._is_taken = True
+                self._is_taken = work.has_turn = True
                 return
-            work.turn.clear()
+            work.woken.clear()
             insort(self._waiting, work)
-        work.turn.wait()
+        try:
+            with current().interruptible(work.woken.set):
+                work.woken.wait()
+        finally:
+            with self._lock:
+                if not work.has_turn:
+                    self._waiting.remove(work)
+        current().check()
 
-    def _leave(self) -> None:
+    def _leave(self, work: _Work) -> None:
         with self._lock:
+            if not work.has_turn:
+                return
+            work.has_turn = False
+            self._is_taken = bool(self._waiting)
             if self._waiting:
-                self._waiting.pop(0).turn.set()
-            else:
-                self._is_taken = False
+                first = self._waiting.pop(0)
+                first.has_turn = True
+                first.woken.set()
 
     def _free(self, latest: float, earliest: float) -> float:
         """The latest end that is free; ``earliest`` where there is none after it. The lock is held."""

@@ -21,7 +21,7 @@ from ragtune.adapters.limits import ServerLimits
 from ragtune.adapters.rerank import RerankServer
 from ragtune.adapters.rerank_payloads import RerankQuery
 from ragtune.adapters.turns import Turns
-from ragtune.canonical.permit import Permit
+from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.core.errors import ConfigError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
@@ -71,7 +71,7 @@ def test_small_requests_are_answered_beside_twelve_large_ones(is_abandoned: bool
                 abandon(url, hog(i))
         else:
             large = [others.submit(ask, url, PATH, hog(i)) for i in range(12)]
-        wait_until(lambda: model.read > 0)
+            wait_until(lambda: model.read > 0)
         for i in range(5):
             begun = time.monotonic()
             answer = ask(url, PATH, {"query": f"small {i}", "documents": TEXTS})
@@ -173,6 +173,25 @@ def test_the_request_that_ends_first_is_worked_on_first() -> None:
             threads.submit(work, limit_ms)
         wait_until(lambda: len(turns._waiting) == 4)
     assert order == [10_000.0, 20_000.0, None, 60_000.0]
+
+
+def test_a_request_whose_client_hangs_up_waits_for_no_turn() -> None:
+    turns, permit = Turns(), Permit()
+
+    def work() -> None:
+        with permit.used(), turns.within(None):
+            raise AssertionError("it has a turn")
+
+    with ThreadPoolExecutor(1) as threads, turns.within(1000.0):
+        waiting = threads.submit(work)
+        wait_until(lambda: len(turns._waiting) == 1)
+        permit.withdraw()
+        permit.interrupt()
+        with pytest.raises(CancelledWorkError):
+            waiting.result(HANG_S)
+        assert not turns._waiting
+    with turns.within(1000.0):
+        pass
 
 
 def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
