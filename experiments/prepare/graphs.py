@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
+from experiments.config.whole import naming
 from experiments.prepare.scratch import scratch_beside
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
@@ -245,7 +246,7 @@ def build_graph(
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
-    with scratch_beside(out) as scratch:
+    with naming(out), scratch_beside(out) as scratch:
         nearness.prepare(scratch, progress)
         fresh = scratch / "graph"
         fresh.mkdir()

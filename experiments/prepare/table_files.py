@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from experiments.config.whole import naming
 from ragtune.core.errors import ConfigError
 
 Pair = tuple[str, str, float]
@@ -32,16 +33,17 @@ def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) 
     """Write the pairs, sorted, and the manifest beside them. An existing table is replaced once the new one is whole.
 
     Raises:
-        OSError: if the folder is full or read-only.
+        OSError: naming ``file`` if the folder is full or read-only.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f"{file.name}.manifest.json")
     new, new_manifest = (path.with_name(f".new-{path.name}") for path in (file, beside))
     try:
-        _form(file)(new, sorted(pairs))
-        new_manifest.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        new.replace(file)
-        new_manifest.replace(beside)
+        with naming(file):
+            _form(file)(new, sorted(pairs))
+            new_manifest.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            new.replace(file)
+            new_manifest.replace(beside)
     finally:
         new.unlink(missing_ok=True)
         new_manifest.unlink(missing_ok=True)
