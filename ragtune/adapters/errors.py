@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragtune.adapters.operations import MalformedRequestError
 from ragtune.adapters.rerank_payloads import RERANK_PATHS
-from ragtune.canonical.permit import CancelledWorkError
 from ragtune.canonical.service import LimitExceededError
 from ragtune.canonical.types import LISTED, OTHER
 from ragtune.core.errors import (
@@ -136,7 +135,6 @@ _KIND_OF: tuple[tuple[type[Exception], str], ...] = (
     (ModelLoadError, "model"),
     (InputError, "invalid-request"),
     (StoreTimeoutError, "timeout"),
-    (CancelledWorkError, "timeout"),
     (StoreError, "store"),
     (LLMError, "model-service"),
 )

@@ -18,7 +18,7 @@ from ragtune.adapters.errors import AdapterError, invalid
 from ragtune.adapters.lanes import Lane
 from ragtune.adapters.operations import Operation, decode
 from ragtune.adapters.order import WriteOrder
-from ragtune.canonical.permit import Permit
+from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.canonical.service import RagService
 
 T = TypeVar("T")
@@ -149,6 +149,8 @@ class Runner:
         watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
         try:
             return await self._within(result)
+        except CancelledWorkError:  # the client is gone, and nobody reads the answer
+            return b""
         finally:
             watching.cancel()
             if result.cancelled():
