@@ -225,7 +225,7 @@ class BatchRunner:
         """What the batch is charged, once its time has passed on the request's clock.
 
         A failed batch is charged the tokens and the money that were reported, not those that were expected. One that
-        was never sent is charged its time alone.
+        was never sent is charged its time, and what the reranker reports to have paid all the same.
         """
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         simulates_time = self._simulates_time[proposal.strategy]
@@ -238,7 +238,7 @@ class BatchRunner:
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
         if not answer.was_sent:
-            return CostObject(latency_ms=took_ms)
+            return said.model_copy(update={"docs": 0, "latency_ms": took_ms})
         return _booked(said, docs, took_ms)
 
     def _count_failure(
