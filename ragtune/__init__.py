@@ -6,6 +6,8 @@ The names below are all that most programs need; components live in the folder o
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ragtune._moved import install
+
 if TYPE_CHECKING:
     from ragtune.core.controller import RAGtuneController
     from ragtune.core.output import ControllerOutput
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from ragtune.core.types import ScoredDocument
     from ragtune.data.corpus import Corpus, Document
     from ragtune.facade.reranker import BudgetedReranker
+
+install()
 
 __version__ = "0.1.0"
 

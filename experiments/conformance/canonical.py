@@ -112,11 +112,11 @@ def serve(database: BaseDatabase, api_key: str) -> Iterator[str]:
         import uvicorn
     except ImportError as error:
         raise MissingExtraError("a server", "services") from error
-    from ragtune.adapters.application import create_application
-    from ragtune.adapters.limits import ServerLimits
-    from ragtune.adapters.security import Security
     from ragtune.canonical.service import RagService
     from ragtune.embedders.hashing import HashingEmbedder
+    from ragtune.services.application import create_application
+    from ragtune.services.limits import ServerLimits
+    from ragtune.services.security import Security
 
     service = RagService(database, {EMBEDDER: HashingEmbedder()}, {RERANKER: hashing_reranker()})
     app = create_application(service, Security(api_key=api_key), ServerLimits())

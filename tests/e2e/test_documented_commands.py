@@ -15,9 +15,9 @@ from command_line import ROOT
 
 from experiments.cli.help import help_text
 from experiments.config.compose import compose, composed, plain
-from ragtune.adapters import harness
-from ragtune.adapters.cli import SERVICES, main
-from ragtune.adapters.dispatch import Command, Parser, declare
+from ragtune.cli import harness
+from ragtune.cli.dispatch import Command, Parser, declare
+from ragtune.cli.main import SERVICES, main
 
 ALIASES = {
     "run.py": "run",

@@ -1,0 +1,56 @@
+"""Old paths of modules that have moved: an import of one still works for one release, with a DeprecationWarning."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_MOVED_TO = {
+    "cli": {"cli": "main", "dispatch": "dispatch"},
+    "frameworks": {
+        name: name for name in ("haystack", "langchain", "llamaindex", "pyterrier", "sentence_transformers")
+    },
+    "services": {
+        name: name
+        for name in (
+            *("application", "batching", "limits", "mcp", "metrics", "operations", "payloads"),
+            *("rerank", "rerank_payloads", "rest", "security", "shadow"),
+        )
+    },
+}
+"""Former modules of ``ragtune.adapters`` that programs may import: their names in a package, by their old names."""
+
+MOVED = {
+    f"ragtune.adapters.{old}": f"ragtune.{package}.{new}"
+    for package, names in _MOVED_TO.items()
+    for old, new in names.items()
+}
+"""New path of each moved module, by its old path."""
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Imports a moved module by its old path. It is asked only where no module is found there."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return ModuleType(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        old, new = module.__name__, MOVED[module.__name__]
+        warnings.warn(f"{old} has moved to {new}; the old path will go", DeprecationWarning, stacklevel=2)
+        sys.modules[old] = import_module(new)
+
+
+def install() -> None:
+    """Let Python find moved modules; calling it again does nothing."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())
