@@ -26,6 +26,10 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of the system for a full disk, an exhausted quota and a file that is too large."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM came, which ends a command as Ctrl-C does. Servers take it for their orderly end."""
+
+
 class Command(Protocol):
     """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
 
@@ -128,7 +132,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
     def interrupt(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        raise TerminatedError
 
     if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
         yield

@@ -101,7 +101,7 @@ class Runner:
 
         Raises:
             AdapterError: if the operation takes too long, or the request is not valid.
-            RagtuneError: as :meth:`Operation.run`.
+            RagtuneError: as :func:`~ragtune.services.operations.decode` and the library raise it.
         """
         until = time.monotonic() + self._timeout_s
         is_large = len(data) > _LARGE

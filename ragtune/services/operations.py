@@ -57,15 +57,6 @@ class Operation(Generic[R]):
         object.__setattr__(self, "path", self.path or f"/v1/{self.name}")
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
-    def run(self, service: Any, data: bytes) -> bytes:
-        """Run the operation, with a request and a response in JSON.
-
-        Raises:
-            MalformedRequestError, ValidationError: as :func:`decode`.
-            RagtuneError: as the library raises it.
-        """
-        return self.answer(service, decode(self.request, data))
-
     def answer(self, service: Any, request: R) -> bytes:
         """Run the operation, with a response in JSON.
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
-from ragtune.cli.commands.signals import exit_on_signals, stop_on_sigterm
+from ragtune.cli.dispatch import TerminatedError
 
 NAME = "mcp"
 SUMMARY = "serve MCP over stdin and stdout"
@@ -21,8 +25,23 @@ def run(arguments: argparse.Namespace) -> int:
     from ragtune.services.mcp import create_server
 
     limits = make_limits(arguments)
-    with stop_on_sigterm(), make_service(arguments) as service:
+    with suppress(TerminatedError), make_service(arguments) as service:
         server = create_server(service, limits=limits)
-        exit_on_signals(service.close)
+        _exit_on_signals(service.close)
         server.run("stdio")
     return 0
+
+
+def _exit_on_signals(close: Callable[[], None]) -> None:
+    """End the process at a signal: the thread that reads stdin cannot be interrupted, and would be waited for."""
+
+    def leave(*_: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            close()
+        finally:
+            os._exit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, leave)

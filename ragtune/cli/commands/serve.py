@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import socket
 import sys
+from contextlib import suppress
 from copy import deepcopy
 from types import FrameType
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.cli.commands.rerank_options import add_rerank_options, make_ranker
-from ragtune.cli.commands.signals import stop_on_sigterm
+from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.errors import ConfigError, MissingExtraError
 
 NAME = "serve"
@@ -66,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging = deepcopy(LOGGING_CONFIG)
     logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
     with (
-        stop_on_sigterm(),
+        suppress(TerminatedError),
         _listen(arguments.host, arguments.port) as listener,
         make_ranker(arguments) as ranker,
         make_service(arguments) as service,
@@ -92,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
                     ranker.stop()
                 super().handle_exit(sig, frame)
 
+        gc.collect()
+        gc.freeze()  # else every full collection looks at all modules again, and holds all requests up for .3 s
         Server(config).run(sockets=[listener])
     return 0
 
