@@ -53,7 +53,7 @@ class Api:
 
 @contextmanager
 def server(folder: str) -> Iterator[tuple[psutil.Process, int]]:
-    command = [sys.executable, "-m", "ragtune.adapters.cli", "serve", "--port", "0", "--data-dir", folder]
+    command = [sys.executable, "-m", "ragtune", "serve", "--port", "0", "--data-dir", folder]
     environment = {name: value for name, value in os.environ.items() if name not in ("RAGTUNE_DSN", "RAGTUNE_API_KEY")}
     environment["RAGTUNE_CACHE"] = str(Path(folder) / "cache")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -57,7 +57,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def server(options: list[str]) -> Iterator[tuple[psutil.Process, int]]:
-    command = [sys.executable, "-m", "ragtune.adapters.cli", "serve", "--port", "0", "--store", "memory", *options]
+    command = [sys.executable, "-m", "ragtune", "serve", "--port", "0", "--store", "memory", *options]
     command += ["--mcp", "none", "--timeout", "600"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGTUNE_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -2,7 +2,7 @@
 
 import sys
 
-from ragtune.adapters.cli import main
+from ragtune.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

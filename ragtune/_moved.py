@@ -10,38 +10,61 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-MOVED = {
-    f"ragtune.estimators.{name}": f"ragtune.estimators.{folder}.{name}"
-    for folder, names in {
-        "comparing": (
-            *("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce"),
-            *("setwise_insertion", "sliding", "tdpart", "tourrank"),
-        ),
-        "graph": ("gar", "ore", "quam", "rgs"),
-        "posterior": ("bagel", "similarity", "uncertainty"),
-    }.items()
-    for name in names
-} | {
-    "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
-    "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
-    "ragtune.data.filedigest": "ragtune.data.files.filedigest",
-    "ragtune.data.records": "ragtune.data.files.records",
-    "ragtune.data.run": "ragtune.data.runs.run",
-    "ragtune.data.runfile": "ragtune.data.runs.runfile",
-    "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
-    "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
-    "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
-    "ragtune.data.textfile": "ragtune.data.files.textfile",
-    "ragtune.data.values": "ragtune.data.files.values",
-    "ragtune.data.words": "ragtune.data.text.words",
-    "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
-    "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
-    "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
-    "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",
-    "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
-    "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
-    "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
+_MOVED_TO = {
+    "cli": {"cli": "main", "dispatch": "dispatch"},
+    "frameworks": {
+        name: name for name in ("haystack", "langchain", "llamaindex", "pyterrier", "sentence_transformers")
+    },
+    "services": {
+        name: name
+        for name in (
+            *("application", "batching", "limits", "mcp", "metrics", "operations", "payloads"),
+            *("rerank", "rerank_payloads", "rest", "security", "shadow"),
+        )
+    },
 }
+"""Former modules of ``ragtune.adapters`` that programs may import: their names in a package, by their old names."""
+
+MOVED = (
+    {
+        f"ragtune.adapters.{old}": f"ragtune.{package}.{new}"
+        for package, names in _MOVED_TO.items()
+        for old, new in names.items()
+    }
+    | {
+        f"ragtune.estimators.{name}": f"ragtune.estimators.{folder}.{name}"
+        for folder, names in {
+            "comparing": (
+                *("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce"),
+                *("setwise_insertion", "sliding", "tdpart", "tourrank"),
+            ),
+            "graph": ("gar", "ore", "quam", "rgs"),
+            "posterior": ("bagel", "similarity", "uncertainty"),
+        }.items()
+        for name in names
+    }
+    | {
+        "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
+        "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
+        "ragtune.data.filedigest": "ragtune.data.files.filedigest",
+        "ragtune.data.records": "ragtune.data.files.records",
+        "ragtune.data.run": "ragtune.data.runs.run",
+        "ragtune.data.runfile": "ragtune.data.runs.runfile",
+        "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
+        "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
+        "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
+        "ragtune.data.textfile": "ragtune.data.files.textfile",
+        "ragtune.data.values": "ragtune.data.files.values",
+        "ragtune.data.words": "ragtune.data.text.words",
+        "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
+        "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
+        "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
+        "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",
+        "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
+        "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
+        "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
+    }
+)
 """New path of each moved module, by its old path."""
 
 

@@ -46,9 +46,9 @@ def components(group: str) -> str:
 
 def commands() -> str:
     """One section a command of ``ragtune``: what ``--help`` says, unless Hydra does, at length."""
-    from ragtune.adapters.cli import SERVICES
-    from ragtune.adapters.dispatch import declare
-    from ragtune.adapters.harness import load, summaries
+    from ragtune.cli.dispatch import declare
+    from ragtune.cli.harness import load, summaries
+    from ragtune.cli.main import SERVICES
 
     sections = []
     for name in [*summaries(ROOT), *SERVICES]:

@@ -28,7 +28,7 @@ from experiments.config.compose import composed, readable, register_resolvers, r
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
-from ragtune.adapters.dispatch import DONE, INTERRUPTED, Parser, complain
+from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""

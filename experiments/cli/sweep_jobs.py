@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
-from ragtune.adapters.dispatch import FAILED
+from ragtune.cli.dispatch import FAILED
 from ragtune.core.errors import DatasetError
 
 FAILURE = "error.json"

@@ -1,4 +1,4 @@
-"""The commands of the harness, one module each, as :class:`ragtune.adapters.dispatch.Command` says.
+"""The commands of the harness, one module each, as :class:`ragtune.cli.dispatch.Command` says.
 
 ``ragtune NAME ...`` runs them, and so do ``run.py`` and ``scripts/`` under their own names. A module imports what it
 needs when it runs: help and completion should not wait for it.
@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import cast
 
-from ragtune.adapters.dispatch import Command, run_command
+from ragtune.cli.dispatch import Command, run_command
 
 
 def main(name: str) -> int:

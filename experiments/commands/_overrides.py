@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ragtune.adapters.dispatch import Parser
+from ragtune.cli.dispatch import Parser
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:

@@ -14,7 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ragtune.adapters.operations import OPERATIONS
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
 from ragtune.canonical.conformance.comparing import narrow_gaps
@@ -30,6 +29,7 @@ from ragtune.core.errors import ConfigError, MissingExtraError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
+from ragtune.services.operations import OPERATIONS, decode
 
 TARGETS = ("memory", "postgres", "rest", "mcp")
 _REMOTE: dict[str, type[RestTarget] | type[McpTarget]] = {"rest": RestTarget, "mcp": McpTarget}
@@ -53,8 +53,9 @@ class LibraryTarget(Target):
         self._operations = {operation.name: operation for operation in OPERATIONS}
 
     def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        answer = self._operations[operation].run(self._service, json.dumps(arguments).encode())
-        found: dict[str, Any] = json.loads(answer)
+        chosen = self._operations[operation]
+        request = decode(chosen.request, json.dumps(arguments).encode())
+        found: dict[str, Any] = json.loads(chosen.answer(self._service, request))
         return found
 
     def close(self) -> None:
@@ -148,9 +149,9 @@ def serve(database: BaseDatabase, api_key: str) -> Iterator[str]:
         import uvicorn
     except ImportError as error:
         raise MissingExtraError("a server", "services") from error
-    from ragtune.adapters.application import create_application
-    from ragtune.adapters.limits import ServerLimits
-    from ragtune.adapters.security import Security
+    from ragtune.services.application import create_application
+    from ragtune.services.limits import ServerLimits
+    from ragtune.services.security import Security
 
     service = _service(database, HashingEmbedder())
     app = create_application(service, Security(api_key=api_key), ServerLimits())

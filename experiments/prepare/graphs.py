@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
+from experiments.config.whole import naming
 from experiments.publish.folders import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
@@ -236,7 +237,7 @@ def build_graph(
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
-    with _scratch_beside(out) as scratch:
+    with naming(out), _scratch_beside(out) as scratch:
         nearness.prepare(scratch)
         fresh = scratch / "graph"
         fresh.mkdir()

@@ -36,10 +36,11 @@ def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) 
     """Write the pairs, sorted, and the manifest beside them. An existing table is replaced once the new one is whole.
 
     Raises:
-        OSError: if the folder is full or read-only.
+        OSError: naming ``file`` if the folder is full or read-only.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with whole(file.with_name(f"{file.name}.manifest.json")) as new_manifest, whole(file) as new:
+    beside = file.with_name(f"{file.name}.manifest.json")
+    with whole(beside) as new_manifest, whole(file) as new:
         if file.suffix == ".parquet":
             import pandas as pd
 

@@ -164,8 +164,13 @@ def require_summary(folder: Path) -> Summary:
 
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
-    """Write plain data as YAML, with the keys in their order."""
-    file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
+    """Write plain data as YAML, with the keys in their order.
+
+    Raises:
+        OSError: naming ``file`` if there is no room.
+    """
+    with naming(file):
+        file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
 
 
 def read_config(folder: Path) -> dict[str, Any]:

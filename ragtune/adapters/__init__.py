@@ -1,1 +1,1 @@
-"""Thin service adapters over the library."""
+"""Old place of the services, the command line and the frameworks' components; goes with the next release."""

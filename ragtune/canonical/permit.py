@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,10 +22,16 @@ class Permit:
     """
 
     def __init__(self) -> None:
+        self._since = time.monotonic()
         self._lock = threading.Lock()
         self._is_withdrawn = False
         self._is_committing = False
         self._interrupt: Callable[[], None] | None = None
+
+    @property
+    def waited_ms(self) -> float:
+        """Milliseconds since the request arrived, which is when its permit was given."""
+        return 1000.0 * (time.monotonic() - self._since)
 
     @property
     def is_withdrawn(self) -> bool:

@@ -23,7 +23,6 @@ from postgres_server import fresh_dsn
 
 from experiments.commands import conformance as command
 from experiments.conformance.canonical import LibraryTarget, memory_target, serve
-from ragtune.adapters.dispatch import run_command
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
 from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
@@ -46,6 +45,7 @@ from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
 from ragtune.canonical.types import Chunk
+from ragtune.cli.dispatch import run_command
 from ragtune.core.errors import ConfigError
 from ragtune.embedders.hashing import HashingEmbedder
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from ragtune import CostBudget, RAGtuneController
-from ragtune.adapters.batching import SharedCalls
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
@@ -21,6 +20,7 @@ from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.windows import WindowsScheduler
+from ragtune.services.batching import SharedCalls
 from ragtune.testing import WORLDS
 
 PLAIN = WORLDS["plain"]()

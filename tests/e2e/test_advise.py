@@ -24,7 +24,7 @@ from experiments.study.advise.options import CANDIDATES
 from experiments.study.advise.prices import Prices
 from experiments.study.advise.replays import Replays, replay_all
 from experiments.study.advise.trials import halvings
-from ragtune.adapters.commands import serve
+from ragtune.cli.commands import serve
 from ragtune.core.errors import ConfigError
 from ragtune.facade.reranker import BudgetedReranker
 from ragtune.testing import make_context

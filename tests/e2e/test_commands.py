@@ -14,8 +14,8 @@ import pytest
 from command_line import ROOT
 from patience import HANG_S
 
-from ragtune.adapters import harness
-from ragtune.adapters.cli import SERVICES, main
+from ragtune.cli import harness
+from ragtune.cli.main import SERVICES, main
 
 ALIASES = {
     "build_graph": "graph",
@@ -137,7 +137,7 @@ def test_every_script_is_the_command_of_the_same_work(run: Call, tmp_path: Path)
 
 
 def ragtune(*words: str, cwd: Path, environment: dict[str, str]) -> SimpleNamespace:
-    command = [sys.executable, "-P", "-m", "ragtune.adapters.cli", *words]
+    command = [sys.executable, "-P", "-m", "ragtune", *words]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=HANG_S)
     return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
 
@@ -178,12 +178,12 @@ def test_a_sweep_whose_output_nobody_reads_loses_no_job(
 def test_the_checkout_of_the_current_folder_comes_before_the_installed_one(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    for file in ("run.py", "conf/config.yaml", "experiments/commands/__init__.py", "ragtune/adapters/harness.py"):
+    for file in ("run.py", "conf/config.yaml", "experiments/commands/__init__.py", "ragtune/cli/harness.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    for package in ("ragtune", "ragtune/adapters", "experiments"):
+    for package in ("ragtune", "ragtune/cli", "experiments"):
         (tmp_path / package / "__init__.py").touch()
-    (tmp_path / "ragtune" / "adapters" / "cli.py").write_text("import sys; print('another', *sys.argv[1:])")
+    (tmp_path / "ragtune" / "__main__.py").write_text("import sys; print('another', *sys.argv[1:])")
     below = tmp_path / "results" / "runs"
     below.mkdir(parents=True)
     done = ragtune("run", "budget=20", "-m", cwd=below, environment=environment)
@@ -191,9 +191,7 @@ def test_the_checkout_of_the_current_folder_comes_before_the_installed_one(
 
 
 def test_the_folder_that_one_is_in_may_be_gone(environment: dict[str, str], tmp_path: Path) -> None:
-    code = (
-        f"import os, sys; os.rmdir({str(tmp_path / 'gone')!r}); from ragtune.adapters.cli import main; main(['--help'])"
-    )
+    code = f"import os, sys; os.rmdir({str(tmp_path / 'gone')!r}); from ragtune.cli.main import main; main(['--help'])"
     (tmp_path / "gone").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path / "gone", env={**os.environ, **environment}, capture_output=True
@@ -226,7 +224,7 @@ done
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_commands_options_groups_and_choices(environment: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "ragtune").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ragtune.adapters.cli "$@"\n')
+    (tmp_path / "ragtune").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m ragtune "$@"\n')
     (tmp_path / "ragtune").chmod(0o755)
     done = subprocess.run(
         ["bash", "--norc", "-c", SHELL],

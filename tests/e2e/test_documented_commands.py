@@ -14,8 +14,8 @@ import pytest
 from documented import COMMANDS, ROOTS, SHOWN, is_own_component, pages
 
 from experiments.config.compose import compose, composed, plain
-from ragtune.adapters.cli import main
-from ragtune.adapters.dispatch import Parser, declare
+from ragtune.cli.dispatch import Parser, declare
+from ragtune.cli.main import main
 
 OVERRIDDEN = ("advise", "label", "score", "graph", "ingest")
 """Commands with options of their own before the overrides of a run."""

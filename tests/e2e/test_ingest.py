@@ -16,9 +16,9 @@ from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
 from experiments.replay.build import _load_dataset
-from ragtune.adapters.cli import main as ragtune
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.types import StoreCounts
+from ragtune.cli.main import main as ragtune
 from ragtune.embedders.hashing import HashingEmbedder
 
 Run = Callable[..., SimpleNamespace]

@@ -24,7 +24,7 @@ from patience import HANG_S, wait_until
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
 from experiments.datasets.judgments import read_qrels
-from ragtune.adapters.cli import main
+from ragtune.cli.main import main
 
 Label = Callable[..., SimpleNamespace]
 
@@ -71,7 +71,7 @@ def test_keys_grade_skip_and_undo_and_the_next_command_goes_on(label: Label) -> 
 
 def test_a_real_terminal_needs_no_enter_and_is_left_as_it_was(environment: dict[str, str], tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "ragtune.adapters.cli", "label", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "ragtune", "label", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
     )
@@ -196,7 +196,7 @@ def page_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(environment: dict[str, str], page_folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "ragtune.adapters.cli", "label", "--page", "--out", str(page_folder)]
+    command = [sys.executable, "-m", "ragtune", "label", "--page", "--out", str(page_folder)]
     with served(command, "/state", cwd=ROOT, env=environment) as url:
         yield url
 

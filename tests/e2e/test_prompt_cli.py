@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from patience import HANG_S
 
-from ragtune.adapters.cli import main
+from ragtune.cli.main import main
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.stages.reranker import NO_RERANKER
 
@@ -44,7 +44,7 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
 
     def run(*arguments: Any, stdin: bytes = b"", **env: str) -> SimpleNamespace:
         chosen = () if "--reranker" in arguments else ("--reranker", "none")  # a model takes seconds to load
-        command = [sys.executable, "-m", "ragtune.adapters.cli", "prompt", *map(str, arguments), *chosen]
+        command = [sys.executable, "-m", "ragtune", "prompt", *map(str, arguments), *chosen]
         variables = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **env}
         ended = subprocess.run(command, cwd=cwd, env=variables, input=stdin, capture_output=True, timeout=HANG_S)
         return SimpleNamespace(code=ended.returncode, out=ended.stdout, err=ended.stderr.decode("utf-8", "replace"))

@@ -26,7 +26,7 @@ SHARED = ROOT.parent / "shared"
 MODEL = SHARED / "models" / "ce-minilm-nfcorpus-scifact"
 PAGE = (ROOT / "docs" / "howto" / "rerank-server.md").read_text(encoding="utf-8")
 SHELL = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
-COMMAND = [sys.executable, "-m", "ragtune.adapters.cli", "serve"]
+COMMAND = [sys.executable, "-m", "ragtune", "serve"]
 DOCUMENTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
 
 
@@ -136,7 +136,7 @@ def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_pat
         for query in ("what lowers lipids", "what sails"):
             client.rerank(model="m", query=query, documents=DOCUMENTS)
         wait_until(lambda: file.read_text(encoding="utf-8").count("\n") == 2)
-    asked = [sys.executable, "-m", "ragtune.adapters.cli", *report[1:-1], str(file)]
+    asked = [sys.executable, "-m", "ragtune", *report[1:-1], str(file)]
     table, figures = (
         subprocess.run([*asked, *how], capture_output=True, check=True, timeout=HANG_S, text=True).stdout
         for how in ([], ["--json"])
@@ -184,7 +184,7 @@ WRONG = SimpleNamespace(
 
 @pytest.mark.parametrize("name", vars(WRONG))
 def test_bad_options_end_with_one_line_that_names_them(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    from ragtune.adapters.cli import main
+    from ragtune.cli.main import main
 
     options, told = getattr(WRONG, name)
     assert main(["serve", "--store", "memory", "--port", "0", *options]) == 2
@@ -196,7 +196,7 @@ def test_bad_options_end_with_one_line_that_names_them(name: str, capfd: pytest.
 def test_a_score_cache_that_cannot_be_opened_keeps_the_server_from_starting(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from ragtune.adapters.cli import main
+    from ragtune.cli.main import main
 
     (tmp_path / "scores" / "scores.sqlite").mkdir(parents=True)
     options = ["--model", "http://127.0.0.1:1", "--score-cache", str(tmp_path)]
@@ -208,7 +208,7 @@ def test_a_score_cache_that_cannot_be_opened_keeps_the_server_from_starting(
 
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the model beside the checkout (../shared) is absent")
 def test_sigterm_ends_a_server_whose_model_is_at_work_within_a_call() -> None:
-    command = [sys.executable, "-m", "ragtune.adapters.cli", "serve", "--port", "0", "--store", "memory"]
+    command = [sys.executable, "-m", "ragtune", "serve", "--port", "0", "--store", "memory"]
     documents = [f"{'word ' * 150}{i}" for i in range(400)]
     with subprocess.Popen([*command, "--model", str(MODEL)], stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -30,11 +30,11 @@ from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
 from web_pages import NEEDS_CHROMIUM, browser_page
 
-from ragtune.adapters.cli import main
+from ragtune.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 KEY = "a-key-of-the-test-suite"
-COMMAND = [sys.executable, "-m", "ragtune.adapters.cli"]
+COMMAND = [sys.executable, "-m", "ragtune"]
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
 
 
@@ -108,9 +108,7 @@ def fill(server: Server) -> None:
 
 
 def test_help_is_there_and_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, ragtune.adapters.cli; print(*sorted({'fastapi', 'mcp', 'psycopg', 'uvicorn'} & set(sys.modules)))"
-    )
+    code = "import sys, ragtune.cli.main; print(*sorted({'fastapi', 'mcp', 'psycopg', 'uvicorn'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.strip() == ""
     assert "serve" in run("--help").stdout

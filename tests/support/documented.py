@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from command_line import ROOT
 
 from experiments.cli.help import help_text
-from ragtune.adapters import harness
-from ragtune.adapters.cli import SERVICES
-from ragtune.adapters.dispatch import Command
+from ragtune.cli import harness
+from ragtune.cli.dispatch import Command
+from ragtune.cli.main import SERVICES
 
 ALIASES = {
     "run.py": "run",

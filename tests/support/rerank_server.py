@@ -12,13 +12,13 @@ import httpx2
 import uvicorn
 from patience import HANG_S
 
-from ragtune.adapters.application import create_application
-from ragtune.adapters.limits import ServerLimits
-from ragtune.adapters.rerank import RerankServer
-from ragtune.adapters.security import Security
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.services.application import create_application
+from ragtune.services.limits import ServerLimits
+from ragtune.services.rerank import RerankServer
+from ragtune.services.security import Security
 
 KEY = "a-key-of-the-test-suite"
 HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))

@@ -217,7 +217,11 @@ class BatchRunner:
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: Answer
     ) -> CostObject:
-        """The charge, once the time has passed: a failed batch pays what was reported, an unsent one its time."""
+        """The charge, once the time has passed.
+
+        A failed batch pays what was reported. One that was never sent pays its time, and what the reranker reports to
+        have paid all the same.
+        """
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         simulates_time = self._simulates_time[proposal.strategy]
         silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
@@ -229,7 +233,7 @@ class BatchRunner:
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
         if not answer.was_sent:
-            return CostObject(latency_ms=took_ms)
+            return said.model_copy(update={"docs": 0, "latency_ms": took_ms})
         return _booked(said, docs, took_ms)
 
     def _count_failure(

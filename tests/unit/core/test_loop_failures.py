@@ -176,6 +176,17 @@ def test_a_failure_that_tells_nothing_of_the_reranker_ends_its_request_and_close
     assert controller.loop.closed == {}
 
 
+def test_what_a_reranker_paid_before_it_refused_a_batch_is_charged(fakes):
+    class Paying(fakes.Reranker):
+        def rerank(self, items, context, strategy):
+            context.meter.charge(CostObject(tokens=7, calls=1))
+            raise NotAskedError("too many wait")
+
+    output = fakes.controller(reranker=Paying(), failures=FailurePolicy(batches_in_a_row=1)).run("q")
+    spent = output.history[-1].cost
+    assert (spent.docs, spent.calls, spent.tokens) == (0, 1, 7)
+
+
 def test_a_cascade_with_a_dead_strong_model_goes_on_with_the_other_one(fakes):
     strong, weak = fakes.Reranker(script=[RuntimeError("dead")] * 99), fakes.Reranker()
     scheduler = CascadeScheduler({"strong": 2}, batch_size=1, escalate_above=0.0, min_docs=0)

@@ -19,8 +19,9 @@ from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Summary
+from experiments.prepare.table_files import write_table
 from experiments.publish import files as outputs
-from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
+from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary, write_yaml
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
@@ -199,3 +200,15 @@ def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., S
 
 def test_no_summary_means_no_complete_run(folder: Path) -> None:
     assert read_summary(folder) is None
+
+
+def test_a_full_disk_is_told_with_the_file_that_has_no_room(tmp_path: Path) -> None:
+    config, table = tmp_path / "config.yaml", tmp_path / "scores.csv"
+    config.symlink_to("/dev/full")
+    (tmp_path / ".scores.csv").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space") as told:
+        write_yaml(config, {"k": 10})
+    assert told.value.filename == str(config)
+    with pytest.raises(OSError, match="No space") as told:
+        write_table(table, [("q", "d", 0.5)], {})
+    assert told.value.filename == str(table)

@@ -10,7 +10,7 @@ import pytest
 from experiments.prepare import graphs
 from experiments.prepare.graphs import build_graph
 from ragtune import Corpus, Document
-from ragtune.adapters.cli import main
+from ragtune.cli.main import main
 from ragtune.core.errors import ConfigError
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
 from ragtune.embedders.tfidf import TfidfEmbedder

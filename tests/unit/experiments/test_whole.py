@@ -11,7 +11,7 @@ import pytest
 from experiments.publish.columns import write_csv, write_parquet
 from experiments.publish.files import write_text
 from experiments.study.cellreplay import _write_cell
-from ragtune.adapters.dispatch import complain
+from ragtune.cli.dispatch import complain
 
 
 @pytest.fixture

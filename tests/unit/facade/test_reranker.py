@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
-from ragtune.adapters.commands.rerank_options import add_rerank_options
-from ragtune.adapters.rerank_payloads import Budget
+from ragtune.cli.commands.rerank_options import add_rerank_options
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError, MissingExtraError, ModelLoadError
 from ragtune.core.interfaces import BaseReranker
@@ -26,6 +25,7 @@ from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
 from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.rerank_payloads import Budget
 
 
 class Spy:

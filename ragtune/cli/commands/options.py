@@ -1,0 +1,143 @@
+"""Options that several commands have: where collections are, what embeds and reranks, how much is allowed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragtune.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ragtune.canonical.service import RagService
+    from ragtune.canonical.store.base import BaseDatabase
+    from ragtune.core.interfaces import BaseEmbedder, BaseReranker
+    from ragtune.services.limits import ServerLimits
+
+EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
+RERANKERS = ("cross_encoder", "hashing")
+
+
+def add_service_options(parser: argparse.ArgumentParser) -> None:
+    """Options of :func:`make_service` and :func:`make_limits`."""
+    store = parser.add_argument_group("store")
+    store.add_argument("--store", choices=("postgres", "memory"), default="postgres", help="memory keeps nothing")
+    store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
+    store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
+    models = parser.add_argument_group("models")
+    models.add_argument("--embedder", choices=EMBEDDERS, default="hashing", help="hashing knows words, not meanings")
+    models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
+    models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, where it can be chosen")
+    models.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
+    models.add_argument("--reranker", choices=RERANKERS, help="what clients may name; hashing needs no model")
+    models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument("--max-k", metavar="N", type=int, default=1000, help="results and candidates of a list")
+    limits.add_argument("--max-batch", metavar="N", type=int, default=1000, help="texts, chunks, documents, candidates")
+    limits.add_argument(
+        "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a statement"
+    )
+    limits.add_argument(
+        "--threads", metavar="N", type=int, default=8, help="queries, writes, large requests: N of each"
+    )
+
+
+def make_service(arguments: argparse.Namespace) -> RagService:
+    """The service that the options describe, its models loaded before a client waits for them.
+
+    Its database is open, and cancels what takes longer than a request may.
+
+    Raises:
+        InputError: on options that do not fit together, or a missing extra.
+        ModelLoadError: if a model cannot be loaded.
+        StoreError: if the database cannot be reached or started.
+    """
+    from ragtune.canonical.service import RagService, ServiceLimits
+
+    if min(arguments.max_k, arguments.max_batch) < 1:
+        raise ConfigError("--max-k and --max-batch: allowed is at least 1")
+    limits = ServiceLimits(k=arguments.max_k, candidate_pool=arguments.max_k, batch=arguments.max_batch)
+    embedders = {arguments.embedder: _make_embedder(arguments)}
+    rerankers = _make_rerankers(arguments)
+    for part in (*embedders.values(), *rerankers.values()):
+        part.prepare()
+    return RagService(_open_database(arguments), embedders, rerankers, limits)
+
+
+def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
+    """The limits of the server that the options describe.
+
+    Raises:
+        ConfigError: naming the first limit that is out of range.
+    """
+    from pydantic import ValidationError
+
+    from ragtune.services.limits import ServerLimits
+
+    try:
+        return ServerLimits(timeout_s=arguments.timeout, threads=arguments.threads, **others)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{first['loc'][0]}={first['input']!r}: {first['msg']}") from error
+
+
+def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
+    if arguments.store == "memory":
+        from ragtune.canonical.store.memory import MemoryDatabase
+
+        if arguments.dsn or arguments.data_dir:
+            raise ConfigError("--dsn and --data-dir: allowed with --store postgres only")
+        return MemoryDatabase()
+    from ragtune.canonical.store.embedded import connect
+
+    if arguments.dsn and arguments.data_dir:
+        raise ConfigError("--dsn and --data-dir: allowed is one of them")
+    return connect(
+        arguments.dsn,
+        arguments.data_dir,
+        pool_size=make_limits(arguments).connections,
+        statement_timeout_s=arguments.timeout,
+    )
+
+
+def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
+    model, dims, url = arguments.embedder_model, arguments.embedder_dims, arguments.embedder_url
+    if url and arguments.embedder != "openai_compatible":
+        raise ConfigError("--embedder-url: allowed with --embedder openai_compatible only")
+    if arguments.embedder == "hashing":
+        from ragtune.embedders.hashing import HashingEmbedder
+
+        if model:
+            raise ConfigError("--embedder-model: allowed with the other embedders only")
+        return HashingEmbedder() if dims is None else HashingEmbedder(dims)
+    if not model:
+        raise ConfigError(f"--embedder {arguments.embedder} needs --embedder-model")
+    if arguments.embedder == "sentence_transformer":
+        from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+
+        if dims is not None:
+            raise ConfigError("--embedder-dims: the model decides them, allowed with the other embedders only")
+        return SentenceTransformerEmbedder(model)
+    from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
+    from ragtune.llm.client import LLMClient
+
+    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url), dims)
+
+
+def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
+    if arguments.reranker is None:
+        if arguments.reranker_model:
+            raise ConfigError("--reranker-model: allowed with --reranker only")
+        return {}
+    if arguments.reranker == "hashing":
+        from ragtune.embedders.hashing import HashingEmbedder
+        from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
+
+        if arguments.reranker_model:
+            raise ConfigError("--reranker-model: allowed with --reranker cross_encoder only")
+        return {"hashing": BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
+    from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+
+    if not arguments.reranker_model:
+        raise ConfigError(f"--reranker {arguments.reranker} needs --reranker-model")
+    return {arguments.reranker: CrossEncoderReranker(arguments.reranker_model)}

@@ -1,0 +1,156 @@
+"""Take a prompt through the eight stages and print what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragtune.cli.commands.prompt_options import add_pipeline_options, pipeline_options
+from ragtune.core.errors import ConfigError, InputError, RagtuneError
+
+if TYPE_CHECKING:
+    from ragtune.llm.types import ChatResult
+    from ragtune.superprompt import Pipeline, SuperPrompt, Turn
+    from ragtune.superprompt.options import PromptOptions
+
+NAME = "prompt"
+SUMMARY = "take a prompt through the SuperPrompt pipeline"
+
+_STDIN = "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the command."""
+    parser.add_argument("prompt", nargs="?", help="what is to be done, with or without headers; - reads stdin")
+    how_far = parser.add_argument_group("how far")
+    how_far.add_argument("--auto", action="store_true", help="all eight stages")
+    how_far.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
+    how_far.add_argument(
+        "--answer", action="store_true", help="all eight, then print the language model's answer to the final prompt"
+    )
+    parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns: 'User: ...' lines, or JSON")
+    parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
+    parser.add_argument(
+        "--timings", action="store_true", help="with --json: milliseconds and what was really paid; no two runs agree"
+    )
+    add_pipeline_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the stages; notices go to stderr, the prompt or its answer to stdout.
+
+    Raises:
+        InputError: on bad input, or if a stage cannot do its work with the input.
+        RagtuneError: if a service failed.
+    """
+    from ragtune.core.request.clock import VirtualClock
+    from ragtune.superprompt import SuperPrompt
+    from ragtune.superprompt.options.parts import open_pipeline
+    from ragtune.superprompt.options.reading import write_options
+
+    options = pipeline_options(arguments)
+    if arguments.print_config:
+        _print(write_options(options).rstrip("\n"))
+        return 0
+    last = _last_stage(arguments)
+    if arguments.timings and not arguments.json:
+        raise ConfigError("--timings: allowed with --json only")
+    if arguments.answer and options.llm.model is None:
+        raise ConfigError("--answer needs a language model: --llm-model, or llm.model in --config")
+    turns = _turns(arguments.conversation)
+    sp = SuperPrompt.raw(_prompt(arguments.prompt), turns)
+    if options.memory.folder is None and options.memory.collection is None:
+        sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
+    with open_pipeline(options, None if arguments.timings else VirtualClock()) as pipeline:
+        done = _run_until(pipeline, sp, last)
+    answer = _ask(options, done) if arguments.answer else None
+    for notice in done.extras.get("notices", []):
+        sys.stderr.write(f"ragtune: note: {notice['message']}\n")
+    if arguments.json:
+        _print(_whole(done, answer, with_timings=arguments.timings))
+    else:
+        _print(done.prompt_ready if answer is None else answer.text)
+    return 0
+
+
+def _ask(options: PromptOptions, done: SuperPrompt) -> ChatResult:
+    from ragtune.superprompt.answering import Answerer
+    from ragtune.superprompt.options.parts import make_client
+
+    return Answerer(make_client(options.llm)).answer(done)
+
+
+def _print(text: str) -> None:
+    # Bytes, since the same prompt must look the same in every locale.
+    sys.stdout.buffer.write(text.encode("utf-8") + b"\n")
+    sys.stdout.flush()
+
+
+def _last_stage(arguments: argparse.Namespace) -> str:
+    from ragtune.superprompt.stages.base import ORDER
+
+    if arguments.until is None and not (arguments.auto or arguments.answer):
+        raise ConfigError("how far? Say --auto (all stages), --until STAGE or --answer (all, and the model's answer)")
+    if arguments.until is not None and (arguments.auto or arguments.answer):
+        raise ConfigError(f"--until {arguments.until}: allowed without --auto and --answer, which take all stages")
+    if arguments.until is None:
+        return ORDER[-1]
+    if arguments.until not in ORDER:
+        raise ConfigError(f"--until {arguments.until}: allowed are {', '.join(ORDER)}")
+    return str(arguments.until)
+
+
+def _run_until(pipeline: Pipeline, sp: SuperPrompt, last: str) -> SuperPrompt:
+    from ragtune.superprompt.stages.base import ORDER, FailedStageError
+
+    try:
+        for name in ORDER[: ORDER.index(last) + 1]:
+            sp = pipeline.run_stage(name, sp)
+    except FailedStageError as error:
+        if isinstance(error.__cause__, InputError):
+            raise
+        raise RagtuneError(str(error)) from error
+    return sp
+
+
+def _prompt(given: str | None) -> str:
+    if given is None:
+        raise ConfigError("the prompt is missing: a text, or - to read stdin")
+    if given != _STDIN:
+        return _utf8("prompt", given.encode("utf-8", "surrogateescape"))
+    return _utf8("stdin", sys.stdin.buffer.read())
+
+
+def _turns(file: Path | None) -> list[Turn]:
+    from ragtune.superprompt.memory.conversation import parse_conversation
+
+    if file is None:
+        return []
+    try:
+        data = file.expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigError(f"--conversation {str(file)!r} cannot be read ({error.strerror or error})") from error
+    return parse_conversation(_utf8(f"--conversation {str(file)!r}", data))
+
+
+def _utf8(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name}: not UTF-8 (byte 0x{data[error.start]:02x} at position {error.start})") from None
+
+
+def _whole(sp: SuperPrompt, answer: ChatResult | None, *, with_timings: bool) -> str:
+    """The JSON form; what depends on the machine and on earlier runs is left out of the costs unless asked for."""
+    if not with_timings:
+        costs = [{"stage": entry["stage"], "charged": entry["charged"]} for entry in sp.extras["costs"]]
+        sp = sp.model_copy(update={"extras": {**sp.extras, "costs": costs}})
+    if answer is None:
+        return sp.to_json()
+    told: dict[str, Any] = {"text": answer.text, "model": answer.model, "charged": answer.cost.model_dump()}
+    if with_timings:
+        told["paid"] = answer.paid.model_dump()
+    return f'{{"super_prompt": {sp.to_json()}, "answer": {json.dumps(told, ensure_ascii=False)}}}'

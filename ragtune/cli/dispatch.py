@@ -1,0 +1,212 @@
+"""Runs one command: its parser, its work, and one way to say how it ended."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, Protocol
+
+from ragtune.core.arguments import did_you_mean, nearest
+from ragtune.core.errors import InputError, RagtuneError
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of the system for a full disk, an exhausted quota and a file that is too large."""
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM came, which ends a command as Ctrl-C does. Servers take it for their orderly end."""
+
+
+class Command(Protocol):
+    """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
+
+    Two more names are optional: ``VERBATIM = True`` says that the words are no business of argparse, ``--help`` and
+    other options included, and arrive as they are as the only argument that it declares; ``KEPT`` says what an
+    interruption leaves and how to go on.
+
+    Attributes:
+        NAME: the word after ``ragtune``.
+        SUMMARY: what it does, on one line.
+    """
+
+    NAME: str
+    SUMMARY: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare options and arguments."""
+        ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Work, and return the exit code; what goes wrong is raised. ``arguments.command`` is the whole, to repeat."""
+        ...
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
+    """Keeps the lines of a docstring, and tells defaults that say something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        says_nothing = action.default is None or action.default is False or action.default in ("", [])
+        return action.help if says_nothing else super()._get_help_string(action)
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports in one line which words do not fit, and the option or choice that is spelled nearly so.
+
+    Attributes:
+        propose: returns the end of the message for an unknown option, by its name without dashes, that no option of the
+            parser is like; None where there is nothing else to propose.
+    """
+
+    propose: Callable[[str], str] | None = None
+
+    def add_subparsers(self, **options: Any) -> Any:
+        return super().add_subparsers(parser_class=_Subcommand, **options)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
+
+    def _meant(self, message: str) -> str:
+        if unknown := re.search(r"unrecognized arguments: --([\w-]+)", message):  # two dashes say nothing of likeness
+            options = sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage())))
+            # A part of a name is an option as well: argparse completes it.
+            parts = {name[: len(unknown[1])]: name for name in options}
+            if near := nearest(unknown[1], options) or parts.get(nearest(unknown[1], list(parts)) or ""):
+                return f"; did you mean --{near}?"
+            return self.propose(unknown[1]) if self.propose else ""
+        if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
+        return ""
+
+
+class _Subcommand(Parser):
+    """Reports its own unknown options: argparse leaves them to the whole command, which does not know what is near."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
+
+
+def declare(command: Command, parser: argparse.ArgumentParser) -> None:
+    """Make a parser that of a command."""
+    parser.description = command.__doc__
+    parser.formatter_class = HelpFormatter
+    command.add_arguments(parser)
+
+
+def run_command(command: Command, words: Sequence[str]) -> int:
+    """Run a command and say in one line on stderr what went wrong, if something did.
+
+    Args:
+        command: the module.
+        words: the words after its name.
+
+    Returns:
+        Exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted by Ctrl-C or SIGTERM.
+
+    Raises:
+        SystemExit: by argparse, on ``--help`` (0) and on words that do not fit (2).
+    """
+    parser = Parser(prog=f"ragtune {command.NAME}")
+    declare(command, parser)
+    if getattr(command, "VERBATIM", False):
+        arguments = parser.parse_args(["--", *words])
+    elif any(action.nargs == argparse.PARSER for action in parser._actions):  # subcommands, which no word may precede
+        arguments = parser.parse_args(words)
+    else:
+        arguments = parser.parse_intermixed_args(words)
+    arguments.command = shlex.join([*parser.prog.split(), *words])
+    try:
+        with sigterm_as_ctrl_c():
+            code = command.run(arguments)
+        flush_output()
+    except (Exception, KeyboardInterrupt) as error:
+        return complain(error, kept=getattr(command, "KEPT", ""))
+    return code
+
+
+@contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Interrupt the block on SIGTERM as Ctrl-C does, once: a second SIGTERM does not disturb the end of the work."""
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def flush_output() -> None:
+    """Write what stdout still holds, so that a full disk is told like any other failure.
+
+    Raises:
+        OSError: if there is no room; what was left is lost, and the interpreter does not try it again.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _close_output()
+        raise
+
+
+def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Path | None = None) -> int:
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
+
+    Args:
+        error: what was raised.
+        prefix: what it happened to.
+        kept: what an interruption or a full disk leaves, and how to go on.
+        folder: where files were written, for errors of the system that name none.
+    """
+    if isinstance(error, BrokenPipeError):
+        _close_output()  # whoever read it, as `| head` does, has seen enough
+        return FAILED
+    message, code = _explained(error, kept, folder)
+    if code == FAILED and not isinstance(error, RagtuneError | OSError):
+        traceback.print_exception(error)
+    sys.stderr.write(f"error: {prefix}{' '.join(message.splitlines())}\n")
+    return code
+
+
+def _explained(error: BaseException, kept: str, folder: Path | None) -> tuple[str, int]:
+    if isinstance(error, KeyboardInterrupt):
+        return ("interrupted" + (f"; {kept}" if kept else ""), INTERRUPTED)
+    if isinstance(error, RagtuneError):
+        return str(error), BAD_INPUT if isinstance(error, InputError) else FAILED
+    if isinstance(error, OSError):
+        return _about_files(error, kept, folder)
+    return f"{type(error).__name__}: {error}", FAILED
+
+
+def _about_files(error: OSError, kept: str, folder: Path | None) -> tuple[str, int]:
+    """What the system refused, and the exit code: a file that cannot be used is bad input, a full disk is not."""
+    where, why = error.filename or folder or "a file", error.strerror or str(error)
+    if error.errno not in NO_ROOM:
+        return f"cannot use {where}: {why}", BAD_INPUT
+    return f"no room for {where}: {why}" + (f"; {kept}" if kept else ""), FAILED
+
+
+def _close_output() -> None:
+    """Have the interpreter flush what is left to nowhere when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

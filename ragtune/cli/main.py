@@ -1,0 +1,103 @@
+"""The command line, ``ragtune NAME ...``.
+
+The services are modules of :mod:`ragtune.cli.commands`, experiments those of ``experiments/commands/`` in the
+harness; :class:`ragtune.cli.dispatch.Command` says what both have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+
+from ragtune import __version__
+from ragtune.cli import harness
+from ragtune.cli.commands import completion, doctor, mcp, prompt, serve, shadow
+from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, declare, flush_output, run_command
+from ragtune.core.errors import RagtuneError
+
+SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        argv: command-line arguments; None takes those of the process.
+
+    Returns:
+        Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr; 130 if
+        interrupted.
+    """
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        completion.answer(_parsers())
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and not words[0].startswith("-"):
+        return _run(words[0], words[1:])
+    parser = Parser(prog="ragtune", usage="ragtune COMMAND ...", add_help=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--version", action="version", version=f"ragtune {__version__}")
+    if not parser.parse_args(words).help:
+        parser.error("a command is missing")
+    try:
+        sys.stdout.write("".join(f"{line}\n" for line in _help()))
+        flush_output()
+    except OSError as error:
+        return complain(error)
+    return 0
+
+
+def _run(name: str, words: Sequence[str]) -> int:
+    if name in SERVICES:
+        return run_command(SERVICES[name], words)
+    experiments = list(_experiments() or harness.COMMANDS)
+    if name not in experiments:
+        near = get_close_matches(name, [*SERVICES, *experiments], n=1)  # names are short: a letter is a third of one
+        meant = f"; did you mean {near[0]}?" if near else ""
+        sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
+        return BAD_INPUT
+    try:
+        command = harness.load(name, words)
+    except RagtuneError as error:
+        return complain(error)
+    return run_command(command, words)
+
+
+def _parsers() -> argparse.ArgumentParser:
+    """A parser of all commands, of which only the one that is typed has its arguments."""
+    typed = os.environ.get("COMP_LINE", "").split()
+    parser = argparse.ArgumentParser(prog="ragtune")
+    parser.add_argument("--version", action="store_true", help="which RAGtune this is")
+    commands = parser.add_subparsers()
+    experiments = _experiments()
+    for name, summary in [*experiments.items(), *((name, command.SUMMARY) for name, command in SERVICES.items())]:
+        added = commands.add_parser(name, help=summary)
+        if name in typed[1:2]:
+            declare(harness.load(name, ()) if name in experiments else SERVICES[name], added)
+    return parser
+
+
+def _experiments() -> dict[str, str]:
+    folder = harness.find_harness()
+    return harness.summaries(folder) if folder else {}
+
+
+def _help() -> Iterator[str]:
+    yield from ("usage: ragtune COMMAND ...", "", "Where should your reranking budget go?")
+    found = _experiments()
+    yield from ("", "Experiments")
+    yield from (f"  {name:<14}{summary}" for name, summary in found.items())
+    if not found:
+        yield f"  {', '.join(harness.COMMANDS)}"
+        yield f"  These need the experiment harness: {harness.HOW}."
+    yield from ("", "Services and tools")
+    yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
+    yield from ("", "Options")
+    yield f"  {'-h, --help':<14}this page; ragtune COMMAND --help tells of one command"
+    yield f"  {'--version':<14}which RAGtune this is"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Budgeted reranking as components of PyTerrier, LangChain, LlamaIndex, Haystack and Sentence Transformers."""

@@ -1,0 +1,111 @@
+"""A budgeted reranker as a Haystack component."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragtune.core.errors import InputError, MissingExtraError
+from ragtune.core.plain import quoted
+from ragtune.facade.ranking import RankedDocument
+from ragtune.frameworks.shared import ESTIMATED, if_all, reranker_from, signals_of, warn_of
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.core.errors import SerializationError
+    from haystack.utils import deserialize_callable, serialize_callable
+except ImportError as error:
+    raise MissingExtraError("ragtune.frameworks.haystack", "haystack") from error
+
+_FUNCTION = "function"
+
+
+@component
+class BudgetedRanker:
+    """Reranks the documents that a retriever found.
+
+    Where all documents have a score, it is taken for the first stage's, else their order counts; where all have an
+    embedding, these tell which documents are alike. A pipeline with this component can be written down if its ``model``
+    is a name, an address or a function that can be imported; ``Pipeline.load`` reads it with
+    ``allowed_modules=["ragtune.frameworks.haystack"]``.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: documents that are handed on; None for all.
+        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+        self._model, self._top_k, self._signals, self._options = model, top_k, list(signals), options
+        self._reranker = reranker_from(model, options)
+
+    def warm_up(self) -> None:
+        """Load the model.
+
+        Raises:
+            InputError: if it cannot be loaded.
+        """
+        self._reranker.warm_up()
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
+        """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
+
+        ``meta["estimated"]`` is true where it is an estimate.
+
+        Args:
+            query: the user's text.
+            documents: the candidates.
+            top_k: documents that are handed on, instead of the component's own number.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        ranking = self._reranker.rank(
+            query,
+            [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
+            if_all(document.score for document in documents),
+            vectors=if_all(document.embedding for document in documents),
+            signals=signals_of(self._signals, [document.meta for document in documents]),
+            top_k=self._top_k if top_k is None else top_k,
+        )
+        warn_of(ranking)
+        return {"documents": [_scored(documents[ranked.index], ranked) for ranked in ranking]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a pipeline's file keeps of this component.
+
+        Raises:
+            InputError: if an argument cannot be written down.
+        """
+        arguments = {"model": self._model, "top_k": self._top_k, "signals": self._signals, **self._options}
+        for name, value in arguments.items():
+            try:
+                if name == "model" and callable(value):
+                    arguments[name] = {_FUNCTION: serialize_callable(value)}
+                json.dumps(arguments[name])
+            except (TypeError, ValueError, AttributeError, SerializationError):
+                raise InputError(
+                    f"{name}={quoted(value)} cannot be written down: allowed are names, addresses, numbers and, "
+                    "as a model, functions"
+                ) from None
+        return default_to_dict(self, **arguments)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:
+        """The component that was written down."""
+        arguments = data["init_parameters"]
+        model = arguments["model"]
+        if isinstance(model, dict):
+            arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
+        return default_from_dict(cls, {**data, "init_parameters": arguments})
+
+
+def _scored(document: Document, ranked: RankedDocument) -> Document:
+    return replace(document, score=ranked.score, meta={**document.meta, ESTIMATED: ranked.estimated})

@@ -1,0 +1,67 @@
+"""A budgeted reranker as LangChain's document compressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragtune.core.errors import MissingExtraError
+from ragtune.facade.ranking import RankedDocument
+from ragtune.facade.reranker import BudgetedReranker
+from ragtune.frameworks.shared import ESTIMATED, if_all, reranker_from, signals_of, warn_of
+
+try:
+    from langchain_core.callbacks import Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
+    from pydantic import PrivateAttr
+except ImportError as error:
+    raise MissingExtraError("ragtune.frameworks.langchain", "langchain") from error
+
+SCORE = "relevance_score"
+"""The key of a document's metadata that LangChain's rerankers leave their score in."""
+
+
+class BudgetedCompressor(BaseDocumentCompressor):
+    """Reranks what a retriever found, e.g. in a ``ContextualCompressionRetriever``.
+
+    Documents come back best first, as copies with ``relevance_score`` in their metadata: the model's score, or an
+    estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, it is taken for the
+    first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: documents that are handed on; None for all.
+        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    top_k: int | None = None
+    signals: Sequence[str] = ()
+    _reranker: BudgetedReranker = PrivateAttr()
+
+    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(top_k=top_k, signals=signals)  # type: ignore[call-arg]
+        self._reranker = reranker_from(model, options)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """The documents, best first.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        texts = [document.page_content for document in documents]
+        scores = if_all(document.metadata.get(SCORE) for document in documents)
+        signals = signals_of(self.signals, [document.metadata for document in documents])
+        ranking = self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
+        warn_of(ranking)
+        return [_scored(documents[ranked.index], ranked) for ranked in ranking]
+
+
+def _scored(document: Document, ranked: RankedDocument) -> Document:
+    metadata = {**document.metadata, SCORE: ranked.score, ESTIMATED: ranked.estimated}
+    return document.model_copy(update={"metadata": metadata})

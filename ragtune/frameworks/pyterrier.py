@@ -1,0 +1,105 @@
+"""A budgeted reranker as a PyTerrier transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from ragtune.core.errors import MissingExtraError
+from ragtune.facade.ranking import RankedDocument
+from ragtune.facade.reranker import BudgetedReranker, Job
+from ragtune.frameworks.shared import reranker_from, warn_of
+
+try:
+    import pandas as pd
+    import pyterrier as pt
+except ImportError as error:
+    raise MissingExtraError("ragtune.frameworks.pyterrier", "pyterrier") from error
+
+
+class BudgetedTransformer(pt.Transformer):
+    """Reranks every query's results: ``first_stage >> pt.text.get_text(...) >> BudgetedTransformer(model, docs=20)``.
+
+    Takes frames with ``qid``, ``query``, ``docno`` and the texts, gives them back best first with new ``score`` and
+    ``rank`` and all other columns as they were. ``score`` falls with the rank, since PyTerrier sorts by it. The model's
+    own score is in ``reranker_score``; ``estimated`` is true where there is none. The first stage's order is that of
+    ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
+    All queries of a frame are reranked in lockstep.
+
+    Args:
+        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
+        top_k: documents of each query that are handed on; None for all.
+        text_field: column of the texts.
+        signals: columns with numbers that speak for a document (higher is better), e.g. ``["clicks"]``.
+        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
+
+    Raises:
+        InputError: as ``BudgetedReranker`` does.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        top_k: int | None = None,
+        text_field: str = "text",
+        signals: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self._top_k, self._text_field, self._signals = top_k, text_field, list(signals)
+        self._reranker: BudgetedReranker = reranker_from(model, options)
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """The frame, each query's rows best first.
+
+        Raises:
+            InputError: on unusable texts or scores, naming them.
+            pt.validate.InputValidationError: if a column is missing.
+        """
+        pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field, *self._signals])
+        if inp.empty:
+            return _ranked(inp, [])
+        queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
+        rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self._top_k)
+        warn_of(*rankings)
+        return pd.concat(map(_ranked, queries, rankings), ignore_index=True)
+
+    @staticmethod
+    def _first_stage(rows: pd.DataFrame) -> pd.DataFrame:
+        is_ranked = "rank" in rows and "score" not in rows
+        return rows.sort_values("rank", kind="stable") if is_ranked else rows
+
+    def _job(self, rows: pd.DataFrame) -> Job:
+        scores, vectors = (rows[name].tolist() if name in rows else None for name in ("score", "doc_vec"))
+        signals = {name: [None if pd.isna(value) else value for value in rows[name]] for name in self._signals}
+        return Job(rows["query"].iloc[0], rows[self._text_field].tolist(), scores, vectors, signals)
+
+
+def _ranked(rows: pd.DataFrame, ranking: Sequence[RankedDocument]) -> pd.DataFrame:
+    ranked = rows.iloc[[document.index for document in ranking]]
+    # The ranking also weighs the sources, so scores may rise down the list: the nearest sequence that never does.
+    shown = [document.score for document in ranking]
+    scores = strictly_falling(isotonic_regression(shown, increasing=False).x.tolist() if shown else shown)
+    own = [document.reranker_score for document in ranking]
+    return ranked.assign(
+        reranker_score=np.array(own, dtype=float),
+        estimated=[document.estimated for document in ranking],
+        score=np.array(scores, dtype=float),
+        rank=np.arange(len(scores)) + pt.model.FIRST_RANK,
+    )
+
+
+def strictly_falling(scores: Sequence[float]) -> list[float]:
+    """The scores, lowered where need be by the least that a measure can tell, so that no two are equal.
+
+    Measures sort by score, in single precision, and break ties by document id: an order of equals would be lost.
+    """
+    falling: list[float] = []
+    for score in scores:
+        above = np.float32(falling[-1]) if falling else np.float32(np.inf)
+        falling.append(score if np.float32(score) < above else float(np.nextafter(above, np.float32(-np.inf))))
+    return falling

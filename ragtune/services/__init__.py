@@ -1,0 +1,1 @@
+"""REST, MCP and the rerank API, and what guards them."""

@@ -1,0 +1,303 @@
+"""Requests take turns at a model of this process, and share its calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ragtune.canonical.permit import Permit, current
+from ragtune.core.arguments import check_count, check_number
+from ragtune.core.batches.pace import Pace
+from ragtune.core.drivers import Scored, score_together
+from ragtune.core.errors import InputError, NotAskedError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.bills import describe
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import CostObject
+from ragtune.rerankers._wrapped import WrappedReranker
+
+_TURN = 8
+"""Documents that a batch may put into a call before the other batches that wait have put in theirs."""
+
+_CALL_MS = 250.0
+"""Milliseconds that a call should not take longer than, so that whoever comes next does not wait longer."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A batch on its way: the documents that are not scored yet, and what became of the others."""
+
+    batch: RerankBatch
+    permit: Permit
+    rest: deque[PoolItem]
+    since: float = field(default_factory=time.monotonic)
+    scores: dict[str, float] = field(default_factory=dict)
+    error: Exception | None = None
+    own_s: float = 0.0
+    calls: int = 0
+    done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def left_ms(self) -> float:
+        """The time that its request has left."""
+        return self.batch.context.time_left_ms
+
+    def take(self, most: int) -> RerankBatch:
+        """The next documents, as a batch of their own."""
+        items = [self.rest.popleft() for _ in range(min(most, len(self.rest)))]
+        return self.batch._replace(items=items)
+
+    def add(self, outcome: Scored) -> None:
+        """What became of a part of the documents; bad input is told of at once."""
+        if not isinstance(outcome, Exception):
+            self.scores.update(outcome)
+            return
+        self.error = self.error or outcome
+        if isinstance(outcome, InputError):
+            self.scores.clear()
+            self.rest.clear()
+
+    def finish(self, why_not: Exception | None = None) -> None:
+        """Report the time that it waited, and that it is one call however many parts it had; then wake its request."""
+        self.error = self.error or why_not
+        meter = self.batch.context.meter
+        meter.wait(1000.0 * max(0.0, time.monotonic() - self.since - self.own_s))
+        if self.calls > 1:
+            meter.charged, meter.actual = (meter.charged and _one_call(meter.charged)), _one_call(meter.actual)
+        self.done.set()
+
+
+class SharedCalls(WrappedReranker):
+    """Lets the batches of requests take turns at another reranker, several of them in one call.
+
+    One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
+    So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
+    should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
+    documents are not cut. A batch gets the scores that it would get alone, as ``rerank_many`` promises, and its own
+    error.
+
+    Between calls, a batch ends whose client is gone or whose request has no time left. It has the scores that are there
+    by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
+    reported, so that a rush teaches no request that the model is slow.
+
+    Args:
+        inner: the reranker.
+        patience_ms: milliseconds that a call waits for the batches of other requests under way, see :meth:`request`,
+            >= 0; a lone request waits for nobody.
+        docs: documents of a call, >= 1; a batch that is not cut may have more.
+        waiting: batches that may wait, >= 1; a further one fails.
+        observe: told the batches and the documents of every call.
+    """
+
+    def __init__(
+        self,
+        inner: BaseReranker,
+        patience_ms: float = 3.0,
+        docs: int = 128,
+        waiting: int = 1024,
+        observe: Callable[[int, int], None] | None = None,
+    ) -> None:
+        super().__init__(inner)
+        self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
+        self._docs = check_count("docs of a call", docs, low=1)
+        self._most_waiting = check_count("waiting batches", waiting, low=1)
+        self._observe = observe or (lambda batches, docs: None)
+        self._changed = threading.Condition()
+        self._queue: deque[_Waiting] = deque()
+        self._at_work: set[_Waiting] = set()
+        self._open_requests = 0
+        self._pace = Pace()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name="ragtune-model", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """While it lasts, a batch of one more request may come."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def close(self) -> None:
+        """End what waits at once, and the thread with its call; closing twice is harmless."""
+        self.stop()
+        self._thread.join()
+
+    def stop(self) -> None:
+        """End what waits at once, and take nothing more; a call that is under way is the last one."""
+        with self._changed:
+            self._is_closed = True
+            for waiting in [each for each in self._queue if each not in self._at_work]:
+                self._end(waiting, "the server is being closed")
+            self._changed.notify_all()
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        """The scores of the inner reranker, of those documents that were scored in time.
+
+        Raises:
+            NotAskedError: if too many batches wait, or the request ends before any document is scored.
+        """
+        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
+    def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Scored]:
+        """What :meth:`rerank` says of each batch; all of them wait at the same time."""
+        return [self._outcome(each) for each in [self._put(batch) for batch in batches]]
+
+    def _put(self, batch: RerankBatch) -> _Waiting:
+        """The batch in the queue; one without documents, or without a place, has ended."""
+        waiting = _Waiting(batch, current(), deque(batch.items))
+        with self._changed:
+            if self._is_closed:
+                waiting.finish(NotAskedError("the server is being closed"))
+            elif not batch.items:
+                waiting.finish()
+            elif len(self._queue) - len(self._at_work) >= self._most_waiting:
+                waiting.finish(NotAskedError(f"{self._most_waiting} batches wait for the model already"))
+            else:
+                self._queue.append(waiting)
+                self._changed.notify_all()
+        return waiting
+
+    def _outcome(self, waiting: _Waiting) -> Scored:
+        left_s = waiting.left_ms / 1000.0
+        if not waiting.done.wait(left_s if left_s < threading.TIMEOUT_MAX else None):
+            with self._changed:
+                if waiting in self._queue and waiting not in self._at_work:
+                    self._end(waiting, "the request's time was up before the model was free")
+            waiting.done.wait()
+        if waiting.scores or waiting.error is None:
+            return waiting.scores
+        return waiting.error
+
+    def _count(self, change: int) -> None:
+        with self._changed:
+            self._open_requests += change
+            self._changed.notify_all()
+
+    def _end(self, waiting: _Waiting, why_not: str) -> None:
+        """Take a batch out of the queue; the lock is held."""
+        self._queue.remove(waiting)
+        waiting.finish(NotAskedError(why_not))
+
+    def _work(self) -> None:
+        while call := self._next_call():
+            self._score(call)
+
+    def _next_call(self) -> dict[_Waiting, RerankBatch]:
+        """The parts of batches that go into the next call; none once the server is closed."""
+        with self._changed:
+            while not self._is_closed:
+                self._drop_ended()
+                if self._has_waited():
+                    call = self._dealt()
+                    self._at_work = set(call)
+                    return call
+            return {}
+
+    def _drop_ended(self) -> None:
+        for waiting in list(self._queue):
+            if waiting.permit.is_withdrawn:
+                self._end(waiting, "nobody waits for the answer any more")
+            elif waiting.left_ms <= 0.0:
+                self._end(waiting, "the request's time was up before the model was free")
+            elif not self._is_in_time(self._part(waiting), [waiting]):
+                self._pace.forget_slowest()  # lest one slow call forbids all that come
+                self._end(waiting, "the request's time would be up before the model's answer")
+
+    def _has_waited(self) -> bool:
+        """Whether a call begins now; waits for a change where it does not."""
+        if not self._queue:
+            self._changed.wait()
+            return False
+        docs = sum(len(waiting.rest) for waiting in self._queue)
+        left_s = self._queue[0].since + self._patience_s - time.monotonic()
+        if self._queue[0].calls or docs >= self._docs or len(self._queue) >= self._open_requests or left_s <= 0.0:
+            return True
+        self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
+        return False
+
+    def _dealt(self) -> dict[_Waiting, RerankBatch]:
+        """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
+        room, order = self._room(), list(self._queue)
+        counts: dict[_Waiting, int] = {}
+        while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
+            for waiting in turns:
+                part = self._part(waiting, counts.get(waiting, 0))
+                part = part if self.inner.compares else min(part, room)
+                docs = sum(counts.values()) + part
+                if counts and (part > room or not self._is_in_time(docs, [*counts, waiting])):
+                    room = 0
+                    break
+                counts[waiting] = counts.get(waiting, 0) + part
+                room -= part
+                if room <= 0:
+                    break
+        call = {waiting: waiting.take(count) for waiting, count in counts.items()}
+        self._queue = deque([*(w for w in order if w not in call), *call])
+        return call
+
+    def _part(self, waiting: _Waiting, taken: int = 0) -> int:
+        """Documents of a batch's next turn."""
+        rest = len(waiting.rest) - taken
+        return rest if self.inner.compares else min(_TURN, self._docs, rest)
+
+    def _room(self) -> int:
+        """Documents of a call that should not take too long."""
+        docs = self._docs if len(self._pace) else min(self._docs, _TURN)
+        while docs > _TURN and (self._pace.expect(docs) or 0.0) > _CALL_MS:
+            docs = max(_TURN, docs // 2)
+        return docs
+
+    def _is_in_time(self, docs: int, sharing: Sequence[_Waiting]) -> bool:
+        """Whether a call of so many documents should end within everybody's time."""
+        return (self._pace.expect(docs) or 0.0) <= min(waiting.left_ms for waiting in sharing)
+
+    def _score(self, call: dict[_Waiting, RerankBatch]) -> None:
+        batches = list(call.values())
+        docs, begun = sum(len(batch.items) for batch in batches), time.monotonic()
+        try:
+            outcomes = self._outcomes(batches)
+        except BaseException as error:  # as a panic in Rust is; with this thread all requests to come would hang
+            outcomes = [RuntimeError(f"the model panicked: {describe(error)}") for _ in batches]
+        took_s = time.monotonic() - begun
+        self._observe(len(batches), docs)
+        with self._changed:
+            self._pace.observe(docs, 1000.0 * took_s)
+            self._at_work = set()
+            for (waiting, batch), outcome in zip(call.items(), outcomes, strict=True):
+                waiting.own_s += took_s * len(batch.items) / docs
+                waiting.calls += 1
+                waiting.add(outcome)
+                if not waiting.rest:
+                    self._queue.remove(waiting)
+                    waiting.finish()
+                elif self._is_closed:
+                    self._end(waiting, "the server is being closed")
+
+    def _outcomes(self, batches: Sequence[RerankBatch]) -> list[Scored]:
+        try:
+            return score_together(batches, self.inner)
+        except Exception:  # bad input of one of them; each is told its own
+            return [outcome for batch in batches for outcome in _alone(batch, self.inner)]
+
+
+def _alone(batch: RerankBatch, inner: BaseReranker) -> list[Scored]:
+    try:
+        return score_together([batch], inner)
+    except Exception as error:
+        return [error]
+
+
+def _one_call(cost: CostObject) -> CostObject:
+    return cost.model_copy(update={"calls": min(1, cost.calls)})

@@ -1,0 +1,191 @@
+"""What clients are told when something fails: problem details (RFC 9457), by one table for REST and MCP."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtune.canonical.service import LimitExceededError
+from ragtune.canonical.types import LISTED, OTHER
+from ragtune.core.errors import (
+    CollectionMismatchError,
+    InputError,
+    LLMError,
+    MissingExtraError,
+    ModelLoadError,
+    RagtuneError,
+    StoreError,
+    StoreTimeoutError,
+    UnknownCollectionError,
+)
+from ragtune.services.operations import MalformedRequestError
+from ragtune.services.rerank_payloads import RERANK_PATHS
+
+MEDIA_TYPE = "application/problem+json"
+_TYPE = "urn:ragtune:problem:"
+_MAX_TOLD = 20
+_MAX_LOOKED_AT = 10_000
+_log = logging.getLogger(__name__)
+
+
+class FieldError(BaseModel):
+    """What is wrong with a part of the request.
+
+    Attributes:
+        pointer: JSON pointer (RFC 6901) into the request.
+        detail: what is allowed.
+    """
+
+    pointer: str
+    detail: str
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AdapterError(RagtuneError):
+    """What only a service can fail in; carries what clients are told.
+
+    Args:
+        kind: key of :data:`KINDS`.
+        detail: what the client is told.
+        headers: headers that the response carries.
+        errors: what is wrong, field by field.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        headers: dict[str, str] | None = None,
+        errors: list[FieldError] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.errors = errors
+        self.headers = headers or {}
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457).
+
+    Attributes:
+        type: URN of the kind of problem: what programs should look at.
+        title: the kind in words.
+        status: HTTP status code.
+        detail: this problem in words.
+        errors: what is wrong, field by field, where the request is not valid.
+        message: the detail again, where clients of the rerank API look for it; they know no problem details.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] | None = None
+    message: str | None = None
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def to_json(self) -> bytes:
+        """The body of the response."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+class Kind(NamedTuple):
+    """A kind of problem."""
+
+    status: int
+    title: str
+
+
+KINDS: dict[str, Kind] = {
+    "malformed-request": Kind(400, "The request is no JSON"),
+    "unauthorized": Kind(401, "An API key is needed"),
+    "forbidden-origin": Kind(403, "Requests of this web page are refused"),
+    "not-found": Kind(404, "There is nothing here"),
+    "unknown-collection": Kind(404, "No such collection"),
+    "no-model": Kind(404, "The server has no model that reranks"),
+    "method-not-allowed": Kind(405, "Not with this method"),
+    "slow-request": Kind(408, "The request came too slowly"),
+    "collection-mismatch": Kind(409, "The collection has another embedding model"),
+    "too-large": Kind(413, "The request is too large"),
+    "unsupported-media-type": Kind(415, "The request must be JSON"),
+    "wrong-host": Kind(421, "This server has another name"),
+    "invalid-request": Kind(422, "The request is not valid"),
+    "limit-exceeded": Kind(422, "More than one request may ask for"),
+    "internal-error": Kind(500, "The server failed"),
+    "missing-extra": Kind(501, "The server lacks an optional dependency"),
+    "model-service": Kind(502, "The model's service failed"),
+    "store": Kind(503, "The database failed"),
+    "model": Kind(503, "The model cannot be loaded"),
+    "saturated": Kind(503, "Too many requests at once"),
+    "hanging": Kind(503, "Requests hang"),
+    "timeout": Kind(504, "The request took too long"),
+}
+
+# The first that fits; whatever is none of these is our own failure, and its text is for the log only.
+_KIND_OF: tuple[tuple[type[Exception], str], ...] = (
+    (MalformedRequestError, "malformed-request"),
+    (LimitExceededError, "limit-exceeded"),
+    (UnknownCollectionError, "unknown-collection"),
+    (CollectionMismatchError, "collection-mismatch"),
+    (MissingExtraError, "missing-extra"),
+    (ModelLoadError, "model"),
+    (InputError, "invalid-request"),
+    (StoreTimeoutError, "timeout"),
+    (StoreError, "store"),
+    (LLMError, "model-service"),
+)
+
+
+def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> Problem:
+    """Problem details of a kind of problem."""
+    status, title = KINDS[kind]
+    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
+
+
+def problem_at(path: str, error: Exception) -> Problem:
+    """What a client is told of an error, in the words that the clients of that path look for."""
+    found = problem_of(error)
+    return found.model_copy(update={"message": found.detail}) if path in RERANK_PATHS else found
+
+
+def problem_of(error: Exception) -> Problem:
+    """What a client is told of an error; logs what it is not told."""
+    if isinstance(error, AdapterError):
+        return problem(error.kind, str(error), error.errors)
+    for type_, kind in _KIND_OF:
+        if isinstance(error, type_):
+            if KINDS[kind].status >= 500:
+                _log.warning("%s: %s", kind, error)
+            return problem(kind, str(error))
+    _log.error("unexpected error", exc_info=error)
+    return problem("internal-error", "The failure is in the server's log.")
+
+
+def headers_of(error: Exception, found: Problem) -> dict[str, str]:
+    """Headers that the response to an error carries."""
+    if isinstance(error, AdapterError) and error.headers:
+        return error.headers
+    return {"Retry-After": "1"} if found.status == 503 else {}
+
+
+def invalid(error: ValidationError) -> AdapterError:
+    """What a client is told of a request that is not valid; takes time, though never more than so many errors need."""
+    count = error.error_count()
+    if count > _MAX_LOOKED_AT:
+        return AdapterError("invalid-request", f"{count} parts of the request are not allowed, too many to tell them.")
+    errors = [
+        FieldError(pointer=_pointer(one["loc"]), detail=one["msg"])
+        for one in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    more = f", and {count - 1} more" if count > 1 else ""
+    detail = f"{errors[0].pointer or '/'}: {errors[0].detail}{more}"
+    return AdapterError("invalid-request", detail, errors=errors[:_MAX_TOLD])
+
+
+def _pointer(location: tuple[Any, ...]) -> str:
+    keys = (str(part) for part in location if part not in (LISTED, OTHER))
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)

@@ -1,0 +1,254 @@
+"""What a server gives a request: bytes, seconds, and a place among those that are served at once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragtune.canonical.permit import CancelledWorkError, Permit
+from ragtune.canonical.service import RagService
+from ragtune.services.errors import AdapterError, invalid
+from ragtune.services.lanes import Lane
+from ragtune.services.operations import Operation, decode
+from ragtune.services.order import WriteOrder
+
+T = TypeVar("T")
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+_QUOTE = ord('"')
+
+_CHECKS = 2  # threads that only ask the database whether it is there: requests cannot hold them up
+_LARGE = 8 * 2**10  # bytes of a request that has room for many texts
+
+
+class ServerLimits(BaseModel):
+    """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
+
+    Attributes:
+        body_bytes: size of a request's body.
+        values: JSON values in a request: numbers, strings, lists, objects. The cost of a bad request grows with them.
+        timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
+        in_flight: requests at once that have been sent; more are refused.
+        threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
+    """
+
+    body_bytes: int = Field(default=16 * 2**20, ge=1)
+    values: int = Field(default=200_000, ge=1)
+    timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
+    in_flight: int = Field(default=256, ge=1)
+    threads: int = Field(default=8, ge=1)
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def connections(self) -> int:
+        """Connections of the database that are used at once."""
+        return 3 * self.threads + _CHECKS
+
+
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Whether a JSON text holds more values than that, its outermost aside; told in linear time, without parsing it."""
+    if len(data) <= limit or data.count(b",") + data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    found = strings = 0
+    for token in _TOKEN.finditer(data):
+        if data[token.start()] == _QUOTE:
+            strings += 1
+            if strings > 2 * found + 2:
+                return False  # no JSON has so many strings for its commas, and the parser says so at once
+            continue
+        found += 1
+        if found > limit:
+            return True
+    return False
+
+
+class Runner:
+    """Runs operations in threads of its own, each for a limited time.
+
+    Queries, writes, and requests of more than 8 KiB have threads of their own, so that none of them waits for another.
+    Writes of the same documents are applied in order of arrival. Work that takes too long is cancelled: what waits for
+    a thread never begins, a statement of the database is interrupted, and other work ends before its next batch. Its
+    transaction is undone.
+
+    Args:
+        service: service that the operations run on.
+        limits: limits of the server.
+    """
+
+    def __init__(self, service: RagService, limits: ServerLimits) -> None:
+        self.service = service
+        self._timeout_s = limits.timeout_s
+        self._queries, self._writes, self._large = (
+            Lane(kind, limits.threads) for kind in ("queries", "writes", "large requests")
+        )
+        self._reading = Lane("reading writes", 1)  # one thread, so that writes keep their order
+        self._order = WriteOrder()
+        self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
+        self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
+
+    async def run(self, operation: Operation[Any], data: bytes) -> bytes:
+        """Run one operation, with a request and a response in JSON.
+
+        Raises:
+            AdapterError: if the operation takes too long, or the request is not valid.
+            RagtuneError: as :func:`~ragtune.services.operations.decode` and the library raise it.
+        """
+        until = time.monotonic() + self._timeout_s
+        is_large = len(data) > _LARGE
+        if operation.effect == "reads":
+            lane = self._large if is_large else self._queries
+            return await self._work(lane, until, lambda: self._do(operation, self.service, data))
+        request = await self._work(self._reading, until, lambda: _decode(operation, data))
+        documents = None if operation.documents is None else frozenset(operation.documents(request))
+        with self._order.turn(request.collection, documents) as before:
+            if not await _end(map(asyncio.wrap_future, before), until):
+                raise self._late("It waited for earlier writes of the same documents. Nothing was written.")
+            lane = self._large if is_large else self._writes
+            return await self._work(lane, until, lambda: operation.answer(self.service, request))
+
+    async def rerank(
+        self,
+        choose: Callable[[bytes], tuple[Operation[Any], Any]],
+        data: bytes,
+        receive: Callable[[], Awaitable[Any]],
+    ) -> bytes:
+        """As :meth:`run`, in a thread of its own, where the operation and what serves it are chosen as well.
+
+        A thread that nobody waits for any more puts no further batch to a model.
+
+        Args:
+            choose: chooses the operation and what serves it.
+            data: the request.
+            receive: reports that the client is gone.
+
+        Raises:
+            AdapterError, RagtuneError: as :meth:`run`.
+        """
+        permit = Permit()
+
+        def work() -> bytes:
+            with permit.used():
+                return self._do(*choose(data), data)
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            permit.withdraw()
+            self._interrupts.submit(permit.interrupt)
+
+        watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
+        try:
+            return await self._within(result)
+        except CancelledWorkError:  # the client is gone, and nobody reads the answer
+            return b""
+        finally:
+            watching.cancel()
+            if result.cancelled():
+                permit.withdraw()
+                self._interrupts.submit(permit.interrupt)
+
+    def check_threads(self) -> None:
+        """Check that every kind of request can be worked on.
+
+        Raises:
+            AdapterError: if requests of a kind hang.
+        """
+        for lane in (self._queries, self._writes, self._large):
+            lane.check()
+
+    async def check(self) -> None:
+        """Ask the database whether it answers.
+
+        Raises:
+            StoreError: if the database does not answer; the message says why.
+            AdapterError: if the answer takes too long, or requests hang.
+        """
+        self.check_threads()
+        await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
+
+    @staticmethod
+    def _do(operation: Operation[Any], service: Any, data: bytes) -> bytes:
+        return operation.answer(service, _decode(operation, data))
+
+    async def _work(self, lane: Lane, until: float, do: Callable[[], T]) -> T:
+        permit = Permit()
+        work = lane.submit(permit, do)
+        result = asyncio.wrap_future(work)
+        try:
+            if await _end([result], until):
+                return result.result()
+            if not permit.cancel():  # its commit has begun, so there will soon be a result
+                if await _end([result], until + self._timeout_s):
+                    return result.result()
+                raise self._late("A commit does not end. Read the documents to learn whether they were written.")
+            raise self._late("It never got a thread." if work.cancel() else "Nothing was written.")
+        finally:
+            if not result.done():
+                result.cancel()
+                permit.withdraw()
+                self._interrupts.submit(permit.interrupt)
+
+    async def _within(self, work: asyncio.Future[T]) -> T:
+        try:
+            return await asyncio.wait_for(work, self._timeout_s)
+        except TimeoutError:
+            raise self._late() from None
+
+    def _late(self, *more: str) -> AdapterError:
+        return AdapterError("timeout", " ".join((f"It took more than {self._timeout_s:g} s.", *more)))
+
+    def close(self) -> None:
+        """Let the threads go as soon as they are done."""
+        for lane in (self._queries, self._writes, self._large, self._reading):
+            lane.close()
+        for threads in (self._checks, self._interrupts):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
+    """Whether all of it ends in time."""
+    waiting = list(work)
+    if not waiting:
+        return True
+    return not (await asyncio.wait(waiting, timeout=max(0.0, until - time.monotonic())))[1]
+
+
+def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of work that nobody has to wait for at the end of the process, as its thread is a daemon.
+
+    There are no more such threads than requests in flight.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def tell(step: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            step(outcome)
+
+    def run() -> None:
+        try:
+            told = partial(tell, future.set_result, work())
+        except Exception as error:
+            told = partial(tell, future.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            loop.call_soon_threadsafe(told)
+
+    threading.Thread(target=run, name="ragtune-rerank", daemon=True).start()
+    return future
+
+
+def _decode(operation: Operation[Any], data: bytes) -> Any:
+    try:
+        return decode(operation.request, data)
+    except ValidationError as error:
+        raise invalid(error) from None

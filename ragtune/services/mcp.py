@@ -1,0 +1,144 @@
+"""MCP: a tool for every operation, over stdio and streamable HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json, to_json
+
+from ragtune.canonical.service import RagService
+from ragtune.core.errors import MissingExtraError
+from ragtune.services.errors import problem_of
+from ragtune.services.limits import Runner, ServerLimits
+from ragtune.services.operations import OPERATIONS, MalformedRequestError, Operation
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.tools import Tool
+    from mcp.types import CallToolResult
+    from starlette.routing import BaseRoute
+    from starlette.types import Receive, Scope, Send
+
+PATH = "/mcp"
+_INSTRUCTIONS = (
+    "Retrieval over collections of documents. Make a collection, ingest documents, then retrieve candidates for a "
+    "query; fuse, rerank, compress and package work on candidates. The text of a failed call is a problem in JSON "
+    "(RFC 9457)."
+)
+
+
+def create_server(
+    service: RagService, *, limits: ServerLimits | None = None, runner: Runner | None = None
+) -> MCPServer:
+    """The MCP adapter; ``run("stdio")`` serves it over stdin and stdout.
+
+    A tool's arguments and its structured content are those of the REST endpoint of the same name. A failed call has the
+    endpoint's problem as text, and no structured content.
+
+    Args:
+        service: the service that the tools work on; the server does not close it.
+        limits: what each call is given.
+        runner: runs the operations; None makes a runner.
+
+    Raises:
+        MissingExtraError: without the extra ``services``.
+    """
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError as error:
+        raise MissingExtraError("the MCP adapter", "services") from error
+    runner = runner or Runner(service, limits or ServerLimits())
+    return MCPServer(
+        "ragtune",
+        title="RAGtune",
+        instructions=_INSTRUCTIONS,
+        version="1.0.0",
+        tools=[_tool(operation, runner) for operation in OPERATIONS],
+        subscriptions=False,
+        log_level="WARNING",
+    )
+
+
+def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
+    """Streamable HTTP at ``/mcp``, unprotected, for an application that brings its protection.
+
+    No sessions: a POST is answered with JSON, and nothing is sent unasked. While the application runs, so must
+    ``server.session_manager.run()``.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.routing import Route
+
+    server.streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=limits.body_bytes,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return [Route(PATH, _Endpoint(server), methods=["POST"], include_in_schema=False)]
+
+
+class _Endpoint:
+    """The server's ASGI application; a GET would hold a connection for messages that never come."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self._manager = server.session_manager
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._manager.handle_request(scope, receive, send)
+
+
+def _tool(operation: Operation[Any], runner: Runner) -> Tool:
+    from mcp.server.mcpserver.tools import Tool
+    from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+    from mcp.types import ToolAnnotations
+
+    class Arguments(FuncMetadata):
+        """Hands the arguments on as they are: the operation checks them, and reads no JSON out of strings."""
+
+        def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
+            return {"arguments": arguments_to_validate}
+
+    return Tool(
+        fn=_call(operation, runner),
+        name=operation.name,
+        title=None,
+        context_kwarg=None,
+        description=operation.summary,
+        parameters=operation.request.model_json_schema(),
+        fn_metadata=Arguments(
+            arg_model=ArgModelBase, output_schema=operation.adapter.json_schema(mode="serialization")
+        ),
+        is_async=True,
+        annotations=ToolAnnotations(
+            read_only_hint=operation.effect == "reads",
+            destructive_hint=operation.effect == "deletes",
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _call(operation: Operation[Any], runner: Runner) -> Callable[..., Awaitable[CallToolResult]]:
+    from mcp.types import CallToolResult, TextContent
+
+    async def call(arguments: dict[str, Any]) -> CallToolResult:
+        try:
+            body = await runner.run(operation, _encode(arguments))
+        except Exception as error:
+            # As text only: clients check structured content against the tool's output schema, and drop what differs.
+            problem = problem_of(error).to_json().decode()
+            return CallToolResult(content=[TextContent(type="text", text=problem)], is_error=True)
+        return CallToolResult(
+            content=[TextContent(type="text", text=body.decode())], structured_content=from_json(body)
+        )
+
+    return call
+
+
+def _encode(arguments: dict[str, Any]) -> bytes:
+    try:
+        return to_json(arguments, inf_nan_mode="constants")  # which the operation refuses
+    except ValueError as error:  # a lone surrogate
+        raise MalformedRequestError(f"Invalid JSON: {error}") from None

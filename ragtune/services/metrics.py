@@ -1,0 +1,195 @@
+"""What Prometheus reads at ``/metrics``: reranking by request, document, call and dollar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ragtune.core.errors import MissingExtraError
+from ragtune.services.rerank_payloads import RERANK_PATHS
+from ragtune.services.shadow_records import FIGURES
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ragtune.facade.doubts import Doubts
+    from ragtune.facade.ranking import Ranking
+    from ragtune.services.protection import ASGIApp, Message, Receive, Scope, Send
+    from ragtune.services.shadow import Shadow
+
+PATH = "/metrics"
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """The figures of one server, in a registry of its own; thread-safe.
+
+    Raises:
+        MissingExtraError: without the extra ``services``.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError as error:
+            raise MissingExtraError("the metrics of the rerank server", "services") from error
+        self.registry = CollectorRegistry()
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"ragtune_rerank_{name}", meaning, labels, registry=self.registry)
+
+        self._requests = counter("requests", "Requests of the rerank API.", "path", "status")
+        self._seconds = Histogram(
+            "ragtune_rerank_seconds",
+            "From a request's first byte to its answer's end.",
+            registry=self.registry,
+            buckets=_SECONDS,
+        )
+        self._docs = counter("documents", "Documents, by whether the model scored, saved or failed them.", "outcome")
+        self._calls = counter("calls", "Calls of the model that were charged.")
+        self._search_units = counter("search_units", "Search units of answers, as they are billed.")
+        self._tokens = counter("tokens", "Tokens that the model was charged.")
+        self._usd = counter("usd", "Dollars that were charged.")
+        self._saved_tokens = counter("saved_tokens", "Tokens that reranking everything would have cost on top.")
+        self._saved_usd = counter("saved_usd", "Dollars that reranking everything would have cost on top.")
+        self._stops = counter("stops", "Rankings, by why no more was scored.", "reason")
+        self._errors = counter("upstream_errors", "Batches that brought no score.")
+        self._open = Gauge(
+            "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
+        )
+        self._shared = Histogram(
+            "ragtune_rerank_shared_batches",
+            "Batches of different requests in one call of the model.",
+            registry=self.registry,
+            buckets=_BATCHES,
+        )
+
+    def watch(self, is_open: Callable[[], bool]) -> None:
+        """Ask this, whenever the figures are read, for the breaker's state."""
+        self._open.set_function(lambda: float(is_open()))
+
+    def watch_shadow(self, shadow: Shadow) -> None:
+        """Ask this, whenever the figures are read, what shadowed requests came to."""
+        self.registry.register(_ShadowFigures(shadow))
+
+    def watch_doubts(self, doubts: Doubts) -> None:
+        """Ask this, whenever the figures are read, how sources agree beside the model."""
+        self.registry.register(_DoubtFigures(doubts))
+
+    def ranked(self, ranking: Ranking, search_units: int) -> None:
+        """A request has its ranking, for which so many search units are billed."""
+        scored = sum(one.reranked for one in ranking)
+        failed = len(ranking.failures)
+        for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
+            self._docs.labels(outcome).inc(count)
+        self._calls.inc(ranking.cost.calls)
+        self._search_units.inc(search_units)
+        self._tokens.inc(ranking.cost.tokens)
+        self._usd.inc(ranking.cost.usd)
+        self._saved_tokens.inc(ranking.saved.tokens)
+        self._saved_usd.inc(ranking.saved.usd)
+        self._errors.inc(ranking.batches.failed)
+        self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
+
+    def called(self, batches: int, docs: int) -> None:
+        """The model was called for that many batches at once."""
+        self._shared.observe(batches)
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """A request has its answer, whatever that is."""
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.observe(seconds)
+
+    async def page(self, _: Request) -> Response:
+        """The figures in Prometheus' text format."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+        from starlette.responses import Response
+
+        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _ShadowFigures:
+    """Prometheus' collector of what shadowed requests came to."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        name = "ragtune_rerank_shadow"
+        taken = CounterMetricFamily(
+            name, "Requests that were taken to be reranked in full as well.", labels=["outcome"]
+        )
+        for outcome, count in self._shadow.outcomes().items():
+            taken.add_metric([outcome], count)
+        yield taken
+        spent = self._shadow.spent
+        yield CounterMetricFamily(f"{name}_tokens", "Tokens that the model was charged for it.", value=spent.tokens)
+        yield CounterMetricFamily(f"{name}_usd", "Dollars that were charged for it.", value=spent.usd)
+        for measure, (mean, low, high) in self._shadow.figures().items():
+            gauge = GaugeMetricFamily(f"{name}_{measure}", FIGURES[measure], labels=["figure"])
+            for figure, value in (("mean", mean), ("low", low), ("high", high)):
+                gauge.add_metric([figure], value)
+            yield gauge
+
+
+class _DoubtFigures:
+    """Prometheus' collector of how sources agree with each other, beside the model."""
+
+    def __init__(self, doubts: Doubts) -> None:
+        self._doubts = doubts
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        name = "ragtune_rerank_source"
+        requests = CounterMetricFamily(f"{name}_requests", "Requests that compare a source.", labels=["source"])
+        margins = GaugeMetricFamily(
+            f"{name}_margin",
+            "By how much a source agrees better with the other sources than the model does (correlations).",
+            labels=["source", "figure"],
+        )
+        doubted = GaugeMetricFamily(f"{name}_doubts", "1 where that was told as more than chance.", labels=["source"])
+        told = self._doubts.reported
+        for source, evidence in self._doubts.evidence.items():
+            requests.add_metric([source], evidence.requests)
+            for figure, value in zip(("mean", "low", "high"), (evidence.mean, *evidence.interval), strict=True):
+                margins.add_metric([source, figure], value)
+            doubted.add_metric([source], float(source in told))
+        yield from (requests, margins, doubted)
+
+
+class Counted:
+    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included.
+
+    Args:
+        app: the ASGI application.
+        metrics: where they are counted.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["path"] not in RERANK_PATHS:
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._metrics.answered(scope["path"], status, time.perf_counter() - started)

@@ -1,0 +1,128 @@
+"""Which request a process works on next, and when each must have its scores, so that answers come in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ragtune.canonical.permit import current
+
+_ANSWER_S = 0.02
+"""Seconds that one answer takes: on two cores, a request costs .01 s of processor time."""
+
+_SHARE = 0.5
+"""Of a request's time that is left to its calls, however many answers fall due at the same time."""
+
+_UNHURRIED_S = 30.0
+"""Seconds after its arrival that a request without a limit has its place in the order."""
+
+
+@dataclass(order=True)
+class _Work:
+    """A request under way, in the order of its end."""
+
+    end: float
+    number: int
+    woken: threading.Event = field(compare=False, default_factory=threading.Event)
+    has_turn: bool = field(compare=False, default=False)
+
+
+class Turns:
+    """Has requests worked on one at a time, the one that ends first before the others, and gives each its own end.
+
+    Threads of Python run one at a time anyway. Without an order, fifty of them that fall due together all end late.
+    A turn lasts from one call of the model to the next. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: list[float] = []
+        self._waiting: list[_Work] = []
+        self._is_taken = False
+        self._count = 0
+        self._own = threading.local()
+
+    @contextmanager
+    def within(self, limit_ms: float | None) -> Iterator[float | None]:
+        """Wait for a turn, and keep it while the block lasts.
+
+        Args:
+            limit_ms: milliseconds that the request may take, counted from its arrival; None for no limit.
+
+        Yields:
+            The milliseconds from now until its calls must end, >= 0; None for no limit.
+
+        Raises:
+            CancelledWorkError: if nobody waits for the answer any more.
+        """
+        arrived = time.monotonic() - current().waited_ms / 1000.0
+        limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
+        with self._lock:
+            end = arrived + limit_s
+            if limit_ms is not None:
+                end = self._free(end - min(_ANSWER_S, 0.1 * limit_s), arrived + _SHARE * limit_s)
+                insort(self._ends, end)
+            self._count += 1
+            self._own.work = work = _Work(end, self._count)
+        try:
+            self._take(work)
+            yield None if limit_ms is None else 1000.0 * max(0.0, end - time.monotonic())
+        finally:
+            self._leave(work)
+            self._own.work = None
+            if limit_ms is not None:
+                with self._lock:
+                    self._ends.remove(end)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Leave the turn of this thread, if it has one, to others while the block lasts, which waits for something."""
+        work: _Work | None = getattr(self._own, "work", None)
+        if work is None:
+            yield
+            return
+        self._leave(work)
+        try:
+            yield
+        finally:
+            self._take(work)
+
+    def _take(self, work: _Work) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = work.has_turn = True
+                return
+            work.woken.clear()
+            insort(self._waiting, work)
+        try:
+            with current().interruptible(work.woken.set):
+                work.woken.wait()
+        finally:
+            with self._lock:
+                if not work.has_turn:
+                    self._waiting.remove(work)
+        current().check()
+
+    def _leave(self, work: _Work) -> None:
+        with self._lock:
+            if not work.has_turn:
+                return
+            work.has_turn = False
+            self._is_taken = bool(self._waiting)
+            if self._waiting:
+                first = self._waiting.pop(0)
+                first.has_turn = True
+                first.woken.set()
+
+    def _free(self, latest: float, earliest: float) -> float:
+        """The latest end that is free; ``earliest`` where there is none after it. The lock is held."""
+        end = latest
+        for later in reversed(self._ends[: bisect_right(self._ends, latest + _ANSWER_S)]):
+            if later + _ANSWER_S <= end or end <= earliest:
+                break
+            end = max(earliest, min(end, later - _ANSWER_S))
+        return end

@@ -1,0 +1,376 @@
+"""The adapters of frameworks, with the real ones: each says what the facade says, in its framework's words."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from overlap import QUERY, TEXTS, overlap
+
+from ragtune import BudgetedReranker
+from ragtune.core.errors import InputError, MissingExtraError
+
+BUDGET: dict[str, Any] = {"docs": 6, "batch_size": 2}
+SCORES = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
+VECTORS = [[float(i % 3), float(i % 2), 1.0] for i in range(len(TEXTS))]
+
+Found = list[tuple[str, float | None]]
+"""Texts, best first, with the model's score of each; None where its score is marked as an estimate."""
+
+
+@pytest.fixture(autouse=True)
+def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+
+def own(score: float | None, estimated: Any) -> float | None:
+    assert estimated in (True, False)
+    assert score is not None
+    return None if estimated else score
+
+
+def columns(*given: Sequence[Any] | None) -> list[Sequence[Any]]:
+    return [column if column is not None else [None] * len(TEXTS) for column in given]
+
+
+def metadata_of(clicks: Sequence[Any] | None) -> list[dict[str, Any]]:
+    return [{} if value is None else {"clicks": value} for value in columns(clicks)[0]]
+
+
+def by_pyterrier(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
+    import pandas as pd
+
+    frame = pd.DataFrame({"qid": "q", "query": QUERY, "docno": [f"d{i}" for i in range(len(texts))], "text": texts})
+    for name, column in (("score", scores), ("doc_vec", vectors), ("clicks", clicks)):
+        if column is not None:
+            frame[name] = list(column)
+    ranked = make().transform(frame)
+    assert ranked["rank"].tolist() == list(range(len(ranked)))
+    assert ranked["score"].is_monotonic_decreasing
+    columns_ = zip(ranked["text"], ranked["reranker_score"], ranked["estimated"], strict=True)
+    return [(text, own(score, mark)) for text, score, mark in columns_]
+
+
+def by_langchain(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
+    from langchain_core.documents import Document
+
+    assert vectors is None, "LangChain's documents carry none"
+    first = [{}] * len(texts) if scores is None else [{"relevance_score": score} for score in scores]
+    further = zip(texts, first, metadata_of(clicks), strict=False)
+    documents = [Document(text, metadata=scored | clicked) for text, scored, clicked in further]
+    ranked = make().compress_documents(documents, QUERY)
+    return [(one.page_content, own(one.metadata["relevance_score"], one.metadata["estimated"])) for one in ranked]
+
+
+def by_llamaindex(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
+    from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+
+    scores, vectors = columns(scores, vectors)
+    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
+    nodes = [
+        NodeWithScore(
+            node=TextNode(text=text, embedding=vector, metadata=metadata, excluded_embed_metadata_keys=["clicks"]),
+            score=score,
+        )
+        for text, score, vector, metadata in given
+    ]
+    found = make().postprocess_nodes(nodes, query_str=QUERY)
+    assert all(
+        "estimated" not in one.node.get_content(mode)
+        for one in found
+        for mode in (MetadataMode.EMBED, MetadataMode.LLM)
+    )
+    return [(one.text, own(one.score, one.metadata["estimated"])) for one in found]
+
+
+def by_haystack(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
+    from haystack import Document
+
+    scores, vectors = columns(scores, vectors)
+    given = zip(texts, scores, vectors, metadata_of(clicks), strict=False)
+    documents = [
+        Document(content=text, score=score, embedding=vector, meta=meta) for text, score, vector, meta in given
+    ]
+    ranked = make().run(query=QUERY, documents=documents)["documents"]
+    return [(document.content, own(document.score, document.meta["estimated"])) for document in ranked]
+
+
+def by_sentence_transformers(
+    make: Callable[..., Any], texts: Sequence[str], scores: Any = None, vectors: Any = None, clicks: Any = None
+) -> Found:
+    given = {} if clicks is None else {"signals": {"clicks": clicks}}
+    ranked = make().rank(QUERY, texts, return_documents=True, scores=scores, vectors=vectors, **given)
+    assert [hit["text"] for hit in ranked] == [texts[hit["corpus_id"]] for hit in ranked]
+    return [(hit["text"], own(hit["score"], hit["estimated"])) for hit in ranked]
+
+
+CLASSES = {
+    "pyterrier": ("BudgetedTransformer", by_pyterrier),
+    "langchain": ("BudgetedCompressor", by_langchain),
+    "llamaindex": ("BudgetedPostprocessor", by_llamaindex),
+    "haystack": ("BudgetedRanker", by_haystack),
+    "sentence_transformers": ("BudgetedCrossEncoder", by_sentence_transformers),
+}
+ALL = pytest.mark.parametrize("framework", CLASSES)
+
+
+def adapter(framework: str) -> Any:
+    return getattr(importlib.import_module(f"ragtune.frameworks.{framework}"), CLASSES[framework][0])
+
+
+def ranked_by(framework: str, *arguments: Any, **options: Any) -> Found:
+    return CLASSES[framework][1](lambda: adapter(framework)(overlap, **BUDGET, **options), *arguments)
+
+
+@ALL
+@pytest.mark.parametrize("given", ["an order", "scores", "scores and vectors"])
+def test_an_adapter_gives_the_ranking_of_the_facade(framework: str, given: str) -> None:
+    scores = None if given == "an order" else SCORES
+    vectors = VECTORS if given == "scores and vectors" and framework != "langchain" else None
+    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, scores, vectors=vectors)
+    found = ranked_by(framework, TEXTS, scores, vectors)
+    assert [text for text, _ in found] == [document.document for document in expected]
+    assert [score for _, score in found] == [document.reranker_score for document in expected]
+
+
+@ALL
+def test_an_adapter_hands_signals_on(framework: str) -> None:
+    clicks = [None, *range(len(TEXTS) - 1)]
+    expected = BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS, signals={"clicks": clicks})
+    assert expected.documents != BudgetedReranker(overlap, **BUDGET).rank(QUERY, TEXTS).documents
+    options = {} if framework == "sentence_transformers" else {"signals": ["clicks"]}
+    found = ranked_by(framework, TEXTS, None, None, clicks, **options)
+    assert [text for text, _ in found] == [document.document for document in expected]
+
+
+@pytest.mark.parametrize("framework", ["llamaindex", "haystack"])
+def test_scores_or_vectors_that_one_document_lacks_are_left_aside(framework: str) -> None:
+    lacking = [None, *SCORES[1:]], [None, *VECTORS[1:]]
+    assert ranked_by(framework, TEXTS, *lacking) == ranked_by(framework, TEXTS)
+
+
+@ALL
+def test_an_adapter_takes_a_reranker_that_is_there_already(framework: str) -> None:
+    made, by = adapter(framework), CLASSES[framework][1]
+    reranker = BudgetedReranker(overlap, **BUDGET)
+    assert by(lambda: made(reranker), TEXTS) == ranked_by(framework, TEXTS)
+    with pytest.raises(InputError, match="has its options already: docs cannot be given"):
+        made(reranker, docs=3)
+    with pytest.raises(InputError, match="no budget given"):
+        made(overlap)
+
+
+@ALL
+def test_nothing_found_is_nothing_ranked_and_bad_input_is_named(framework: str) -> None:
+    assert ranked_by(framework, []) == []
+    with pytest.raises(InputError, match="policy='best'"):
+        ranked_by(framework, TEXTS, policy="best")
+
+
+@ALL
+def test_a_reranker_that_fails_leaves_the_first_stages_order_and_the_log_says_so(
+    framework: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def dead(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConnectionError("upstream is away")
+
+    made, by = adapter(framework)(dead, **BUDGET), CLASSES[framework][1]
+    for _ in range(4):
+        caplog.clear()
+        assert [text for text, _ in by(lambda: made, TEXTS)] == list(TEXTS)
+        [told] = caplog.messages
+        assert "upstream is away" in told
+    assert told.startswith("the model fails")  # and is not asked any more
+    caplog.clear()
+    ranked_by(framework, TEXTS)
+    assert caplog.messages == []
+
+
+def test_a_call_of_cross_encoders_rank_goes_on_as_before() -> None:
+    model = adapter("sentence_transformers")(overlap, **BUDGET)
+    assert model.rank(QUERY, TEXTS, batch_size=64, show_progress_bar=False) == model.rank(QUERY, TEXTS)
+
+
+@pytest.mark.parametrize("framework", [name for name in CLASSES if name != "sentence_transformers"])
+def test_top_k_documents_are_handed_on(framework: str) -> None:
+    assert ranked_by(framework, TEXTS, top_k=3) == ranked_by(framework, TEXTS)[:3]
+
+
+@pytest.mark.parametrize(
+    ("framework", "package"),
+    [
+        ("pyterrier", "pyterrier"),
+        ("langchain", "langchain_core"),
+        ("llamaindex", "llama_index"),
+        ("haystack", "haystack"),
+    ],
+)
+def test_an_adapter_without_its_framework_names_the_extra(
+    framework: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"ragtune.frameworks.{framework}", raising=False)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'ragtune\[{framework}\]'"):
+        importlib.import_module(f"ragtune.frameworks.{framework}")
+
+
+# -- PyTerrier ---------------------------------------------------------------------------------------------------------
+
+
+def frame() -> Any:
+    import pandas as pd
+
+    queries = {"q2": QUERY, "q1": "hot tea"}
+    rows = [(qid, query, f"d{i}", text, 10.0 - i, i) for qid, query in queries.items() for i, text in enumerate(TEXTS)]
+    found = pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "score", "rank"])
+    return found.assign(own=found.qid + found.text)
+
+
+def test_pyterrier_pipelines_cut_compare_and_keep_columns() -> None:
+    import pandas as pd
+    import pyterrier as pt
+
+    found = frame()
+    first = pt.Transformer.from_df(found)
+    pipeline = first >> adapter("pyterrier")(overlap, **BUDGET)
+    topics = found[["qid", "query"]].drop_duplicates()
+    best = (pipeline % 2)(topics)
+    assert best.groupby("qid")["docno"].first().to_dict() == {"q1": "d1", "q2": "d2"}
+    assert best["rank"].tolist() == [0, 1, 0, 1]
+    assert (best["own"] == best["qid"] + best["text"]).all()
+    qrels = pd.DataFrame([{"qid": "q1", "docno": "d1", "label": 1}, {"qid": "q2", "docno": "d2", "label": 1}])
+    measured = pt.Experiment([first, pipeline], topics, qrels, ["recip_rank"], names=["first", "ours"], plan="tree")
+    assert measured["recip_rank"].tolist() == [pytest.approx((1 / 2 + 1 / 3) / 2), 1.0]
+
+
+def test_every_query_of_a_pyterrier_frame_is_ranked_as_if_alone() -> None:
+    import pandas as pd
+
+    found = frame()
+    transformer = adapter("pyterrier")(overlap, **BUDGET)
+    alone = [transformer(found[found.qid == qid]) for qid in ("q2", "q1")]
+    together = transformer(found.sample(frac=1.0, random_state=0).sort_values("qid", ascending=False, kind="stable"))
+    pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
+
+
+def test_pyterrier_sees_what_the_transformer_needs_and_gives() -> None:
+    import pyterrier as pt
+
+    transformer = adapter("pyterrier")(overlap, **BUDGET)
+    assert pt.inspect.transformer_inputs(transformer) == [["qid", "query", "docno", "text"]]
+    assert pt.inspect.transformer_outputs(transformer, ["qid", "query", "docno", "text"])[-2:] == ["score", "rank"]
+    with pytest.raises(pt.validate.InputValidationError, match="text"):
+        transformer(frame().drop(columns="text"))
+    by_rank = frame().drop(columns="score")
+    assert transformer(by_rank.iloc[::-1])["text"].tolist()[8:] == transformer(by_rank)["text"].tolist()[:8]
+
+
+def test_no_two_scores_of_a_pyterrier_ranking_are_equal_to_a_measure() -> None:
+    from ragtune.frameworks.pyterrier import strictly_falling
+
+    scores = strictly_falling([1.0, 0.5, 0.5, 0.5, 0.5 - 1e-12, 0.25, 0.0, 0.0, 0.0])
+    assert (np.diff(np.array(scores, dtype=np.float32)) < 0).all()
+    assert [scores[i] for i in (0, 1, 5, 6)] == [1.0, 0.5, 0.25, 0.0]
+    assert min(scores) == pytest.approx(0.0, abs=1e-40)
+
+
+# -- LangChain ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+    from langchain_core.documents import Document
+    from langchain_core.runnables import RunnableLambda
+
+    documents = [Document(text, id=str(i), metadata={"page": i}) for i, text in enumerate(TEXTS)]
+    compressor = adapter("langchain")(overlap, top_k=3, **BUDGET)
+    base = RunnableLambda(lambda query: documents)
+    retriever = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=base)
+    found = retriever.invoke(QUERY)
+    assert [document.page_content for document in found][:1] == [QUERY]
+    assert [document.id for document in found] == [str(document.metadata["page"]) for document in found]
+    assert asyncio.run(retriever.ainvoke(QUERY)) == found
+    assert [document.metadata for document in documents] == [{"page": i} for i in range(len(TEXTS))]
+
+
+# -- LlamaIndex --------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
+    from llama_index.core import QueryBundle, get_response_synthesizer
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.query_engine import RetrieverQueryEngine
+    from llama_index.core.retrievers import BaseRetriever
+    from llama_index.core.schema import NodeWithScore, TextNode
+
+    nodes = [NodeWithScore(node=TextNode(id_=str(i), text=text)) for i, text in enumerate(TEXTS)]
+
+    class Given(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return nodes
+
+    postprocessor = adapter("llamaindex")(overlap, top_k=3, **BUDGET)
+    answers = get_response_synthesizer(llm=MockLLM())
+    engine = RetrieverQueryEngine(Given(), answers, node_postprocessors=[postprocessor])
+    found = engine.query(QUERY).source_nodes
+    assert [node.text for node in found][:1] == [QUERY]
+    assert asyncio.run(postprocessor.apostprocess_nodes(nodes, query_str=QUERY)) == found
+    assert [node.score for node in nodes] == [None] * len(nodes)
+    with pytest.raises(InputError, match="nodes without a query"):
+        postprocessor.postprocess_nodes(nodes)
+
+
+# -- Haystack ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:
+    from haystack import Document, Pipeline
+    from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    store = InMemoryDocumentStore(index="adapters")
+    store.write_documents([Document(content=text) for text in TEXTS])
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InMemoryBM25Retriever(store))
+    pipeline.add_component("ranker", adapter("haystack")(overlap, top_k=3, policy="settled", **BUDGET))
+    pipeline.connect("retriever", "ranker")
+    asked = {"retriever": {"query": QUERY}, "ranker": {"query": QUERY}}
+    found = pipeline.run(asked)["ranker"]["documents"]
+    assert [document.content for document in found][:1] == [QUERY]
+    assert len(found) == 3
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["ragtune.frameworks.haystack", "overlap"])
+    assert again.to_dict() == pipeline.to_dict()
+    assert asyncio.run(again.run_async(asked))["ranker"]["documents"] == found
+    asked["ranker"]["top_k"] = 1
+    assert pipeline.run(asked)["ranker"]["documents"] == found[:1]
+
+
+def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = adapter("haystack")
+    with pytest.raises(InputError, match=r"^model=<.*BudgetedReranker.* cannot be written down"):
+        ranker(BudgetedReranker(overlap, docs=1)).to_dict()
+    for function in (lambda query, texts: [], functools.partial(overlap)):
+        with pytest.raises(InputError, match=r"^model=.* cannot be written down"):
+            ranker(function, docs=1).to_dict()
+    named = ranker("some/model", docs=3).to_dict()["init_parameters"]
+    assert named == {"model": "some/model", "top_k": None, "signals": [], "docs": 3}
+    warmed: list[bool] = []
+    reranker = BudgetedReranker(overlap, docs=1)
+    monkeypatch.setattr(reranker, "warm_up", lambda: warmed.append(True))
+    ranker(reranker).warm_up()
+    assert warmed == [True]

@@ -1,0 +1,464 @@
+"""The rerank API of a running server, asked by the clients that people have: Cohere's, LangChain's, LlamaIndex's."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import cohere
+import httpx2
+import langchain_community.document_compressors.jina_rerank as langchain_jina
+import pytest
+from langchain_cohere import CohereRerank as LangChainCohere
+from langchain_core.documents import Document
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
+from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
+from patience import HANG_S, wait_until
+from rerank_server import KEY, ask, serving
+
+from ragtune.rerankers.function import FunctionReranker
+from ragtune.rerankers.http.reranker import HttpReranker
+from ragtune.rerankers.ordering import OrderingReranker
+from ragtune.services.limits import ServerLimits
+from ragtune.services.rerank import RerankServer
+from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.shadow import ShadowOptions
+
+TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
+BEST_FIRST = [2, 4, 0, 1, 3]
+"""By how often they say tea; equal ones as given."""
+PATHS = ["/v1/rerank", "/v2/rerank", "/rerank"]
+
+
+def count_tea(query: str, texts: Sequence[str]) -> list[float]:
+    return [text.split().count("tea") / 10 for text in texts]
+
+
+def dead(query: str, texts: Sequence[str]) -> list[float]:
+    raise ConnectionError("upstream is away")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(RerankServer(FunctionReranker(count_tea), "counter", batch_size=2, max_documents=100)) as address:
+        yield address
+
+
+def order(answer: httpx2.Response) -> list[int]:
+    assert answer.status_code == 200, answer.text
+    return [one["index"] for one in answer.json()["results"]]
+
+
+def test_coheres_own_client_reads_both_versions(url: str) -> None:
+    first = cohere.Client(KEY, base_url=url).rerank(
+        model="rerank-v3.5", query="tea", documents=[{"text": text} for text in TEXTS], top_n=2, return_documents=True
+    )
+    second = cohere.ClientV2(KEY, base_url=url).rerank(model="rerank-v3.5", query="tea", documents=TEXTS)
+    assert [(one.index, one.document.text) for one in first.results if one.document] == [(2, TEXTS[2]), (4, TEXTS[4])]
+    assert [one.index for one in second.results] == BEST_FIRST
+    assert [one.relevance_score for one in second.results] == pytest.approx([0.3, 0.2, 0.1, 0.1, 0.0])
+    for answer, version in ((first, "1"), (second, "2")):
+        assert answer.id
+        assert answer.meta is not None
+        assert answer.meta.api_version is not None
+        assert answer.meta.api_version.version == version
+        assert answer.meta.billed_units is not None
+        assert answer.meta.billed_units.search_units == 1
+        assert answer.meta.warnings is None
+
+
+def test_langchains_rerankers_read_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document(text, metadata={"n": i}) for i, text in enumerate(TEXTS)]
+    monkeypatch.setattr(langchain_jina, "JINA_API_URL", f"{url}/v1/rerank")
+    for compressor in (
+        LangChainCohere(cohere_api_key=KEY, base_url=url, model="m", top_n=3),
+        langchain_jina.JinaRerank(jina_api_key=KEY, top_n=3),
+    ):
+        found = compressor.compress_documents(documents, "tea")
+        assert [one.metadata["n"] for one in found] == BEST_FIRST[:3]
+        assert found[0].metadata["relevance_score"] == pytest.approx(0.3)
+
+
+def test_llamaindexes_rerankers_read_it(url: str) -> None:
+    nodes = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
+    for postprocessor in (
+        LlamaCohere(api_key=KEY, base_url=url, top_n=3),
+        LlamaJina(api_key=KEY, base_url=f"{url}/v1", top_n=3),
+    ):
+        found = postprocessor.postprocess_nodes(nodes, QueryBundle("tea"))
+        assert [one.node_id for one in found] == [str(i) for i in BEST_FIRST[:3]]
+        assert found[0].score == pytest.approx(0.3)
+
+
+def test_clients_find_the_reason_where_they_look_for_it(url: str) -> None:
+    with pytest.raises(cohere.UnprocessableEntityError) as wrong:
+        cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=["tea"], max_tokens_per_doc=0)
+    assert "/max_tokens_per_doc" in wrong.value.body["message"]
+    with pytest.raises(cohere.UnauthorizedError) as refused:
+        cohere.Client("another-key-of-the-tests", base_url=url).rerank(model="m", query="tea", documents=["tea"])
+    assert "API key" in refused.value.body["message"]
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in TEXTS]
+    with pytest.raises(RuntimeError, match="API key"):
+        LlamaJina(api_key="another-key-of-the-tests", base_url=f"{url}/v1").postprocess_nodes(nodes, QueryBundle("tea"))
+
+
+@pytest.mark.parametrize("policy", ["uncertainty", "settled", "fixed_depth"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_scored_document_has_the_models_score_and_any_other_is_marked(path: str, policy: str) -> None:
+    texts = [f"{'tea ' * (i * 7 % 10)}text {i}" for i in range(30)]
+
+    class Forgetful(FunctionReranker):
+        def rerank(self, items: Any, *context: Any) -> dict[str, float]:
+            scores = super().rerank(items, *context)
+            return {doc_id: score for doc_id, score in scores.items() if not doc_id.endswith(("3", "8"))}
+
+    with serving(RerankServer(Forgetful(count_tea), "counter", policy=policy, batch_size=3)) as address:
+        request = {"query": "tea", "documents": texts, "budget": {"docs": 12}, "scores": [30 - i for i in range(30)]}
+        answer = ask(address, path, request).json()
+    read = answer["ragtune"]["reranked"]
+    assert 0 < len(read) < len(texts)
+    assert answer["ragtune"]["failed"]
+    for one in answer["results"]:
+        assert one["estimated"] is (one["index"] not in read)
+        assert one["estimated"] or one["relevance_score"] == count_tea("tea", [texts[one["index"]]])[0]
+
+
+SCHEMAS = {
+    "/v1/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
+    "/v2/rerank": {"id", "results", "meta", "ragtune"},
+    "/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_an_answer_has_the_fields_of_its_schema_and_no_others(url: str, path: str) -> None:
+    answer = ask(url, path, {"query": "tea", "documents": TEXTS}).json()
+    assert set(answer) == SCHEMAS[path]
+    result = {"index", "relevance_score", "estimated"} | ({"document"} if path == "/rerank" else set())
+    assert all(set(one) == result for one in answer["results"])
+    assert set(answer["meta"]) == {"api_version", "billed_units", "tokens"}
+    if "usage" in answer:
+        assert answer["model"] == "counter"
+        assert answer["usage"]["total_tokens"] == answer["meta"]["tokens"]["input_tokens"] > 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_requests_are_read_as_other_servers_read_them(url: str, path: str) -> None:
+    documents = [{"text": "tea", "n": 1}, "coffee tea tea", {"title": "tea tea tea", "text": "x"}]
+
+    def found(**fields: Any) -> list[int]:
+        return order(ask(url, path, {"query": "tea", "documents": documents, **fields}))
+
+    assert found() == [1, 0, 2]
+    assert found(top_n=0) == found(top_n=None) == found(top_n=99) == [1, 0, 2]
+    assert found(top_n=1, model="any") == [1]
+    assert found(rank_fields=["title", "text"]) == [2, 1, 0]
+    assert found(max_tokens_per_doc=1) == [0, 1, 2]
+    shown = ask(url, path, {"query": "tea", "documents": documents, "return_documents": True}).json()["results"]
+    assert [one["document"] for one in shown] == [{"text": documents[1]}, documents[0], documents[2]]
+    assert order(ask(url, path, {"query": "tea", "documents": []})) == []
+
+
+def test_what_is_not_known_is_ignored_with_a_warning(url: str) -> None:
+    answer = ask(url, "/v2/rerank", {"query": "tea", "documents": TEXTS, "topn": 1})
+    assert order(answer) == BEST_FIRST
+    assert answer.json()["meta"]["warnings"] == ["'topn' is unknown here and ignored"]
+
+
+def test_a_budget_is_kept_and_what_it_saved_is_told(url: str) -> None:
+    body = {"query": "tea", "documents": TEXTS, "scores": [0.1, 0.2, 0.3, 0.9, 0.5]}
+    own = ask(url, "/v2/rerank", {**body, "budget": {"docs": 2}}).json()["ragtune"]
+    assert (own["spent"]["docs"], own["saved"]["docs"], own["saved"]["calls"]) == (2, 3, 1)
+    assert own["stop"]["reason"] == "budget_exhausted"
+    assert own["spent"]["tokens"] > 0
+    assert 3 in own["reranked"]
+    assert len(own["reranked"]) == 2
+    everything = ask(url, "/v2/rerank", {**body, "budget": {"docs": None}}).json()
+    assert everything["ragtune"]["spent"]["docs"] == everything["ragtune"]["spent"]["calls"] * 5 == 5
+    assert everything["ragtune"]["saved"]["docs"] == 0
+
+
+def test_signals_and_vectors_say_what_is_read_first(url: str) -> None:
+    def read(**given: Any) -> list[int]:
+        body = {"query": "tea", "documents": TEXTS, "budget": {"docs": 1}, **given}
+        reranked: list[int] = ask(url, "/v2/rerank", body).json()["ragtune"]["reranked"]
+        return reranked
+
+    assert read() == [0]
+    assert read(signals={"clicks": [0, None, 1, 90, 2], "dates": [1, 2, 3, 90, 5]}) == [3]
+    vectors = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.0, 1.0]]
+    assert read(vectors=vectors, query_vector=[0.0, 2.0], signals={"dates": [1, 2, 3, 5, 90]}) == [4]
+
+
+def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(url: str) -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 2, "calls": 1}, batch_size=2)
+
+    def spent(**budget: float | None) -> tuple[int, int]:
+        body = {"query": "tea", "documents": TEXTS, "budget": budget or None}
+        own = ask(address, "/rerank", body).json()["ragtune"]["spent"]
+        return own["docs"], own["calls"]
+
+    with serving(ranker) as address:
+        assert spent() == (2, 1)
+        assert spent(docs=4) == (2, 1)
+        assert spent(docs=4, calls=2) == (4, 2)
+        assert spent(docs=None, calls=None) == (5, 1)
+        assert spent(docs=0) == (0, 0)
+
+
+WRONG = [
+    (b'{"query": "tea", ', 400, "malformed-request", "EOF"),
+    (b'{"query": "tea", "documents": ["a"], "scores": [NaN]}', 400, "malformed-request", "Invalid JSON"),
+    ({"documents": ["a"]}, 422, "invalid-request", "/query"),
+    ({"query": "tea"}, 422, "invalid-request", "/documents"),
+    ({"query": 1, "documents": ["a"]}, 422, "invalid-request", "/query"),
+    ({"query": "tea", "documents": "a"}, 422, "invalid-request", "/documents"),
+    ({"query": "tea", "documents": [1]}, 422, "invalid-request", "/documents/0"),
+    ({"query": "tea", "documents": [{"title": "a"}]}, 422, "invalid-request", "/documents/0"),
+    ({"query": "tea", "documents": ["a"], "top_n": -1}, 422, "invalid-request", "/top_n"),
+    ({"query": "tea", "documents": ["a"], "budget": {"docks": 1}}, 422, "invalid-request", "/budget/docks"),
+    ({"query": "tea", "documents": ["a"], "budget": {"docs": -1}}, 422, "invalid-request", "/budget/docs"),
+    ({"query": "tea", "documents": ["a"], "scores": [1, 2]}, 422, "invalid-request", "2 scores"),
+    ({"query": "tea", "documents": ["a"], "signals": {"x": [1, 2]}}, 422, "invalid-request", "2 values of signal 'x'"),
+    ({"query": "tea", "documents": ["a"], "signals": {"x": ["1"]}}, 422, "invalid-request", "/signals/x/0"),
+    ({"query": "tea", "documents": ["a"], "query_vector": [1]}, 422, "invalid-request", "without vectors"),
+    ({"query": "tea", "documents": ["a"], "vectors": [[]]}, 422, "invalid-request", "/vectors/0"),
+    ({"query": "tea", "documents": ["a"] * 101}, 422, "limit-exceeded", "101"),
+    ({"query": "tea", "documents": ["a" * 20_000]}, 413, "too-large", "10000 bytes"),
+]
+
+
+@pytest.fixture(scope="module")
+def small_url() -> Iterator[str]:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", max_documents=100)
+    with serving(ranker, ServerLimits(body_bytes=10_000)) as address:
+        yield address
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("body", "status", "kind", "told"), WRONG, ids=[f"{w[2]} {w[3]}" for w in WRONG])
+def test_bad_input_is_named(small_url: str, path: str, body: Any, status: int, kind: str, told: str) -> None:
+    answer = ask(small_url, path, body)
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (status, f"urn:ragtune:problem:{kind}")
+    assert told in problem["message"] == problem["detail"]
+
+
+def test_without_a_model_the_api_says_so_and_the_block_works() -> None:
+    with serving(None) as address:
+        with pytest.raises(cohere.NotFoundError) as missing:
+            cohere.ClientV2(KEY, base_url=address).rerank(model="m", query="tea", documents=TEXTS)
+        assert "--model" in missing.value.body["message"]
+        assert ask(address, "/v1/rerank", {"query": "tea"}).json()["message"].startswith("/documents")
+        assert ask(address, "/v1/rerank", {"query": "tea", "candidates": []}).json() == {"candidates": []}
+
+
+def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_left_alone() -> None:
+    calls = 0
+
+    def count_and_die(query: str, texts: Sequence[str]) -> list[float]:
+        nonlocal calls
+        calls += 1
+        return dead(query, texts)
+
+    with serving(RerankServer(FunctionReranker(count_and_die), "counter", batch_size=3)) as address:
+        for budget in (None, {"docs": 2}, {"docs": 3, "calls": 1}, None, None, {"docs": 2}, {"docs": 2}):
+            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
+            assert order(answer) == [0, 1, 2, 3, 4]
+            assert "upstream is away" in " ".join(answer.json()["meta"]["warnings"])
+            assert answer.json()["ragtune"]["reranked"] == []
+        assert calls == 6  # three requests of either kind, with a budget and without
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+    assert "ragtune_rerank_breaker_open 1.0" in figures
+    assert "ragtune_rerank_upstream_errors_total 6.0" in figures
+
+
+def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning() -> None:
+    calls = 0
+
+    class Comparer(FunctionReranker):
+        compares = True
+
+    def once_dead(query: str, texts: Sequence[str]) -> list[float]:
+        nonlocal calls
+        calls += 1
+        return dead(query, texts) if calls == 1 else count_tea(query, texts)
+
+    with serving(RerankServer(Comparer(once_dead), "comparer", batch_size=3)) as address:
+        request = {"query": "tea", "documents": TEXTS, "budget": {"docs": 3, "calls": 1}}
+        failed, answered = (ask(address, "/v2/rerank", request) for _ in range(2))
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+        calls = 0
+        again = ask(address, "/v2/rerank", request | {"budget": {"docs": 10, "calls": 4}})
+    assert order(failed) == [0, 1, 2, 3, 4]
+    assert len(failed.json()["ragtune"]["failed"]) == 3
+    [warning] = failed.json()["meta"]["warnings"]
+    assert "3 documents could not be reranked: " in warning
+    assert "upstream is away" in warning
+    assert "warnings" not in answered.json()["meta"]
+    assert 'ragtune_rerank_documents_total{outcome="failed"} 3.0' in figures
+    assert again.json()["ragtune"]["failed"] == []
+    failure, torn = again.json()["meta"]["warnings"]
+    assert "1 of 4 calls failed: " in failure
+    assert "batches that share no document" in torn
+
+
+def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figures(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def against(query: str, texts: Sequence[str]) -> list[float]:
+        return [1.0 - int(text.split()[1]) / 20 for text in texts]
+
+    def request(query: int) -> dict[str, Any]:
+        texts = [f"q{query} {(7 * i + query) % 11}" for i in range(11)]
+        worth = [float(text.split()[1]) for text in texts]
+        noisy = [value + 0.3 * ((3 * i + query) % 5) for i, value in enumerate(worth)]
+        return {"query": f"q{query}", "documents": texts, "scores": {"bm25": worth}, "signals": {"clicks": noisy}}
+
+    with serving(RerankServer(FunctionReranker(against), "against", budget={"docs": 8}, trust=0.4)) as address:
+        for query in [*range(30), *[29] * 30]:
+            assert "warnings" not in ask(address, "/v2/rerank", request(query)).json()["meta"]
+        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ragtune: warning: ")]
+    assert len(told) == 2
+    assert "the source 'bm25' agrees better with the other sources than the reranker does" in told[0]
+    assert "see --trust (0 follows the sources, 1 the model)" in told[0]
+    assert 'ragtune_rerank_source_requests_total{source="clicks"} 30.0' in figures
+    assert 'ragtune_rerank_source_doubts{source="bm25"} 1.0' in figures
+    (low,) = re.findall(r'ragtune_rerank_source_margin{figure="low",source="bm25"} ([\d.]+)', figures)
+    assert 0.5 < float(low) < 2.0
+
+
+@pytest.mark.parametrize("patience_ms", [None, 1.0])
+def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has_nothing_left_to_ask(
+    patience_ms: float | None,
+) -> None:
+    def order_by_tea(query: str, texts: Sequence[str]) -> list[int]:
+        counted = count_tea(query, texts)
+        return sorted(range(len(texts)), key=lambda i: -counted[i])
+
+    ranker = RerankServer(
+        OrderingReranker(order_by_tea),
+        "m",
+        policy="sliding",
+        batch_size=4,
+        budget={"calls": 2},
+        patience_ms=patience_ms,
+        shadow=ShadowOptions(1.0),
+    )
+    documents = [f"text {i}{' tea' * (i % 9)}" for i in range(18)]
+    with serving(ranker) as address:
+        some, all_of_it = (
+            ask(address, "/v2/rerank", {"query": "tea", "documents": documents, "budget": budget}).json()
+            for budget in (None, {"calls": None})
+        )
+        wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes()["measured"] == 1)
+        assert ranker._shadow is not None
+        saved = ranker._shadow.figures()["saved_docs"].mean
+    assert saved == 18 - some["ragtune"]["spent"]["docs"]  # the shadow asks about all documents at once, not in batches
+    assert some["ragtune"]["spent"]["calls"] == 2
+    assert all_of_it["ragtune"]["spent"]["calls"] == 8
+    assert all_of_it["ragtune"]["stop"]["reason"] == "nothing_to_compare"
+    assert sorted(one["index"] for one in all_of_it["results"][:2]) == [8, 17]
+    assert "warnings" not in some["meta"]
+
+
+def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    upstream = HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
+    with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
+        answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
+    assert sorted(order(answer)) == [0, 1, 2, 3, 4]
+    assert "warnings" not in answer.json()["meta"]
+    own = answer.json()["ragtune"]
+    assert len(own["reranked"]) == 3
+    assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
+
+
+@pytest.mark.parametrize("budget", [None, {"docs": 3}, {"docs": 3, "ms": 1e9}])
+def test_a_server_that_hangs_leaves_the_first_stages_order_before_the_request_times_out(
+    budget: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPSTREAM_KEY", KEY)
+    over = threading.Event()
+
+    def hang(query: str, texts: Sequence[str]) -> list[float]:
+        over.wait(HANG_S)
+        return dead(query, texts)
+
+    with serving(RerankServer(FunctionReranker(hang), "counter")) as hanging:
+        upstream = HttpReranker(hanging, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None, timeout_s=HANG_S)
+        with serving(RerankServer(upstream, "m", time_s=0.3), ServerLimits(timeout_s=HANG_S)) as address:
+            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
+        over.set()
+    assert order(answer) == [0, 1, 2, 3, 4]
+    assert "no whole answer within" in " ".join(answer.json()["meta"]["warnings"])
+
+
+def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
+    with serving(ranker, ServerLimits(in_flight=1)) as address:
+        assert httpx2.get(f"{address}/metrics").status_code == 401
+        ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
+        ask(address, "/rerank", {"query": "tea"})
+        ask(address, "/rerank", {"query": "tea"}, key="another-key-of-the-tests")
+        answer = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY})
+    assert answer.headers["content-type"].startswith("text/plain")
+    for line in (
+        'requests_total{path="/v2/rerank",status="200"} 1.0',
+        'requests_total{path="/rerank",status="422"} 1.0',
+        'requests_total{path="/rerank",status="401"} 1.0',
+        'documents_total{outcome="scored"} 2.0',
+        'documents_total{outcome="saved"} 3.0',
+        'stops_total{reason="budget_exhausted"} 1.0',
+        "breaker_open 0.0",
+        "seconds_count 3.0",
+        "shared_batches_count 1.0",
+    ):
+        assert f"\nragtune_rerank_{line}\n" in answer.text, line
+
+
+def test_fifty_clients_at_once_get_what_each_asked_for() -> None:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 3}, batch_size=1, patience_ms=1.0)
+    documents = [f"{'tea ' * (i % 7)}{i}" for i in range(30)]
+
+    def one(i: int) -> tuple[list[int], list[int]]:
+        mine = documents[i % 20 :]
+        return order(ask(address, "/v2/rerank", {"query": "tea", "documents": mine})), order(
+            ask(address, "/v2/rerank", {"query": "tea", "documents": mine, "budget": {"docs": None}})
+        )
+
+    with serving(ranker) as address:
+        alone = [one(i) for i in range(20)]
+        with ThreadPoolExecutor(50) as clients:
+            together = list(clients.map(one, range(50)))
+    assert together == [alone[i % 20] for i in range(50)]
+
+
+def test_a_span_tells_what_a_request_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
+    with serving(RerankServer(FunctionReranker(count_tea), "counter")) as address:
+        ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes is not None
+    assert span.name == "rerank"
+    told = {name: span.attributes[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs", "stop")}
+    assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3, "stop": "budget_exhausted"}
+
+
+def test_without_opentelemetry_requests_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with RerankServer(FunctionReranker(count_tea), "counter") as ranker:
+        assert [one.index for one in ranker.rank(RerankQuery(query="tea", documents=tuple(TEXTS)))] == BEST_FIRST

@@ -1,0 +1,275 @@
+"""The rerank API where clients leave, hurry or ask for too much, and where its upstream fails."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import httpx2
+import pytest
+from patience import HANG_S, wait_until
+from rerank_server import KEY, ask, serving
+
+from ragtune.canonical.permit import CancelledWorkError, Permit
+from ragtune.core.errors import ConfigError
+from ragtune.rerankers.function import FunctionReranker
+from ragtune.rerankers.http.reranker import HttpReranker
+from ragtune.services.limits import ServerLimits
+from ragtune.services.rerank import RerankServer
+from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.turns import Turns
+from tests.support.llm_server import Fault
+
+PATH = "/v2/rerank"
+TEXTS = [f"text {i}" for i in range(20)]
+
+
+class SlowModel:
+    """Takes 5 ms a document, and counts those that it has read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    def __call__(self, query: str, texts: Sequence[str]) -> list[float]:
+        time.sleep(0.005 * len(texts))
+        self.read += len(texts)
+        return [1.0 / (1 + len(text)) for text in texts]
+
+
+def abandon(url: str, request: Any) -> None:
+    """Send a request and hang up."""
+    body = json.dumps(request).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as connection:
+        connection.sendall(head.encode() + body)
+
+
+def metrics(url: str) -> dict[str, float]:
+    lines = httpx2.get(f"{url}/metrics", headers={"X-API-Key": KEY}).text.splitlines()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
+
+
+def hog(i: int) -> dict[str, Any]:
+    return {"query": f"hog {i}", "documents": [f"{i} {j}" for j in range(400)], "budget": {"docs": None}}
+
+
+@pytest.mark.parametrize("is_abandoned", [True, False])
+def test_small_requests_are_answered_beside_twelve_large_ones(is_abandoned: bool) -> None:
+    model = SlowModel()
+    ranker = RerankServer(FunctionReranker(model), "slow", budget={"docs": 10}, patience_ms=3.0)
+    with serving(ranker) as url, ThreadPoolExecutor(12) as others:
+        if is_abandoned:
+            for i in range(12):
+                abandon(url, hog(i))
+        else:
+            large = [others.submit(ask, url, PATH, hog(i)) for i in range(12)]
+            wait_until(lambda: model.read > 0)
+        for i in range(5):
+            begun = time.monotonic()
+            answer = ask(url, PATH, {"query": f"small {i}", "documents": TEXTS})
+            assert answer.status_code == 200
+            assert answer.json()["ragtune"]["spent"]["docs"] == 10
+            assert time.monotonic() - begun < 2.0
+        if is_abandoned:
+            assert model.read < 12 * 400 / 4
+        else:
+            assert [len(one.result(HANG_S).json()["ragtune"]["reranked"]) for one in large] == [400] * 12
+
+
+def test_nothing_is_scored_for_a_request_that_was_answered_with_a_timeout() -> None:
+    model = SlowModel()
+    with serving(RerankServer(FunctionReranker(model), "slow", patience_ms=3.0), ServerLimits(timeout_s=0.3)) as url:
+        assert ask(url, PATH, hog(0)).status_code == 504
+        wait_until(lambda: metrics(url)["ragtune_rerank_calls_total"] == 1)
+        read = model.read
+        assert read < 400
+        assert ask(url, PATH, {"query": "small", "documents": TEXTS[:5]}).status_code == 200
+        assert model.read == read + 5
+
+
+def test_a_request_can_lower_the_operators_caps_and_neither_raise_nor_lift_them() -> None:
+    ranker = RerankServer(
+        FunctionReranker(SlowModel()), "slow", budget={"docs": 4}, caps={"docs": 8, "ms": 1e6}, batch_size=2
+    )
+
+    def scored(budget: dict[str, Any] | None) -> int:
+        answer = ask(url, PATH, {"query": "tea", "documents": TEXTS, "budget": budget}).json()
+        return len(answer["ragtune"]["reranked"])
+
+    with serving(ranker) as url:
+        assert [scored(b) for b in (None, {"docs": 2}, {"docs": 8}, {"docs": 20}, {"docs": None}, {"ms": None})] == [
+            4, 2, 8, 8, 8, 4,
+        ]  # fmt: skip
+
+
+def test_requests_under_way_are_answered_with_what_is_there_when_the_server_stops() -> None:
+    model = SlowModel()
+    ranker = RerankServer(FunctionReranker(model), "slow", patience_ms=3.0)
+    with serving(ranker) as url, ThreadPoolExecutor(2) as clients:
+        asked = [clients.submit(ask, url, PATH, hog(i)) for i in range(2)]
+        wait_until(lambda: model.read > 8)
+        begun = time.monotonic()
+        ranker.stop()
+        answers = [one.result(HANG_S) for one in asked]
+        assert time.monotonic() - begun < 2.0
+    for answer in answers:
+        assert sorted(one["index"] for one in answer.json()["results"]) == list(range(400))
+    assert 0 < sum(len(answer.json()["ragtune"]["reranked"]) for answer in answers) < 800
+
+
+def upstream(llm_server: Any, **options: Any) -> HttpReranker:
+    options = {"max_retries": 0, "concurrency": 32, "cache_dir": None, **options}
+    return HttpReranker(llm_server.rerank_url("cohere"), "test", **options)
+
+
+def test_the_time_that_a_request_waits_for_its_turn_is_part_of_its_limit(llm_server: Any) -> None:
+    ranker = RerankServer(upstream(llm_server), "m", budget={"ms": 60_000.0})
+    request = RerankQuery(query="tea", documents=tuple(TEXTS))
+    permit = Permit()
+    with permit.used():
+        assert ranker.rank(request).cost.docs == 20
+        sent = len(llm_server.requests)
+        permit._since -= 61.0
+        ranking = ranker.rank(request)
+    assert [one.index for one in ranking] == list(range(20))
+    assert (ranking.cost.docs, len(llm_server.requests)) == (0, sent)
+    ranker.close()
+
+
+def test_requests_that_fall_due_together_end_one_after_the_other_within_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    turns, left_ms = Turns(), []
+    with ExitStack() as under_way:
+        for _ in range(40):
+            left_ms.append(under_way.enter_context(turns.within(1000.0)))
+            under_way.enter_context(turns.away())
+        with turns.within(None) as unlimited:
+            assert unlimited is None
+    assert left_ms[:3] == pytest.approx([980.0, 960.0, 940.0])
+    assert left_ms[25:] == pytest.approx([500.0] * 15)
+    with turns.within(10.0) as hurried:
+        assert hurried == pytest.approx(9.0)
+
+
+def test_the_request_that_ends_first_is_worked_on_first() -> None:
+    turns, order = Turns(), []
+
+    def work(limit_ms: float | None) -> None:
+        with turns.within(limit_ms):
+            order.append(limit_ms)
+
+    with ThreadPoolExecutor(4) as threads, turns.within(1000.0):
+        for limit_ms in (None, 60_000.0, 20_000.0, 10_000.0):
+            threads.submit(work, limit_ms)
+        wait_until(lambda: len(turns._waiting) == 4)
+    assert order == [10_000.0, 20_000.0, None, 60_000.0]
+
+
+def test_a_request_whose_client_hangs_up_waits_for_no_turn() -> None:
+    turns, permit = Turns(), Permit()
+
+    def work() -> None:
+        with permit.used(), turns.within(None):
+            raise AssertionError("it has a turn")
+
+    with ThreadPoolExecutor(1) as threads, turns.within(1000.0):
+        waiting = threads.submit(work)
+        wait_until(lambda: len(turns._waiting) == 1)
+        permit.withdraw()
+        permit.interrupt()
+        with pytest.raises(CancelledWorkError):
+            waiting.result(HANG_S)
+        assert not turns._waiting
+    with turns.within(1000.0):
+        pass
+
+
+def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
+    seen: list[str] = []
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", f"{llm_server.rerank_url('cohere')}/v2/rerank")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as elsewhere:
+        thread = threading.Thread(target=elsewhere.serve_forever)
+        thread.start()
+        asked = {"model": "test", "cache_dir": None, "max_retries": 0}
+        url = f"http://127.0.0.1:{elsewhere.server_port}"
+        try:
+            refused, followed = (
+                RerankServer(HttpReranker(url, **asked, follow_redirects=allowed), "m").rank(
+                    RerankQuery(query="tea", documents=tuple(TEXTS))
+                )
+                for allowed in (False, True)
+            )
+        finally:
+            elsewhere.shutdown()
+            thread.join(HANG_S)
+    assert len(seen) == 2
+    assert not any(one.reranked for one in refused)
+    assert f"redirects to http://127.0.0.1:{llm_server.port}, which is not followed" in " ".join(refused.warnings)
+    assert len(llm_server.requests) == 1
+    assert all(one.reranked for one in followed)
+
+
+def test_a_reranker_that_cannot_be_used_is_not_the_requests_fault_and_no_path_is_told(tmp_path: Any) -> None:
+    def broken(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConfigError(f"the score cache {tmp_path} cannot be used")
+
+    with serving(RerankServer(FunctionReranker(broken), "m")) as url:
+        answer = ask(url, PATH, {"query": "tea", "documents": TEXTS})
+    assert answer.status_code == 200
+    assert [one["index"] for one in answer.json()["results"]] == list(range(20))
+    assert str(tmp_path) not in answer.text
+    assert "the server's log says why" in answer.text
+
+
+def test_every_ledger_agrees_with_the_upstreams_whatever_fails(llm_server: Any) -> None:
+    kinds = ("server_error", "rate_limit", "garbage", "drop", "unauthorized")
+    llm_server.fail_randomly(0.4, kinds=kinds)
+    billed, spent = [], []
+
+    def one(i: int) -> None:
+        answer = ask(url, PATH, {"query": f"q{i % 20}", "documents": [f"{i} {text}" for text in TEXTS]}).json()
+        billed.append((answer["meta"]["billed_units"]["search_units"], answer["meta"]["tokens"]["input_tokens"]))
+        spent.append((answer["ragtune"]["spent"].get("search_units", 0), answer["ragtune"]["spent"]["tokens"]))
+        assert sorted(one["index"] for one in answer["results"]) == list(range(20))
+
+    ranker = RerankServer(upstream(llm_server, backoff_initial_s=0.0), "m", budget={"docs": 15}, time_s=20.0)
+    with serving(ranker) as url, ThreadPoolExecutor(8) as clients:
+        list(clients.map(one, range(120)))
+        figures = metrics(url)
+    units = sum(request.search_units for request in llm_server.requests)
+    assert 0 < units < 3 * 120
+    assert billed == spent
+    assert sum(each for each, _ in billed) == units == figures["ragtune_rerank_search_units_total"]
+    assert sum(each for _, each in billed) == figures["ragtune_rerank_tokens_total"]
+
+
+def test_calls_that_were_never_sent_are_charged_to_nobody(llm_server: Any) -> None:
+    ranker = RerankServer(upstream(llm_server, breaker_failures=1, breaker_cooldown_s=HANG_S), "m", time_s=20.0)
+    llm_server.faults += [Fault("server_error")]
+    with serving(ranker) as url:
+        first, second = (ask(url, PATH, {"query": "tea", "documents": TEXTS}).json() for _ in range(2))
+    assert (first["ragtune"]["spent"]["calls"], first["meta"]["billed_units"]["search_units"]) == (1, 0)
+    assert (second["ragtune"]["spent"]["calls"], second["meta"]["billed_units"]["search_units"]) == (0, 0)
+    assert len(llm_server.requests) == 1

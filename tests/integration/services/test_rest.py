@@ -1,0 +1,445 @@
+"""REST answers what the library answers, and every failure as problem details."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from patience import HANG_S, wait_until
+from starlette.testclient import TestClient
+
+from ragtune.canonical import (
+    Candidate,
+    ChunkPolicy,
+    CompressPolicy,
+    Filters,
+    RetrievalPlan,
+    Segment,
+    chunk,
+    compress,
+    embed,
+    fuse,
+    normalize,
+    package,
+    retrieve,
+)
+from ragtune.canonical.service import RagService, ServiceLimits
+from ragtune.canonical.store.memory import MemoryDatabase
+from ragtune.core.errors import InvalidScoreError, LLMError, MissingExtraError, ModelLoadError, StoreError
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.services.errors import KINDS
+from ragtune.services.limits import ServerLimits
+from ragtune.services.operations import OPERATIONS
+
+Clients = Callable[..., TestClient]
+
+
+def post(client: TestClient, name: str, **body: Any) -> Any:
+    response = client.post(f"/v1/{name}", json=body)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    return response.json()
+
+
+def refused(response: Any, status: int, kind: str) -> dict[str, Any]:
+    """The problem, which must be a well-formed one."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem["status"] == status
+    assert problem["type"] == f"urn:ragtune:problem:{kind}"
+    assert problem["title"] == KINDS[kind].title
+    assert problem["detail"]
+    return problem
+
+
+def dumped(values: Any) -> list[dict[str, Any]]:
+    return [value.model_dump(mode="json") for value in values]
+
+
+@pytest.fixture
+def candidates(service: RagService, client: TestClient) -> list[Candidate]:
+    return service.retrieve("tea", "tea", RetrievalPlan(mode="lexical"))
+
+
+SEGMENTS = [{"text": "Tea\r\ntime", "metadata": {"page": 1}}, {"text": "Cafe\u0301", "metadata": {"page": 2}}]
+
+
+@pytest.mark.parametrize("content", ["A\r\nb\x00 e\u0301", "", "[1]", '{"a": 1}'])
+def test_texts_are_normalized_as_by_the_library(client: TestClient, content: str) -> None:
+    assert post(client, "normalize", content=content) == normalize(content).model_dump(mode="json")
+
+
+def test_segments_are_normalized_and_cut_as_by_the_library(client: TestClient) -> None:
+    segments = [Segment.model_validate(one) for one in SEGMENTS]
+    assert post(client, "normalize", content=SEGMENTS) == normalize(segments).model_dump(mode="json")
+    policy = {"method": "sentences", "max_tokens": 2}
+    made = chunk(segments, ChunkPolicy(method="sentences", max_tokens=2), doc_id="d", tags=["t"], metadata={"x": 1})
+    sent = {"doc_id": "d", "tags": ["t"], "metadata": {"x": 1}, "policy": policy}
+    assert post(client, "chunk", content=SEGMENTS, **sent) == {"chunks": dumped(made)}
+
+
+@pytest.mark.parametrize(("name", "dims"), [(None, 32), ("large", 64)])
+def test_vectors_are_the_librarys_bit_for_bit(client: TestClient, name: str | None, dims: int) -> None:
+    texts = ["green tea", "", "tea time"]
+    answer = post(client, "embed", texts=texts, embedder=name)
+    embedder = HashingEmbedder(dims=dims)
+    assert answer["embed_model"] == embedder.name
+    assert answer["embed_dims"] == dims
+    assert np.array_equal(np.array(answer["embeddings"], dtype=np.float32), embed(texts, embedder))
+
+
+@pytest.mark.parametrize("mode", ["vector", "lexical", "hybrid"])
+@pytest.mark.parametrize(
+    "filters", [{}, {"tags_any": ["cup"]}, {"tags_all": ["leaf"], "metadata": {"origin": "Assam"}}]
+)
+def test_retrieval_is_the_librarys(client: TestClient, service: RagService, mode: str, filters: dict[str, Any]) -> None:
+    plan = {"mode": mode, "k": 2, "filters": filters}
+    store = service.database.open("tea", service.embedders["small"])
+    expected = retrieve("hot tea", RetrievalPlan(mode=mode, k=2, filters=Filters(**filters)), store)
+    assert post(client, "retrieve", collection="tea", query="hot tea", plan=plan) == {"candidates": dumped(expected)}
+
+
+def test_fusion_is_the_librarys_for_named_and_for_ordered_lists(
+    client: TestClient, candidates: list[Candidate]
+) -> None:
+    lists = {"a": candidates, "b": candidates[::-1]}
+    params = {"k": 1.0, "weights": {"a": 3.0}}
+    sent = {name: dumped(one) for name, one in lists.items()}
+    answer = post(client, "fuse", candidate_sets=sent, params=params)
+    assert answer == {"candidates": dumped(fuse(lists, "rrf", params))}
+    answer = post(client, "fuse", candidate_sets=list(sent.values()), method="concat")
+    assert answer == {"candidates": dumped(fuse(list(lists.values()), "concat"))}
+
+
+def test_reranking_is_by_the_servers_own_models(client: TestClient, candidates: list[Candidate]) -> None:
+    sent = {"query": "tea", "candidates": dumped(candidates)}
+    assert post(client, "rerank", **sent) == {"candidates": sent["candidates"]}
+    answer = post(client, "rerank", **sent, model="length")["candidates"]
+    assert [one["doc_id"] for one in answer] == ["mate", "black", "green"]
+    problem = refused(client.post("/v1/rerank", json={**sent, "model": "gpt"}), 422, "invalid-request")
+    assert "length" in problem["detail"]
+
+
+@pytest.mark.parametrize("include_content", [True, False])
+def test_excerpts_and_packages_are_the_librarys(
+    client: TestClient, candidates: list[Candidate], include_content: bool
+) -> None:
+    sent = {"query": "hot", "candidates": dumped(candidates)}
+    excerpts = compress("hot", candidates, CompressPolicy(window=0, max_tokens=9))
+    answer = post(client, "compress", **sent, policy={"window": 0, "max_tokens": 9})
+    assert answer == {"excerpts": excerpts}
+    packaged = post(client, "package", **sent, excerpts=answer["excerpts"], include_content=include_content)
+    assert packaged == package("hot", candidates, excerpts, include_content=include_content)
+    assert post(client, "package", **sent) == package("hot", candidates)
+
+
+def test_documents_go_in_and_out(client: TestClient, service: RagService) -> None:
+    made = chunk("One. Two.", ChunkPolicy(max_tokens=2), doc_id="n", metadata={"by": "Ann"})
+    made[1] = made[1].model_copy(update={"metadata": {"by": "Ann", "page": 2}})
+    answer = post(client, "index", collection="tea", chunks=dumped(made))
+    assert answer == {
+        "collection": "tea",
+        **{"documents": 1, "inserted": 2, "updated": 0, "unchanged": 0, "deleted": 0},
+        "keys": [["n", 0], ["n", 1]],
+    }
+    for doc_id, chunks, metadata in (("n", dumped(made), {"by": "Ann"}), ("?", [], {})):
+        answer = client.get("/v1/collections/tea/chunks", params={"doc_id": doc_id}).json()
+        assert answer == {"chunks": chunks, "metadata": metadata}
+    info = client.get("/v1/collections/tea").json()
+    assert (info["name"], info["embed_dims"], info["documents"], info["chunks"]) == ("tea", 32, 4, 5)
+    page = client.get("/v1/collections/tea/documents", params={"after": "black", "limit": 2}).json()
+    assert page == {"doc_ids": ["green", "mate"]}
+    gone = client.delete("/v1/collections/tea/documents", params={"doc_ids": ["n", "green", "?"]}).json()
+    assert gone == {"deleted": 2}
+    assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
+
+
+def test_ingesting_again_replaces_and_an_emptied_document_leaves_nothing(client: TestClient) -> None:
+    documents = [{"doc_id": "green", "content": " \n"}, {"doc_id": "black", "content": "Black tea is new."}]
+    answer = post(client, "ingest", collection="tea", documents=documents)
+    assert (answer["documents"], answer["updated"], answer["deleted"], answer["keys"]) == (2, 1, 1, [["black", 0]])
+    again = post(client, "ingest", collection="tea", documents=documents)
+    assert (again["updated"], again["unchanged"], again["deleted"]) == (0, 1, 0)
+    assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
+
+
+def test_collections_are_made_listed_and_dropped(client: TestClient) -> None:
+    made = post(client, "collections", collection="new", embedder="large")
+    assert post(client, "collections", collection="new", embedder="large") == made
+    assert [one["name"] for one in client.get("/v1/collections").json()["collections"]] == ["new", "tea"]
+    refused(client.post("/v1/collections", json={"collection": "new"}), 409, "collection-mismatch")
+    post(client, "ingest", collection="new", documents=[{"doc_id": "d", "content": "tea"}])
+    assert client.get("/v1/collections/new").json()["embed_dims"] == 64
+    assert client.delete("/v1/collections/new").json() == {"dropped": True}
+    assert client.delete("/v1/collections/new").json() == {"dropped": False}
+    refused(client.get("/v1/collections/new"), 404, "unknown-collection")
+
+
+def test_a_collection_that_another_process_made_anew_is_found(client: TestClient, service: RagService) -> None:
+    assert post(client, "retrieve", collection="tea", query="tea")["candidates"]
+    service.database.drop("tea")
+    service.database.open("tea", service.embedders["large"], create=True)
+    assert post(client, "retrieve", collection="tea", query="tea") == {"candidates": []}
+
+
+def test_a_collection_of_a_model_that_the_server_lacks_is_refused_naming_both(make_client: Clients) -> None:
+    database = MemoryDatabase()
+    database.open("old", HashingEmbedder(dims=7), create=True)
+    client = make_client(service=RagService(database, {"now": HashingEmbedder(dims=9)}))
+    problem = refused(client.get("/v1/collections/old"), 409, "collection-mismatch")
+    assert "7 dims" in problem["detail"]
+    assert "9 dims" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"collection": "tea"}, "/query"),
+        ({"collection": "tea", "query": 7}, "/query"),
+        ({"collection": "tea", "query": "q", "plan": {"k": "12"}}, "/plan/k"),
+        ({"collection": "tea", "query": "q", "plan": {"k": 12.0}}, "/plan/k"),
+        ({"collection": "tea", "query": "q", "plan": {"mode": "hybrid", "k": 60}}, "/plan"),
+        ({"collection": "tea", "query": "q", "plan": {"filters": {"tags_any": "leaf"}}}, "/plan/filters/tags_any"),
+        ({"collection": "tea", "query": "q", "plan": {"filters": {"metadata": []}}}, "/plan/filters/metadata"),
+        ({"collection": "tea", "query": "q", "a/b": 1}, "/a~1b"),
+        ({"collection": "no name", "query": "q"}, "/collection"),
+        ([], ""),
+    ],
+)
+def test_what_is_not_valid_is_named_by_its_place(client: TestClient, body: Any, pointer: str) -> None:
+    problem = refused(client.post("/v1/retrieve", json=body), 422, "invalid-request")
+    assert problem["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointer"),
+    [
+        ("normalize", {"content": [{"text": "a"}, {"text": 7}]}, "/content/1/text"),
+        ("normalize", {"content": [{"text": "a", "str": 1}]}, "/content/0/str"),
+        ("normalize", {"content": 7}, "/content"),
+        (
+            "ingest",
+            {"collection": "tea", "documents": [{"doc_id": "a", "content": [{}]}]},
+            "/documents/0/content/0/text",
+        ),
+        ("fuse", {"candidate_sets": [[], [{"score": "x"}]]}, "/candidate_sets/1/0/doc_id"),
+        ("fuse", {"candidate_sets": {"a/~": [7]}}, "/candidate_sets/a~1~0/0"),
+    ],
+)
+def test_places_within_what_may_be_of_several_kinds_are_pointers_too(
+    client: TestClient, path: str, body: Any, pointer: str
+) -> None:
+    problem = refused(client.post(f"/v1/{path}", json=body), 422, "invalid-request")
+    assert problem["errors"][0]["pointer"] == pointer
+    assert problem["detail"].startswith(f"{pointer}: ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"collection": "tea", "query": "q", "plan": {"filters": {"metadata": {"x": NaN}}}}',
+        b'{"collection": "tea", "query": "\\ud800"}',
+        b'{"collection": "tea", "query": "q", "plan": {"filters": {"metadata": ' + b"[" * 500 + b"]" * 500 + b"}}}",
+    ],
+)
+def test_what_is_no_json_is_refused(client: TestClient, body: bytes) -> None:
+    response = client.post("/v1/retrieve", content=body, headers={"Content-Type": "application/json"})
+    refused(response, 400, "malformed-request")
+
+
+def test_a_text_may_say_nan(client: TestClient) -> None:
+    assert post(client, "normalize", content="NaN Infinity")["text"] == "NaN Infinity"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("retrieve", {"collection": "tea", "query": "a\x00b"}),
+        ("retrieve", {"collection": "tea", "query": "q", "plan": {"filters": {"tags_any": ["\x00"]}}}),
+        ("ingest", {"collection": "tea", "documents": [{"doc_id": "\x00", "content": "x"}]}),
+        ("ingest", {"collection": "tea", "documents": [{"doc_id": "d", "content": "x"}] * 2}),
+        ("index", {"collection": "tea", "chunks": [{"doc_id": "", "chunk_index": 0, "content": "x"}]}),
+        ("fuse", {"candidate_sets": [], "method": "concat", "params": {"k": 1}}),
+        ("embed", {"texts": ["x"], "embedder": "other"}),
+    ],
+)
+def test_what_the_library_refuses_is_not_valid(client: TestClient, name: str, body: Any) -> None:
+    refused(client.post(f"/v1/{name}", json=body), 422, "invalid-request")
+
+
+@pytest.mark.parametrize("field", ['"metadata": {"x": 1e999}', '"sources": {"vector": 1e999}'])
+def test_numbers_that_json_cannot_give_back_are_not_valid(client: TestClient, field: str) -> None:
+    start = '{"query": "q", "candidates": [{"doc_id": "d", "chunk_index": 0, "content": "", "score": 0, '
+    body = f"{start}{field}}}]}}"
+    response = client.post("/v1/rerank", content=body, headers={"Content-Type": "application/json"})
+    refused(response, 422, "invalid-request")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])
+def test_only_json_is_taken(client: TestClient, kind: str) -> None:
+    response = client.post("/v1/normalize", content=b'{"content": ""}', headers={"Content-Type": kind})
+    refused(response, 415, "unsupported-media-type")
+
+
+def test_compressed_bodies_are_refused(client: TestClient) -> None:
+    response = client.post("/v1/normalize", json={"content": ""}, headers={"Content-Encoding": "gzip"})
+    refused(response, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/v1/collections/tea/documents", {"limit": "0"}),
+        ("/v1/collections/tea/documents", {"limit": "1.5"}),
+        ("/v1/collections/tea/documents", {"limit": "٣"}),
+        ("/v1/collections/tea/documents", {"limit": ["1", "2"]}),
+        ("/v1/collections/tea/documents", {"collection": "other"}),
+        ("/v1/collections/tea/chunks", {}),
+        ("/v1/collections/tea/chunks", {"doc_id": "d", "more": "1"}),
+        ("/v1/collections/te%00a", {}),
+        ("/v1/collections/te a", {}),
+    ],
+)
+def test_parameters_are_checked_as_bodies_are(client: TestClient, path: str, query: dict[str, Any]) -> None:
+    refused(client.get(path, params=query), 422, "invalid-request")
+
+
+def test_other_paths_and_methods_are_refused_saying_which_there_are(client: TestClient) -> None:
+    refused(client.get("/v2/retrieve"), 404, "not-found")
+    assert client.get("/v1/retrieve").headers["allow"] == "POST"
+    response = client.put("/v1/collections/tea")
+    refused(response, 405, "method-not-allowed")
+    assert response.headers["allow"] == "DELETE, GET"
+
+
+def test_limits_are_named(make_client: Clients) -> None:
+    limits = ServiceLimits(k=5, candidate_pool=60, batch=2)
+    client = make_client(service=RagService(MemoryDatabase(), {"e": HashingEmbedder(dims=8)}, limits=limits))
+    post(client, "collections", collection="c")
+    candidate = {"doc_id": "d", "chunk_index": 0, "content": "", "score": 0.0}
+    for name, body in (
+        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 6}}),
+        ("retrieve", {"collection": "c", "query": "q", "plan": {"k": 5, "candidate_pool": 61}}),
+        ("embed", {"texts": ["a", "b", "c"]}),
+        ("ingest", {"collection": "c", "documents": [{"doc_id": f"{i}", "content": "x"} for i in range(3)]}),
+        (
+            "index",
+            {"collection": "c", "chunks": [{"doc_id": f"{i}", "chunk_index": 0, "content": ""} for i in range(3)]},
+        ),
+        ("fuse", {"candidate_sets": [[candidate] * 3]}),
+        ("fuse", {"candidate_sets": [[]] * 3}),
+        ("rerank", {"query": "q", "candidates": [candidate] * 3}),
+        ("compress", {"query": "q", "candidates": [candidate] * 3}),
+        ("package", {"query": "q", "candidates": [candidate] * 3}),
+    ):
+        problem = refused(client.post(f"/v1/{name}", json=body), 422, "limit-exceeded")
+        assert "allowed are at most" in problem["detail"]
+    refused(client.get("/v1/collections/c/documents", params={"limit": 3}), 422, "limit-exceeded")
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (StoreError("gone"), 503, "store"),
+        (ModelLoadError("no such folder"), 503, "model"),
+        (LLMError("refused"), 502, "model-service"),
+        (MissingExtraError("dense vectors", "models"), 501, "missing-extra"),
+        (InvalidScoreError("nan"), 500, "internal-error"),
+        (RuntimeError("secret"), 500, "internal-error"),
+    ],
+)
+def test_failures_have_their_status_and_unexpected_ones_tell_nothing(
+    service: RagService, client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, kind: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(service.database, "collections", fail)
+    response = client.get("/v1/collections")
+    problem = refused(response, status, kind)
+    assert (str(error) in problem["detail"]) == (status != 500)
+    assert response.headers.get("retry-after") == ("1" if status == 503 else None)
+
+
+def test_health_is_of_the_server_and_readiness_of_the_database(
+    service: RagService, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/healthz").json() == client.get("/readyz").json() == {"status": "ok"}
+
+    def fail() -> None:
+        raise StoreError("no connection")
+
+    monkeypatch.setattr(service.database, "check", fail)
+    assert client.get("/healthz").status_code == 200
+    refused(client.get("/readyz"), 503, "store")
+
+
+def test_work_that_takes_too_long_is_answered_and_hanging_work_does_not_pile_up(
+    service: RagService, make_client: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, started = threading.Event(), []
+
+    def hang() -> list[Any]:
+        started.append(1)
+        go_on.wait(HANG_S)
+        return []
+
+    monkeypatch.setattr(service.database, "collections", hang)
+    client = make_client(limits=ServerLimits(timeout_s=0.2, threads=1))
+    for _ in range(3):
+        refused(client.get("/v1/collections"), 504, "timeout")
+    wait_until(lambda: started)
+    assert started == [1]
+    refused(client.get("/healthz"), 503, "hanging")
+    go_on.set()
+    wait_until(lambda: client.get("/v1/collections").status_code == 200)
+
+
+def test_requests_beyond_those_at_once_are_sent_away(
+    service: RagService, make_client: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, started = threading.Event(), threading.Event()
+
+    def hang() -> list[Any]:
+        started.set()
+        go_on.wait(HANG_S)
+        return []
+
+    monkeypatch.setattr(service.database, "collections", hang)
+    with make_client(limits=ServerLimits(in_flight=1)) as client:  # one event loop for all requests
+        first = threading.Thread(target=client.get, args=("/v1/collections",))
+        first.start()
+        assert started.wait(HANG_S)
+        response = client.post("/v1/normalize", json={"content": "x"})
+        refused(response, 503, "saturated")
+        assert response.headers["retry-after"] == "1"
+        assert client.get("/healthz").status_code == 200
+        go_on.set()
+        first.join()
+        post(client, "normalize", content="x")
+
+
+def test_openapi_describes_every_operation_and_resolves(client: TestClient) -> None:
+    description = client.get("/openapi.json").json()
+    found = {one["operationId"] for path in description["paths"].values() for one in path.values()}
+    assert found == {operation.name for operation in OPERATIONS} | {"rerank_v2", "rerank_jina", "healthz", "readyz"}
+    schemas = description["components"]["schemas"]
+    references: set[str] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, dict):
+            references.update([node["$ref"]] if isinstance(node.get("$ref"), str) else [])
+            node = list(node.values())
+        for inner in node if isinstance(node, list) else ():
+            collect(inner)
+
+    collect(description)
+    assert references
+    assert references <= {f"#/components/schemas/{name}" for name in schemas}

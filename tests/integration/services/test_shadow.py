@@ -1,0 +1,195 @@
+"""What is reranked in full as well: never on a request's path, never with its text unless asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from patience import HANG_S, wait_until
+
+from ragtune.core.errors import ConfigError, InputError
+from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.rerank import RerankServer
+from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.shadow import ShadowOptions
+from ragtune.services.shadow_records import ShadowRecord, interval, read_records
+
+TEXTS = [f"{'tea ' * (i % 9)}cup {i}" for i in range(30)]
+
+
+def count_tea(query: str, texts: Sequence[str]) -> list[float]:
+    return [text.split().count("tea") / 10 for text in texts]
+
+
+def make(options: ShadowOptions, function: Callable[..., list[float]] = count_tea, **more: object) -> RerankServer:
+    reranker = FunctionReranker(function, usd_per_doc=0.001)
+    return RerankServer(reranker, "counter", budget={"docs": 6}, batch_size=2, shadow=options, **more)  # type: ignore[arg-type]
+
+
+def ask(server: RerankServer, **fields: object) -> list[int]:
+    return [one.index for one in server.rank(RerankQuery(query="tea", documents=TEXTS, **fields))]
+
+
+def outcomes(server: RerankServer) -> dict[str, float]:
+    found = {}
+    for family in server.metrics.registry.collect():
+        for sample in family.samples:
+            if sample.name == "ragtune_rerank_shadow_total":
+                found[sample.labels["outcome"]] = sample.value
+    return found
+
+
+def figure(server: RerankServer, name: str, which: str) -> float | None:
+    return server.metrics.registry.get_sample_value(f"ragtune_rerank_shadow_{name}", {"figure": which})
+
+
+@pytest.mark.parametrize("patience_ms", [None, 1.0])
+def test_an_answer_is_compared_with_the_ranking_of_everything(tmp_path: Path, patience_ms: float | None) -> None:
+    file = tmp_path / "shadow.jsonl"
+    with make(ShadowOptions(1.0, file), patience_ms=patience_ms) as server:
+        order = ask(server)
+        ask(server, budget={"docs": 10, "usd": 1.0})
+        wait_until(lambda: outcomes(server)["measured"] == 2)
+        assert figure(server, "saved_docs", "mean") == (24 + 20) / 2
+        assert figure(server, "saved_usd", "mean") == pytest.approx(0.022)
+        low, high = figure(server, "overlap", "low"), figure(server, "overlap", "high")
+        assert low is not None
+        assert high is not None
+        assert 0 <= low <= high <= 1
+        assert server.metrics.registry.get_sample_value("ragtune_rerank_shadow_usd_total") == pytest.approx(0.06)
+        # What is asked of the model in the background is not what answers cost.
+        assert server.metrics.registry.get_sample_value("ragtune_rerank_usd_total") == pytest.approx(0.016)
+    first, second = read_records(file).records
+    best = sorted(range(30), key=lambda i: (-TEXTS[i].count("tea"), i))
+    assert first.full_order == tuple(best[:10])
+    assert first.served_order == tuple(order[:10])
+    assert first.overlap == len({*best[:10]} & {*order[:10]}) / 10
+    assert (first.documents, first.reranked, first.spent.docs, first.full.docs) == (30, 6, 6, 30)
+    assert (first.budget, second.budget) == ({"docs": 6}, {"docs": 10, "usd": 1.0})
+
+
+def test_no_text_is_kept_unless_asked_for(tmp_path: Path) -> None:
+    for with_texts in (False, True):
+        file = tmp_path / f"{with_texts}.jsonl"
+        with make(ShadowOptions(1.0, file, with_texts)) as server:
+            ask(server)
+            wait_until(lambda server=server: outcomes(server)["measured"] == 1)  # type: ignore[misc]
+        (record,) = read_records(file).records
+        assert ("cup" in file.read_text(encoding="utf-8")) == with_texts
+        assert record.query == ("tea" if with_texts else None)
+        if record.texts is not None:
+            assert set(record.texts) == {*record.served_order, *record.full_order}
+            assert all(TEXTS[i] == text for i, text in record.texts.items())
+
+
+def test_the_share_is_kept_and_what_has_no_budget_is_not_compared(tmp_path: Path) -> None:
+    with make(ShadowOptions(0.25)) as server:
+        for _ in range(200):
+            ask(server)
+            ask(server, budget={"docs": None})
+            server.rank(RerankQuery(query="tea", documents=()))
+        wait_until(lambda: sum(outcomes(server).values()) >= 30)
+    assert 30 <= sum(outcomes(server).values()) <= 70
+
+
+def test_an_answer_waits_for_no_comparison_and_too_many_are_dropped() -> None:
+    goes_on = threading.Event()
+
+    def slow(query: str, texts: Sequence[str]) -> list[float]:
+        if threading.current_thread().name == "ragtune-shadow":
+            assert goes_on.wait(HANG_S)
+        return count_tea(query, texts)
+
+    with make(ShadowOptions(1.0), slow) as server:
+        for _ in range(50):
+            ask(server)
+        dropped = outcomes(server)["dropped"]
+        assert dropped >= 50 - 33
+        goes_on.set()
+        wait_until(lambda: outcomes(server)["measured"] == 50 - dropped)
+
+
+def test_a_comparison_that_fails_is_counted_and_the_next_one_is_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails_on_all(query: str, texts: Sequence[str]) -> list[float]:
+        if len(texts) > 6 and query == "tea":
+            raise ConnectionError("away")
+        return count_tea(query, texts)
+
+    file = tmp_path / "kept.jsonl"
+    with make(ShadowOptions(1.0, file), fails_on_all) as server:
+        ask(server)
+        wait_until(lambda: outcomes(server)["failed"] == 1)
+        server.rank(RerankQuery(query="cups of tea", documents=TEXTS))
+        wait_until(lambda: outcomes(server)["measured"] == 1)
+        file.unlink()
+        file.mkdir()
+        server.rank(RerankQuery(query="cups of tea", documents=TEXTS))
+        wait_until(lambda: outcomes(server)["unwritten"] == 1)
+    assert "was not written" in capfd.readouterr().err
+
+
+def test_a_line_that_was_cut_short_costs_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "shadow.jsonl"
+    for _ in range(2):
+        with make(ShadowOptions(1.0, file)) as server:
+            ask(server)
+            wait_until(lambda server=server: outcomes(server)["measured"] == 1)  # type: ignore[misc]
+        with file.open("ab") as kept:
+            kept.write('{"query": "grü'.encode()[:-1])  # in the middle of a character
+    found = read_records(file)
+    assert (len(found.records), found.cut) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "holds no record"),
+        ("hello\n", "holds no record"),
+        ('{"at": "now"}\n', "shadow.jsonl:1 is no record of a shadowed request: model: Field required"),
+        ("[1]\n", "shadow.jsonl:1 is no record"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "shadow.jsonl"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=told):
+        read_records(file)
+
+
+def test_no_file_is_one_line_as_well(tmp_path: Path) -> None:
+    for file in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InputError, match="cannot be read"):
+            read_records(file)
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan"), "all"])
+def test_a_share_is_one(share: float) -> None:
+    with pytest.raises(ConfigError, match="shadow share="):
+        ShadowOptions(share)
+
+
+def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
+    import numpy as np
+
+    draws = np.random.default_rng(0).normal(0.3, 0.1, size=(2000, 12))
+    holds = [low <= 0.3 <= high for _, low, high in (interval(row.tolist()) for row in draws)]
+    assert 0.935 <= np.mean(holds) <= 0.965
+    assert interval([0.5, 1.0], 0.0, 1.0) == (0.75, 0.0, 1.0)
+    mean, low, high = interval([0.5])
+    assert mean == 0.5
+    assert low != low
+    assert high != high
+
+
+def test_a_record_says_what_its_schema_says_and_no_more(tmp_path: Path) -> None:
+    file = tmp_path / "shadow.jsonl"
+    with make(ShadowOptions(1.0, file)) as server:
+        ask(server)
+        wait_until(lambda: outcomes(server)["measured"] == 1)
+    (line,) = file.read_text(encoding="utf-8").splitlines()
+    assert set(json.loads(line)) == set(ShadowRecord.model_fields) - {"query", "texts"}
