@@ -171,7 +171,8 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     if study.is_grid:
         budgets = [float(column) for column in study.columns]
         largest = max(float(line.spent.max()) for line in collection.lines.values())
-        fewest = min(float(line.spent[line.spent > 0].min()) for line in collection.curves.values())
+        spent = (line.spent[line.spent > 0] for line in collection.curves.values())
+        fewest = min((float(costs.min()) for costs in spent if costs.size), default=budgets[0])
         budgets = [*(2.0**i for i in range(8) if fewest <= 2**i < 0.7 * budgets[0]), *budgets]
         axes.set_xscale("log", base=2, nonpositive="mask")  # what affords nothing has a line of its own
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import escape
 from io import StringIO
 from pathlib import Path
@@ -235,6 +236,9 @@ def test_points_of_small_amounts_have_markers_and_what_spends_nothing_is_not_on_
     )
     draw_lines(tmp_path / "a.png", study, one)
     assert marked == [[], [], [1, 2, 3]]
+    nothing = dict.fromkeys(lines, Line(spent * 0, spent, quality, quality, quality, spent))
+    draw_lines(tmp_path / "b.png", study, replace(one, lines=nothing))  # every budget is too small for a batch
+    assert (tmp_path / "b.png").is_file()
 
 
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
