@@ -4,7 +4,8 @@ Options are those of ragtune run that choose a collection, a first stage and a r
 
     ragtune advise                                                      # the shipped collection
     ragtune advise dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
-    ragtune advise dataset=beir dataset.path=DIR reranker=http reranker.url=http://localhost:8080 --max-queries 100
+    ragtune advise dataset=beir dataset.path=DIR reranker=http reranker.dialect=tei \\
+        reranker.url=http://localhost:8080 --max-queries 100
 
 Recorded scores cost nothing. A live reranker scores every candidate once, after what that costs was said, and scores
 are kept, so an interrupted command goes on where it was. Without judgments (dataset.split=null), quality is agreement

@@ -21,9 +21,9 @@ import uvicorn
 from command_line import ROOT
 from documented import ROOTS, SHOWN, is_own_component
 
-from ragtune.adapters.cli import main
-from ragtune.adapters.shadow_records import ShadowRecord
+from ragtune.cli.main import main
 from ragtune.core.types import CostObject
+from ragtune.services.shadow_records import ShadowRecord
 
 NOT_HERE = {
     r"\.\./shared/data|--data DATA": "reads the collections of ../shared, which a checkout does not have",
@@ -32,6 +32,7 @@ NOT_HERE = {
     r"^conformance.* https://rag\.example\.org": "asks a deployed service; tests/conformance serves one and asks it",
     r"^conformance$": "takes a minute; .ci/run runs it",
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
+    r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
 }
 """Why a command is not run here. It is parsed all the same."""
@@ -39,7 +40,7 @@ NOT_HERE = {
 REST = {
     "run": ["dataset.every=10", "bootstrap.resamples=20", "verbosity=0", "tracking=none"],
     "study": ["queries=4", "jobs=1", "resamples=20", "permutations=99"],
-    "advise": ["--max-queries", "10", "bootstrap.resamples=20"],
+    "advise": ["--max-queries", "10", "--yes", "bootstrap.resamples=20"],
 }
 """What makes a command quick, by its name."""
 
@@ -83,7 +84,7 @@ def write_data(folder: Path) -> None:
     places = found.groupby("query_id").cumcount() + 1
     lines = zip(found.query_id, found.doc_id, places, strict=True)
     run = "".join(f"{query} Q0 {doc} {place} {31 - place} first\n" for query, doc, place in lines)
-    scores = "".join(f"{query} Q0 {doc} 1 {score} ce\n" for query, doc, score in table.itertuples(index=False))
+    scores = "".join(f"{query} Q0 {doc} 1 {score} ce\n" for query, doc, score in demo_scores())
     (folder / "runs").mkdir()
     for name in ("bm25.run", "runs/bm25.run"):
         (folder / name).write_text(run)
@@ -237,7 +238,6 @@ def filled_in(word: str, request: pytest.FixtureRequest) -> str:
 
 HUB = {
     r"signal=.*vectors|experiment=\w+_vectors": "signal.vectors.vectors.embedder.model={minilm}",
-    r"retriever.embedder=sentence_transformer": "retriever.embedder.model={minilm}",
     r"reranker=cross_encoder(?!.*reranker\.model)": "reranker.model={cross_encoder}",
     r"reranker\.dialect=voyage": "reranker.url={voyage}/v1/rerank",
     r"reranker\.model=rerank-v3\.5": "reranker.url={cohere}/v2/rerank",
