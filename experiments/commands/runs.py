@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     for name in _FILTERS:
         parser.add_argument(f"--{name}", metavar="NAME", help=f"only this {name}; * and ? are wildcards")
-    parser.add_argument("--tag", metavar="KEY=VALUE", action="append", default=[], help="runs with this tag; repeatable")
+    parser.add_argument("--tag", metavar="KEY=VALUE", action="append", default=[], help="this tag only; repeatable")
 
 
 def run(arguments: argparse.Namespace) -> int:
