@@ -23,7 +23,7 @@ _PLACES = {
 
 _USAGE = {
     "config": """\
-Replays a collection's queries under a hard budget: quality, cost, and what fixed depth does with the same.
+Replay a collection's queries under a hard budget, and compare with fixed depth.
 
   ragtune run [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
   ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       every combination, one table: ragtune sweep --help

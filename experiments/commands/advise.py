@@ -1,15 +1,15 @@
-"""Where the reranking budget should go, for your data: which policy, batches of what size, how many documents a query.
+"""Recommend a policy, a batch size and a number of documents per query for your data.
 
-Options are those of ragtune run that choose a collection, a first stage and a reranker:
+It takes the options of ragtune run that choose a collection, a first stage and a reranker:
 
     ragtune advise                                                      # the shipped collection
     ragtune advise dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
     ragtune advise dataset=beir dataset.path=DIR reranker=http reranker.dialect=tei \\
         reranker.url=http://localhost:8080 --max-queries 100
 
-Recorded scores cost nothing. A live reranker scores every candidate once, after what that costs was said, and scores
-are kept, so an interrupted command goes on where it was. Without judgments (dataset.split=null), quality is agreement
-with reranking everything. Writes advice.html, advice.json and experiment/advice.yaml, which ragtune run takes.
+Recorded scores cost nothing. For a live reranker, the command shows the cost first, and scores every candidate once.
+Scores are cached, so an interrupted command continues. Without judgments (dataset.split=null), quality is agreement
+with full reranking. Writes advice.html, advice.json and experiment/advice.yaml, a preset for ragtune run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
 NAME = "advise"
-SUMMARY = "say where your reranking budget should go"
+SUMMARY = "recommend a policy and a budget for your data"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
@@ -38,14 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser, "collection, first stage and reranker, as for ragtune run")
     parser.add_argument("--prices", metavar="FILE", type=Path, help="YAML: usd_per_call, usd_per_doc, ms_per_doc, ...")
     parser.add_argument("--traffic", metavar="N", type=int, default=TRAFFIC, help="queries a month")
-    parser.add_argument("--max-queries", metavar="N", type=int, help="so many at random (seed=...), not all of them")
+    parser.add_argument("--max-queries", metavar="N", type=int, help="use N random queries (seed=...) instead of all")
     parser.add_argument(
-        "--quality", metavar="X", type=float, help="share of full quality to keep; 0.95, 0.8 without judgments"
+        "--quality", metavar="X", type=float, help="share of full quality to keep; default: 0.95, without judgments 0.8"
     )
-    parser.add_argument("--unit", metavar="UNIT", help="what cheap means: docs, usd or ms; usd if priced, else docs")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where it is written; results/advice/NAME if unsaid")
-    parser.add_argument("--jobs", metavar="N", type=int, default=-1, help="processes; -1: one a core")
-    parser.add_argument("--yes", action="store_true", help="score with a live reranker without being asked")
+    parser.add_argument("--unit", metavar="UNIT", help="cost unit: docs, usd or ms; default: usd if priced, else docs")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="output folder; default: results/advice/NAME")
+    parser.add_argument("--jobs", metavar="N", type=int, default=-1, help="processes; -1: one per core")
+    parser.add_argument("--yes", action="store_true", help="score with a live reranker without confirmation")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,10 +1,10 @@
-"""Finished runs of one collection, tested against the first.
+"""Test finished runs of one collection against the first run.
 
-A RUN is a folder of ``ragtune run`` or an MLflow run id (its files are downloaded from the store that
-conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names). Writes compare.md, compare.csv and .parquet, policies.csv,
-per_query.parquet, two figures and report.html, which lets one look at the decisions of the first four runs.
+A RUN is a folder of ``ragtune run``, or an MLflow run id. The files of an id are downloaded from the store that
+conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names. Writes compare.md, compare.csv and .parquet, policies.csv,
+per_query.parquet, two figures and report.html, which shows the decisions of the first four runs.
 
-The recommendation compares with the dearest run of the first one's policy, as that of a study does.
+The baseline of the recommendation is the most expensive run of the first run's policy, as in a study.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import tempfile
 from pathlib import Path
 
 NAME = "compare"
-SUMMARY = "test finished runs against the first of them"
+SUMMARY = "test finished runs against the first one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
-    parser.add_argument("--out", type=Path, help="results; by default results/compare/FIRST-and-N-more")
+    parser.add_argument("--out", type=Path, help="output folder; default: results/compare/FIRST-and-N-more")
     parser.add_argument(
         "--texts",
         action=argparse.BooleanOptionalAction,
-        help="show queries, documents and judgments, which needs the collection; unsaid: of the shipped one only",
+        help="show queries, documents and judgments (needs the collection); default: of the shipped one only",
     )
     parser.add_argument("--no-report", action="store_true", help="no report.html")
 

@@ -3,20 +3,21 @@
 Without options it checks the decisions of all estimators and schedulers, and the canonical blocks (chunk, embed, store,
 retrieve, fuse, rerank, compress, package) on the store in memory.
 
-With ``--target`` it checks only the canonical blocks, as that target offers them:
+With ``--target`` it checks only the canonical blocks of that target:
 
     ragtune conformance --target memory|postgres|rest|mcp
     ragtune conformance --target rest --url https://rag.example.org --api-key-env MY_KEY
 
-``postgres`` is the server that RAGTUNE_DSN names, else one of its own; ``rest`` and ``mcp`` start RAGtune's own server
-unless ``--url`` names one (for mcp its endpoint, ``.../mcp``). A server must offer the embedder ``hashing`` (256 dims);
-the reranker of the golden answers is optional: ``--reranker none`` skips its cases. A collection is made and dropped.
+``postgres`` is the server of RAGTUNE_DSN, else an embedded one. ``rest`` and ``mcp`` start a server of RAGtune,
+unless ``--url`` names one (for mcp its endpoint, ``.../mcp``). A server needs the embedder ``hashing`` (256 dims).
+The reranker of the golden answers is optional: ``--reranker none`` skips its cases. The command makes a collection and
+drops it.
 
-Each run checks the golden decisions of its own components, so this command is for all of them at once.
+Each run checks the golden decisions of its own components. This command checks all components.
 
 The exit code is 0 if the code conforms, 1 if it does not, 2 on bad input or a server that cannot be reached.
-``--update`` pins the decisions of today, ``--update-canonical`` the canonical answers of today (review the diff: a
-changed decision or answer is a changed spec version).
+``--update`` records the current decisions, ``--update-canonical`` the current canonical answers. Review the diff: a
+changed decision or answer needs a new version of the specification.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ import sys
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
 NAME = "conformance"
-SUMMARY = "compare decisions and canonical answers with the golden ones"
+SUMMARY = "compare decisions and ragd's answers with the golden ones"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--target", choices=("memory", "postgres", "rest", "mcp"), help="who is asked")
+    parser.add_argument("--target", choices=("memory", "postgres", "rest", "mcp"), help="the target to check")
     parser.add_argument("--spec", choices=("1.0.0", "1.1.0"), default="1.1.0", help="version of ragd")
-    parser.add_argument("--url", help="a server that is there already")
+    parser.add_argument("--url", help="address of a running server")
     parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds its API key")
-    parser.add_argument("--reranker", default="hashing", help="its name for 'hashing'; none: it has none")
-    parser.add_argument("--update", action="store_true", help="pin today's decisions")
-    parser.add_argument("--update-canonical", action="store_true", help="pin today's canonical answers")
+    parser.add_argument("--reranker", default="hashing", help="its name for 'hashing'; none: skip these cases")
+    parser.add_argument("--update", action="store_true", help="record the current decisions")
+    parser.add_argument("--update-canonical", action="store_true", help="record the current canonical answers")
 
 
 def run(arguments: argparse.Namespace) -> int:

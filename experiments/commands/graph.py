@@ -1,13 +1,13 @@
-"""A corpus graph: the k nearest neighbours of every document of a dataset.
+"""Build a corpus graph: the k nearest neighbours of every document of a dataset.
 
     ragtune graph --out DIR --k 16 dataset=beir dataset.path=../shared/data/nfcorpus
     ragtune graph --out DIR --kind dense --model MODEL dataset=demo
     ragtune graph --out DIR --kind vectors --vectors FILE.npy dataset=demo
 
-Written to DIR for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. A good graph that is
-already there is kept. ``--query-terms`` belongs to bm25 (a document is asked for by its terms of highest tf * idf),
-``--model`` to dense (a local folder or a hub name), ``--vectors`` to vectors (those of an index that is there: a NumPy
-file with a row a document, in the corpus's order).
+The graph in DIR is for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. An existing
+valid graph is kept. ``--query-terms`` is for bm25: the terms of highest tf * idf are the query of a document.
+``--model`` is for dense: a local folder or a hub name. ``--vectors`` is for vectors: a NumPy file of an existing index,
+with one row per document in the corpus's order.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ KEPT = "nothing was kept: repeat the command"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
-    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense", "vectors"), default="tfidf", help="what is near")
+    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense", "vectors"), default="tfidf", help="similarity")
     parser.add_argument("--k", type=int, default=16, help="neighbours of each document")
-    parser.add_argument("--query-terms", type=int, default=32, help="bm25: terms that ask for a document's neighbours")
-    parser.add_argument("--model", help="dense: the sentence embedder; all-MiniLM-L6-v2 if unsaid")
-    parser.add_argument("--vectors", type=Path, help="vectors: NumPy file, a row a document in the corpus's order")
-    parser.add_argument("--force", action="store_true", help="replace a graph that is already there")
+    parser.add_argument("--query-terms", type=int, default=32, help="bm25: query terms of a document")
+    parser.add_argument("--model", help="dense: the sentence embedder; default: all-MiniLM-L6-v2")
+    parser.add_argument("--vectors", type=Path, help="vectors: NumPy file, one row per document in the corpus's order")
+    parser.add_argument("--force", action="store_true", help="replace an existing graph")
     add_overrides(parser, "the dataset, as for ragtune run")
 
 

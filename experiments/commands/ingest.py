@@ -1,4 +1,4 @@
-"""A dataset into a collection of PostgreSQL, for ``retriever=postgres``.
+"""Ingest a dataset into a collection of PostgreSQL, for ``retriever=postgres``.
 
     ragtune ingest dataset=demo store=postgres
 
@@ -7,13 +7,13 @@ Options are given as NAME=VALUE, as for ragtune run; conf/ingest.yaml lists them
     dataset=demo|beir|irds          dataset.path=DIR ...
     store=postgres|memory           store.dsn=DSN (or RAGTUNE_DSN), else store.folder=DIR of the embedded server
     embedder=hashing|sentence_transformer|openai_compatible          embedder.model=... ...
-    collection=NAME                 by default made from the dataset's name and content
+    collection=NAME                 default: from the dataset's name and content
     chunk.method=tokens|sentences|paragraphs|markdown  chunk.max_tokens=256  chunk.overlap_tokens=0
     analyzer=NAME                   text analysis of lexical search: english, german, ..., cjk, none
-    batch=256                       documents embedded and written at a time
-    prune=true                      delete documents of the collection that the dataset lacks
+    batch=256                       documents per batch of embedding and writing
+    prune=true                      delete documents that are not in the dataset
 
-An interrupted command is repeated: finished batches are kept, unchanged documents skipped. Then
+After an interruption repeat the command: finished batches are kept, unchanged documents skipped. Then run
 
     ragtune run retriever=postgres estimator=uncertainty budget=tight
 

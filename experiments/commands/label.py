@@ -1,17 +1,17 @@
-r"""Which judgments decide whether your reranker helps: judge a few documents, and see.
+r"""Find out with a few judgments whether your reranker helps.
 
-Options are those of ragtune advise. Asks for the documents whose grade says most about the difference between the
-first stage's order and the reranker's, in the terminal, one key a grade:
+It takes the options of ragtune advise. The command asks for grades of the documents that tell most about the difference
+between the first stage's order and the reranker's. In the terminal, one key is one grade:
 
     ragtune label                                        # the shipped collection
     ragtune label --page                                 # in the browser, on this machine only
     ragtune label --csv sheet.csv                        # write rows to fill in; repeat it to read them
-    ragtune label --llm 'local model=MODEL' --labels 40  # a model judges; its labels are marked
+    ragtune label --llm 'local model=MODEL' --labels 40  # a model grades; its labels are marked
     ragtune label dataset=beir dataset.path=DIR dataset.split=null \
         retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
 
-Every label is kept at once: repeat the command to go on. Judgments of the collection are not looked at. Writes
-labels.jsonl, qrels.tsv and decision.json into --out. ragtune advise dataset.qrels=OUT/qrels.tsv takes the decision.
+Every label is saved at once: repeat the command to continue. Judgments of the collection are not used. Writes
+labels.jsonl, qrels.tsv and decision.json into --out. ragtune advise dataset.qrels=OUT/qrels.tsv uses the decision.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from experiments.label.desk import Desk
 
 NAME = "label"
-SUMMARY = "judge the documents that decide whether your reranker helps"
+SUMMARY = "find out with a few judgments whether your reranker helps"
 KEPT = "every label is kept: repeat the command to go on"
 
 ROWS = 40
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     add_overrides(parser, "collection, first stage and reranker, as for ragtune advise")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--page", action="store_true", help="judge in the browser, at an address that is printed")
+    how.add_argument("--page", action="store_true", help="grade in the browser, at the printed address")
     how.add_argument("--csv", metavar="FILE", type=Path, help="write a sheet to fill in, or read it if it is there")
-    how.add_argument("--llm", metavar="'CHOICE NAME=VALUE ...'", help="a model of conf/llm judges until it is decided")
-    parser.add_argument("--labels", metavar="N", type=int, help=f"labels this time at most; {ROWS} for --csv and --llm")
-    parser.add_argument("--port", metavar="N", type=int, default=0, help="of the page; 0: a free one")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the labels; results/labels/NAME if unsaid")
+    how.add_argument("--llm", metavar="'CHOICE NAME=VALUE ...'", help="a model of conf/llm grades until it is decided")
+    parser.add_argument("--labels", metavar="N", type=int, help=f"labels at most; {ROWS} for --csv and --llm")
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the page; 0: a free one")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the labels; default: results/labels/NAME")
     parser.add_argument("--yes", action="store_true", help="score with a live reranker without being asked")
 
 

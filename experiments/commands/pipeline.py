@@ -1,4 +1,4 @@
-"""A collection through the prompt pipeline, as ``ragtune run`` takes one through a controller; ``-m`` sweeps."""
+"""Replay a collection through the prompt pipeline, like ``ragtune run`` through a controller; ``-m`` sweeps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Log finished runs to MLflow from their files.
 
-The address is the run's own configuration's, or MLFLOW_TRACKING_URI.
+The store is that of the run's configuration, or MLFLOW_TRACKING_URI.
 """
 
 from __future__ import annotations

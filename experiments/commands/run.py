@@ -1,4 +1,4 @@
-"""One run: a collection replayed through one policy under one budget. Hydra reads the words, ``--help`` included."""
+"""Replay a collection with one policy under one budget. Hydra reads the arguments, also ``--help``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from experiments.commands._overrides import add_overrides
 
 NAME = "run"
-SUMMARY = "replay a collection under a budget: quality, cost, and what fixed depth does with the same"
+SUMMARY = "replay a collection under a budget, and compare with fixed depth"
 VERBATIM = True
 
 

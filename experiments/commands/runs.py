@@ -1,4 +1,4 @@
-"""Tracked runs, read from MLflow: list them, find the best of each collection, tell two of them apart; draw curves.
+"""List the runs in MLflow, find the best of each collection, compare two of them, draw curves.
 
     ragtune runs list --collection demo --sort nDCG@10 --limit 10
     ragtune runs list --policy uncertainty --tag retriever=bm25 --format csv
@@ -6,7 +6,7 @@
     ragtune runs diff 3f9c2a11 results/runs/LATER
     ragtune runs draw results/sweeps/LATER/*/
 
-The store is the one that conf/tracking/mlflow.yaml names, or MLFLOW_TRACKING_URI. Nothing is written there.
+The store is the one that conf/tracking/mlflow.yaml names, or MLFLOW_TRACKING_URI. The command does not change it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from experiments.study.compare.store import TrackedRun
 
 NAME = "runs"
-SUMMARY = "list tracked runs, find the best ones, tell two apart, draw curves"
+SUMMARY = "list tracked runs, find the best, compare two, draw curves"
 
 FORMATS = ("table", "csv", "json")
 STATUS = ("finished", "failed", "running", "killed")
@@ -35,19 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="list|best|diff|draw")
     listed = what.add_parser("list", help="the runs, the newest first", description="The runs, the newest first.")
     _add_filters(listed)
-    listed.add_argument("--status", choices=STATUS, help="only runs that ended so")
-    listed.add_argument("--sweeps", action="store_true", help="the sweeps instead, each with the number of its jobs")
+    listed.add_argument("--status", choices=STATUS, help="only runs with this status")
+    listed.add_argument("--sweeps", action="store_true", help="list sweeps, each with its number of jobs")
     listed.add_argument("--sort", metavar="MEASURE", default="created", help="a measure, docs or created")
-    listed.add_argument("--limit", type=int, metavar="N", help="at most so many")
+    listed.add_argument("--limit", type=int, metavar="N", help="the most rows")
     best = what.add_parser(
         "best",
         help="the best finished run of each collection",
         description="The best finished run of each collection; ties go to fewer documents, then to the older run.",
     )
     _add_filters(best)
-    best.add_argument("--measure", help="by which; the headline if unsaid")
-    best.add_argument("--each-budget", action="store_true", help="of each collection under each budget")
-    best.add_argument("--oracles", action="store_true", help="policies that look at scores or judgments count too")
+    best.add_argument("--measure", help="the measure to compare by; default: the headline")
+    best.add_argument("--each-budget", action="store_true", help="the best under each budget")
+    best.add_argument("--oracles", action="store_true", help="include policies that know scores or judgments")
     diff = what.add_parser(
         "diff",
         help="what differs between two runs",
@@ -62,13 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     draw.add_argument("folders", nargs="+", metavar="FOLDER", type=Path, help="folder of a run")
     for each in (listed, best, diff):
-        each.add_argument("--format", choices=FORMATS, default="table", help="how it is written")
+        each.add_argument("--format", choices=FORMATS, default="table", help="output format")
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     for name in _FILTERS:
-        parser.add_argument(f"--{name}", metavar="NAME", help=f"only of this {name}; may hold * and ?")
-    parser.add_argument("--tag", metavar="KEY=VALUE", action="append", default=[], help="with this tag; repeatable")
+        parser.add_argument(f"--{name}", metavar="NAME", help=f"only this {name}; * and ? are wildcards")
+    parser.add_argument("--tag", metavar="KEY=VALUE", action="append", default=[], help="this tag only; repeatable")
 
 
 def run(arguments: argparse.Namespace) -> int:

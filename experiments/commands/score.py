@@ -1,13 +1,14 @@
-"""Score once, explore for ever: a score table of a dataset's pairs, for ``reranker=replay``.
+"""Record a reranker's scores of a dataset's pairs, for ``reranker=replay``.
 
     ragtune score --out FILE.parquet dataset=beir dataset.path=DIR reranker=cross_encoder reranker.model=MODEL
 
 Runs the configured live reranker over the pairs of the configured dataset and writes a table with its manifest.
-``--pairs pool`` scores what the configured retriever finds, ``all`` every document for every query. What it will cost
-is said first. The name of the file says its form: .parquet, .csv, .jsonl or .run, the last three also with .gz behind.
+``--pairs pool`` scores the documents that the configured retriever finds, ``all`` every document for every query. The
+command prints the cost first. The suffix of the file chooses its format: .parquet, .csv, .jsonl or .run, the last three
+also with .gz.
 
-Interrupted work is kept: repeat the command, and only the rest is scored. Exit code 0 done, 1 documents that the
-reranker failed to score (the others are in the table), 2 bad input, 130 interrupted.
+After an interruption repeat the command: only the rest is scored. Exit code 0 done, 1 some documents have no score (the
+others are in the table), 2 bad input, 130 interrupted.
 
 The table of the shipped collection was made by
 
@@ -24,18 +25,18 @@ from pathlib import Path
 from experiments.commands._overrides import add_overrides
 
 NAME = "score"
-SUMMARY = "score a dataset's pairs with a reranker, for replays without it"
+SUMMARY = "record a reranker's scores of a dataset's pairs, for replays"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="the table; its manifest goes beside it")
-    parser.add_argument("--pairs", choices=("pool", "all"), default="pool", help="which are scored")
-    parser.add_argument("--model", help="what the manifest calls the model; by default the configured name")
-    parser.add_argument("--max-docs", type=int, metavar="N", help="stop after N documents that had to be paid for")
-    parser.add_argument("--max-usd", type=float, metavar="X", help="stop before X US dollars are exceeded")
-    parser.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
+    parser.add_argument("--pairs", choices=("pool", "all"), default="pool", help="the pairs to score")
+    parser.add_argument("--model", help="name of the model in the manifest; default: the configured name")
+    parser.add_argument("--max-docs", type=int, metavar="N", help="stop after N newly scored documents")
+    parser.add_argument("--max-usd", type=float, metavar="X", help="stop before the cost exceeds X US dollars")
+    parser.add_argument("--dry-run", action="store_true", help="print the cost and score nothing")
     add_overrides(parser, "dataset and reranker, as for ragtune run")
 
 

@@ -1,14 +1,15 @@
-"""Every policy at every budget on every collection, in one study.
+"""Compare every policy at every budget on every collection.
 
     ragtune study                                        # the shipped collection
     ragtune study --config shared --data ../shared/data  # collections beside the checkout
     ragtune study --policies uncertainty budgets=[10,20] traces.budget=20
 
-Writes frontier.md, frontier.csv and .parquet (one row a cell), policies.csv, curves.csv, per_query.parquet, two
-figures a collection and report.html; claims.md and claims.csv where the configuration claims something, choice.md
-where it lets one of its policies be chosen by leaving one group of collections out, changes.md beside an earlier
-table. Finished cells are kept below the output folder: repeat the command to go on after an interruption; cells are
-replayed again where configuration, code or data changed.
+Writes frontier.md, frontier.csv and .parquet (one row per cell), policies.csv, curves.csv, per_query.parquet, two
+figures per collection and report.html. It also writes claims.md and claims.csv for the claims of the configuration,
+choice.md for its choice by leaving one group of collections out, and changes.md with --before.
+
+Finished cells are cached below the output folder: repeat the command to continue after an interruption. A cell is
+replayed again if its configuration, code or data changed.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ import sys
 from pathlib import Path
 
 NAME = "study"
-SUMMARY = "compare policies over budgets and collections, with a report to explore"
+SUMMARY = "compare policies over budgets and collections, with an interactive report"
 KEPT = "finished cells are kept: repeat the command to go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--config", default="demo", help="a file of conf/frontier without .yaml, or a YAML file's path")
-    parser.add_argument("--data", help="folder of the collections: the configuration's ${data}")
-    parser.add_argument("--out", type=Path, help="results; by default results/frontier/NAME")
-    parser.add_argument("--before", type=Path, help="an earlier frontier.csv: changes.md lists first what got worse")
+    parser.add_argument("--data", help="folder of the collections (${data} in the configuration)")
+    parser.add_argument("--out", type=Path, help="output folder; default: results/frontier/NAME")
+    parser.add_argument("--before", type=Path, help="an earlier frontier.csv, for changes.md: losses first")
     parser.add_argument("--collections", default="", help="only these, separated by commas")
-    parser.add_argument("--policies", default="", help="only these (and the incumbent), separated by commas")
+    parser.add_argument("--policies", default="", help="only these (and the baseline), separated by commas")
     parser.add_argument("options", nargs="*", metavar="KEY=VALUE", help="changes to the configuration")
 
 

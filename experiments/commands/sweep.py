@@ -1,4 +1,4 @@
-"""Every combination of the choices that are separated by commas, each a run, and one table: ``ragtune run -m``."""
+"""Run every combination of comma-separated choices, and print one table: ``ragtune run -m``."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _parsers() -> argparse.ArgumentParser:
     """A parser of all commands, of which only the one that is typed has its arguments."""
     typed = os.environ.get("COMP_LINE", "").split()
     parser = argparse.ArgumentParser(prog="ragtune")
-    parser.add_argument("--version", action="store_true", help="which RAGtune this is")
+    parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers()
     experiments = _experiments()
     for name, summary in [*experiments.items(), *((name, command.SUMMARY) for name, command in SERVICES.items())]:
@@ -95,8 +95,8 @@ def _help() -> Iterator[str]:
     yield from ("", "Services and tools")
     yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
     yield from ("", "Options")
-    yield f"  {'-h, --help':<14}this page; ragtune COMMAND --help tells of one command"
-    yield f"  {'--version':<14}which RAGtune this is"
+    yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
+    yield f"  {'--version':<14}print the version"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 import yaml
 from patience import HANG_S
+from prose import sentences
 
 from experiments.config.compose import compose
 
@@ -111,6 +112,14 @@ def test_the_components_that_pages_tell_to_write_do_what_their_tests_say(
     of_pairs = sys.modules["tests.unit.experiments.datasets.test_pairs"]
     of_pairs.test_equal_texts_are_one_query_and_one_document(tmp_path)
     of_pairs.test_a_bad_label_is_named_with_its_place(tmp_path)
+
+
+def test_sentences_are_short() -> None:
+    readme = sentences((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sum(map(len, readme)) / len(readme) <= 15
+    found = [(page, words) for page, text in TEXTS.items() for words in sentences(text)]
+    long = [f"{page} [{len(words)}]: {' '.join(words)}" for page, words in found if len(words) > 30]
+    assert len(long) + sum(len(words) > 30 for words in readme) <= 0.03 * (len(found) + len(readme)), long
 
 
 @pytest.mark.parametrize("page", ["docs/howto/own-reranker.md", "docs/reference/library.md"])

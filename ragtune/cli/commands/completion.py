@@ -1,4 +1,4 @@
-"""Print what makes a shell complete ``ragtune``: commands, options, and groups and choices of experiments.
+"""Print a shell's completion of ``ragtune``: commands, options, and groups and choices of experiments.
 
 eval "$(ragtune completion bash)"      in ~/.bashrc
 eval "$(ragtune completion zsh)"       in ~/.zshrc, after compinit
@@ -11,12 +11,12 @@ import argparse
 import sys
 
 NAME = "completion"
-SUMMARY = "print what makes a shell complete commands, options and choices"
+SUMMARY = "print a shell's completion of commands, options and choices"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads it")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="your shell")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
-"""What is installed and configured here, what is missing, and how to get it.
+"""Show what is installed and configured, what is missing, and how to get it.
 
-The servers that the environment names are asked whether they are there: the language model's for its list of models,
-PostgreSQL for its version, MLflow and rerank servers for their health pages. Nothing is billed, loaded or changed, and
-no secret is shown. The exit code is 1 if one that is configured cannot be used.
+The command asks the servers of the environment: the language model's for its list of models, PostgreSQL for its
+version, MLflow and rerank servers for their health pages. Nothing is billed, loaded or changed, and
+no secret is shown. The exit code is 1 if a configured server cannot be used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ragtune.services.probes import Finding
 
 NAME = "doctor"
-SUMMARY = "tell what is installed, what answers, what is missing and how to get it"
+SUMMARY = "show what is installed, which servers answer, what is missing and how to get it"
 
 _CORPORA = ("corpus.jsonl*", "*/corpus.jsonl*")
 
@@ -76,13 +76,13 @@ VARIABLES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument(
-        "--url", metavar="URL", action="append", default=[], help="a rerank server to ask as well; repeatable"
+        "--url", metavar="URL", action="append", default=[], help="a further rerank server to check; repeatable"
     )
     parser.add_argument(
         "--data", metavar="DIR", type=Path, action="append", default=[], help="a folder of collections; repeatable"
     )
-    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds that a server may take")
-    parser.add_argument("--offline", action="store_true", help="ask no server")
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds to wait for a server")
+    parser.add_argument("--offline", action="store_true", help="contact no server")
 
 
 def run(arguments: argparse.Namespace) -> int:

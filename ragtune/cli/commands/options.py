@@ -21,21 +21,21 @@ RERANKERS = ("cross_encoder", "hashing")
 def add_service_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_service` and :func:`make_limits`."""
     store = parser.add_argument_group("store")
-    store.add_argument("--store", choices=("postgres", "memory"), default="postgres", help="memory keeps nothing")
+    store.add_argument("--store", choices=("postgres", "memory"), default="postgres", help="memory: nothing on disk")
     store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
     store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
     models = parser.add_argument_group("models")
-    models.add_argument("--embedder", choices=EMBEDDERS, default="hashing", help="hashing knows words, not meanings")
+    models.add_argument("--embedder", choices=EMBEDDERS, default="hashing", help="hashing compares words, not meanings")
     models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
-    models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, where it can be chosen")
+    models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, if you can choose")
     models.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    models.add_argument("--reranker", choices=RERANKERS, help="what clients may name; hashing needs no model")
+    models.add_argument("--reranker", choices=RERANKERS, help="the reranker for clients; hashing needs no model")
     models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
     limits = parser.add_argument_group("limits")
     limits.add_argument("--max-k", metavar="N", type=int, default=1000, help="results and candidates of a list")
     limits.add_argument("--max-batch", metavar="N", type=int, default=1000, help="texts, chunks, documents, candidates")
     limits.add_argument(
-        "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a statement"
+        "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a database statement"
     )
     limits.add_argument(
         "--threads", metavar="N", type=int, default=8, help="queries, writes, large requests: N of each"

@@ -1,4 +1,4 @@
-"""Take a prompt through the eight stages and print what came of it."""
+"""Run a prompt through the eight stages and print the result."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from ragtune.superprompt.options import PromptOptions
 
 NAME = "prompt"
-SUMMARY = "take a prompt through the SuperPrompt pipeline"
+SUMMARY = "build a prompt with context by the SuperPrompt pipeline"
 
 _STDIN = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("prompt", nargs="?", help="what is to be done, with or without headers; - reads stdin")
+    parser.add_argument("prompt", nargs="?", help="the prompt, with or without headers; - reads stdin")
     how_far = parser.add_argument_group("how far")
     how_far.add_argument("--auto", action="store_true", help="all eight stages")
     how_far.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns: 'User: ...' lines, or JSON")
     parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
     parser.add_argument(
-        "--timings", action="store_true", help="with --json: milliseconds and what was really paid; no two runs agree"
+        "--timings", action="store_true", help="with --json: milliseconds and actual costs, which differ between runs"
     )
     add_pipeline_options(parser)
 

@@ -35,11 +35,11 @@ _NAMES = {
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`pipeline_options`."""
     config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
-    config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON: any of what --print-config shows")
-    config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="one of them; repeatable")
+    config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON with any option of --print-config")
+    config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set one option; repeatable")
     config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
     config.add_argument("--limits", metavar="NAME=N", action="append", default=[], help="another limit; repeatable")
-    config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files that come before the packaged ones")
+    config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files, which replace the packaged ones")
     memory = parser.add_argument_group("what is searched")
     memory.add_argument(
         "--corpus",
@@ -47,22 +47,22 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="Markdown and text files, one file, or BEIR's corpus.jsonl; without it and --collection the shipped demo",
     )
-    memory.add_argument("--collection", metavar="NAME", help="a collection of ragd; --corpus is searched beside")
+    memory.add_argument("--collection", metavar="NAME", help="a collection of ragd; --corpus is searched, too")
     memory.add_argument("--dsn", help="its PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
     memory.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the embedded PostgreSQL")
     memory.add_argument("--embedder", metavar="KIND", help="tfidf, hashing, sentence_transformer, openai_compatible")
     memory.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
-    memory.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, where it can be chosen")
+    memory.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, if you can choose")
     memory.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
     reranker = parser.add_argument_group("reranker")
     reranker.add_argument("--reranker", metavar="KIND", help="auto, none, cross_encoder or budgeted")
     reranker.add_argument("--reranker-model", metavar="MODEL", help="folder or hub name of a cross-encoder")
-    reranker.add_argument("--budget", metavar="N", type=int, help="chunks that budgeted may read")
+    reranker.add_argument("--budget", metavar="N", type=int, help="chunks that budgeted may score")
     llm = parser.add_argument_group("language model, off without --llm-model")
-    llm.add_argument("--llm-model", metavar="MODEL", help="as the server names it")
+    llm.add_argument("--llm-model", metavar="MODEL", help="name of the model on the server")
     llm.add_argument("--llm-base-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    llm.add_argument("--llm-mode", metavar="MODE", help="live, record or replay; record unless given")
-    llm.add_argument("--llm-key-env", metavar="NAME", help="variable that holds the key; OPENAI_API_KEY unless given")
+    llm.add_argument("--llm-mode", metavar="MODE", help="live, record or replay; default: record")
+    llm.add_argument("--llm-key-env", metavar="NAME", help="variable with the key; default: OPENAI_API_KEY")
 
 
 def pipeline_options(arguments: argparse.Namespace) -> PromptOptions:

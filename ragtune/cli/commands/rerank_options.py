@@ -29,9 +29,9 @@ _UNITS = (
 )
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
-    "upstream_dialect": ("dialect", str, "what it speaks: cohere, jina, vllm, tei, infinity, voyage; cohere if unsaid"),
+    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
     "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
-    "upstream_key_env": ("api_key_env", str, "NAME of the variable that holds its key"),
+    "upstream_key_env": ("api_key_env", str, "NAME of the variable with its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
     "upstream_redirects": ("follow_redirects", bool, "send query and documents on to where it redirects them"),
 }
@@ -40,11 +40,11 @@ _UPSTREAM = {
 _LLM = {
     "llm": ("how", str, "listwise or setwise: --model is a language model that orders documents, or picks the best"),
     "llm_base_url": ("base_url", str, "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
-    "llm_key_env": ("api_key_env", str, "NAME of the variable that holds its key; OPENAI_API_KEY if unsaid"),
+    "llm_key_env": ("api_key_env", str, "NAME of the variable with its key; default: OPENAI_API_KEY"),
     "llm_thinking_tokens": (
         "thinking_tokens",
         int,
-        "tokens that it may think before an answer; 4096 if unsaid",
+        "tokens of reasoning before an answer; default: 4096",
     ),
 }
 """Options that only a language model has: the argument of each, its type, and its meaning."""
@@ -81,7 +81,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--upstream-concurrency",
         metavar="N",
         type=int,
-        help=f"calls of the server or the language model at once; {_UPSTREAM_CALLS} if unsaid",
+        help=f"concurrent calls of the server or the language model; default: {_UPSTREAM_CALLS}",
     )
     group.add_argument(
         "--retry-after",
@@ -90,12 +90,12 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         default=RETRY_AFTER_S,
         help="seconds after which a model that failed is tried again, by one request",
     )
-    group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that are read")
+    group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that the model sees")
     group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
     group.add_argument(
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
-    group.add_argument("--score-cache", metavar="DIR", type=Path, help="where scores are kept; else nowhere")
+    group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
     for unit, kind, meaning in _UNITS:
         group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
     for unit, kind, meaning in _UNITS:
@@ -105,37 +105,37 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
     group.add_argument(
         "--policy",
-        help="by scores: uncertainty (if unsaid), settled, early_stop, fixed_depth; by comparisons: plackett_luce (if "
-        "unsaid, with --llm), sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
+        help="by scores: uncertainty (default), settled, early_stop, fixed_depth; by comparisons: plackett_luce "
+        "(default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
     )
     group.add_argument(
         "--batch-size",
         metavar="N",
         type=int,
-        help=f"documents a call of the model; {BATCH_SIZE}, or the window of a policy that compares, if unsaid",
+        help=f"documents per call; default: {BATCH_SIZE}, or the window of a policy that compares",
     )
     group.add_argument(
         "--trust",
         metavar="X",
         type=float,
-        help=f"0: order of first stages and signals, 1: the model's; {TRUST} if unsaid",
+        help=f"0: order of first stages and signals, 1: the model's order; default: {TRUST}",
     )
     group.add_argument(
         "--patience",
         metavar="MS",
         type=float,
         default=3.0,
-        help="how long a call waits for other requests",
+        help="milliseconds that a call waits for other requests",
     )
     group.add_argument("--call-docs", metavar="N", type=int, default=128, help="most documents of a call")
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
     shadow.add_argument(
-        "--shadow", metavar="SHARE", type=float, help="of the requests with a budget that are reranked in full as well"
+        "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
     )
-    shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="where each is appended, without any text")
-    shadow.add_argument("--shadow-texts", action="store_true", help="with the query and the first documents after all")
+    shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
+    shadow.add_argument("--shadow-texts", action="store_true", help="add the query and the top documents")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:

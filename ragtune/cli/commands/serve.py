@@ -24,14 +24,14 @@ _LONGEST_SHUTDOWN_S = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--host", default="127.0.0.1", help="address; one that is not loopback needs an API key")
+    parser.add_argument("--host", default="127.0.0.1", help="address; other than loopback needs an API key")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
-    parser.add_argument("--mcp", choices=("http", "none"), default="http", help="whether MCP is served at /mcp")
+    parser.add_argument("--mcp", choices=("http", "none"), default="http", help="serve MCP at /mcp")
     parser.add_argument(
-        "--api-key-env", metavar="NAME", default="RAGTUNE_API_KEY", help="variable that holds the API key, if any"
+        "--api-key-env", metavar="NAME", default="RAGTUNE_API_KEY", help="variable with the API key, if any"
     )
     parser.add_argument("--allow-host", metavar="NAME", action="append", help="further name of this server; repeatable")
-    parser.add_argument("--allow-origin", metavar="ORIGIN", action="append", help="web page that may ask; repeatable")
+    parser.add_argument("--allow-origin", metavar="ORIGIN", action="append", help="web page with access; repeatable")
     parser.add_argument("--access-log", action="store_true", help="log every request to stderr")
     add_service_options(parser)
     add_rerank_options(parser)

@@ -1,4 +1,4 @@
-"""What a budget loses and saves, from the requests that ``ragtune serve --shadow`` reranked in full as well."""
+"""Report the loss and saving of a budget, from requests that ``ragtune serve --shadow`` also reranked in full."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _ROWS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("action", choices=("report",), help="what to do")
-    parser.add_argument("file", metavar="FILE", type=Path, help="what --shadow-file wrote")
+    parser.add_argument("action", choices=("report",), help="print the report")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the file of --shadow-file")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
