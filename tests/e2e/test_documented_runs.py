@@ -20,6 +20,7 @@ import pytest
 import uvicorn
 from command_line import ROOT
 from documented import ROOTS, SHOWN, is_own_component
+from joblib.externals.loky import get_reusable_executor
 
 from ragtune.cli.main import main
 from ragtune.core.types import CostObject
@@ -205,6 +206,7 @@ def test_every_command_that_is_shown_runs(
     if words[0] in ("serve", "label"):
         request.getfixturevalue("until_it_serves")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"why is my bread dense" if "-" in words else b"q")))
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier command are in its folder
     if "resume=true" in words:
         assert main([word for word in command if word != "resume=true"]) == 0
     assert main(command) in (0, None)
