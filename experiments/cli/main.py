@@ -167,9 +167,11 @@ def _check(root: str, words: Sequence[str], command: str) -> None:
     given = parser.parse_args(words)
     folder = Path(given.config_path or CONF).absolute()
     with initialize_config_dir(str(folder), job_name="main", version_base="1.3"):
-        loader = GlobalHydra.instance().config_loader()
+        loader: Any = GlobalHydra.instance().config_loader()
         if given.config_dir:
-            loader.get_search_path().prepend("command-line", f"file://{Path(given.config_dir).absolute()}", "schema")
+            search_path = loader.get_search_path()
+            search_path.prepend("command-line", f"file://{Path(given.config_dir).absolute()}", "schema")
+            loader = type(loader)(search_path)  # a loader looks at its search path once
         mode = RunMode.MULTIRUN if given.multirun else RunMode.RUN
         JobConfigs(loader).load_configuration(given.config_name or root, given.overrides, mode)
 

@@ -15,16 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.targets import require_hydra_allowed
-from ragtune.core.request.limits import LIMITS
 
 _READY = 100
 """Configurations that are kept from the check of a sweep's jobs to their launch."""
 
 Jobs = Sequence[Sequence[str]]
 """Overrides of jobs, in their order."""
-
-_LIMITS = tuple(f"budget.{LIMITS[unit]}" for unit in ("docs", "calls"))
-"""Limits under which one replay gives the results of smaller ones."""
 
 
 @lru_cache(maxsize=1024)
@@ -62,8 +58,11 @@ def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> 
         job: its overrides.
         jobs: all jobs of the sweep; a job that is not among them has no later ones.
     """
+    from ragtune.core.request.limits import LIMITS  # where it is used, so that --help is answered at once
+
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
-    for key in _LIMITS:
+    # Limits under which one replay gives the results of smaller ones.
+    for key in (f"budget.{LIMITS[unit]}" for unit in ("docs", "calls")):
         own, limit = _apart(job, key)
         mates = [limit_of for others, limit_of in (_apart(other, key) for other in after) if others == own]
         if limit and mates:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import FrozenInstanceError, dataclass
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -169,7 +170,8 @@ def _of_one_call(docs: int) -> CostObject:
     return CostObject(docs=docs, calls=1)
 
 
-class RemainingBudgetView(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RemainingBudgetView:
     """An immutable snapshot of what is left, for schedulers (rule B4: they see, they never spend).
 
     Attributes:
@@ -236,13 +238,15 @@ class _WatchedView:
     """A view that reports the first look at a limit. A proposal that is only cut to what is left needs none."""
 
     def __init__(self, view: RemainingBudgetView, report: Callable[[], None]) -> None:
-        self._view, self._report = view, report
-        self.strategies, self.closed = view.strategies, view.closed
-        self.price, self.affordable = view.price, view.affordable
+        freely = {name: getattr(view, name) for name in ("strategies", "closed", "price", "affordable")}
+        vars(self).update(_view=view, _report=report, **freely)
 
     def __getattr__(self, name: str) -> Any:
         self._report()
         return getattr(self._view, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingBudgetView:

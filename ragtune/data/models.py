@@ -27,9 +27,11 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
     if folder.is_dir():
         return f"sha256:{_folder_digest(folder.resolve())}"
     require_models("a model")
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:  # a package of the hub's client is missing: loading the model will say which
+        return None
     try:
         config = try_to_load_from_cache(model, "config.json", revision=revision)
     except HFValidationError:  # no hub model can have that name; loading it will say so

@@ -17,7 +17,8 @@ import yaml
 from web_pages import NEEDS_CHROMIUM, browser_page
 
 from experiments.commands import advise
-from experiments.config.compose import WHERE_NOT_WHAT, compose
+from experiments.config.compose import compose
+from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.replay.build import session_for
 from experiments.study.advise.choose import bounds, choose, options_of
 from experiments.study.advise.options import CANDIDATES

@@ -57,7 +57,7 @@ class HttpReranker(CachedReranker):
         model: name of the model, as the server spells it; None sends none. The providers' services require one.
         dialect: ``cohere`` (LiteLLM's too, and RAGtune's own), ``jina`` (llama.cpp's and LocalAI's too), ``vllm``,
             ``tei``, ``infinity`` or ``voyage``.
-        path: path behind the URL instead; "" for none.
+        path: endpoint below the URL, in place of the dialect's; "" for none.
         api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
             ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
             unset where the server wants no key.

@@ -37,8 +37,8 @@ def check_options(options: PromptOptions) -> None:
         ConfigError: naming the option that is not allowed.
         MissingExtraError: if an option needs a package that is not installed.
     """
-    make_reranker(options.reranker)
     make_client(options.llm)
+    make_reranker(options.reranker)
     if options.memory.collection is None:
         for name in ("tags_any", "tags_all", "metadata"):
             if value := getattr(options.memory, name):

@@ -51,15 +51,11 @@ def test_lost_documents_stand_still_so_that_only_the_reranker_moves_the_survivor
     for _, scores, _ in queries[:40]:
         survives = rng.random(len(scores)) < 0.1
         unit = np.argsort(np.argsort(scores, kind="stable")) / len(scores)
-        pool = CandidatePool(
-            PoolItem(
-                doc_id=f"d{place:03d}",
-                initial_rank=place,
-                state=ItemState.RERANKED if kept else ItemState.DROPPED,
-                reranker_score=float(score) if kept else None,
-            )
-            for place, (score, kept) in enumerate(zip(unit, survives, strict=True))
-        )
+        ids = [f"d{place:03d}" for place in range(len(scores))]
+        pool = CandidatePool(PoolItem(doc_id=doc_id, initial_rank=place) for place, doc_id in enumerate(ids))
+        pool.transition(ids, ItemState.IN_FLIGHT)
+        pool.update_scores({ids[place]: float(unit[place]) for place in np.flatnonzero(survives)}, "x")
+        pool.transition([ids[place] for place in np.flatnonzero(~survives)], ItemState.DROPPED)
         assert Ordering.RERANKED_FIRST.keys(pool).argsort().tolist() == with_losses(unit, survives).tolist()
 
 

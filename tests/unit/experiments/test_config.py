@@ -30,7 +30,7 @@ from ragtune.core.errors import ConfigError
 def test_the_resolved_configuration_is_plain_data_without_interpolations() -> None:
     config = compose([])
     assert "${" not in json.dumps(config)
-    assert config["dataset"]["path"] == str(PROJECT_ROOT / "datasets" / "demo")
+    assert Path(config["dataset"]["path"]).samefile(PROJECT_ROOT / "datasets" / "demo")
     assert config["reranker"]["scores"] == config["dataset"]["scores"]
 
 
