@@ -39,6 +39,10 @@ START = r"^## (.+)\n\n.* before anything is reranked, .* has (\d\.\d+)\.$"
 """Where a collection's part says what the reference has at no cost."""
 
 
+NOTE = r"^- (warning: .*)$"
+"""What a collection or its recorded inputs lack, in the head of the tables."""
+
+
 def redraw(folder: Path) -> None:
     """Write the Markdown and the figures of a study of a grid again.
 
@@ -60,6 +64,7 @@ def redraw(folder: Path) -> None:
     curves = pd.read_csv(file) if file.is_file() else None  # earlier versions draw the budgets only
     text = (folder / "frontier.md").read_text(encoding="utf-8")
     study = _study(cells, policies, curves, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
+    study = replace(study, notes=re.findall(NOTE, text, re.MULTILINE))
     write_text(folder / "frontier.md", markdown(study, cells, policies))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):

@@ -317,7 +317,7 @@ def test_anything_else_is_exit_code_1_with_a_traceback(
 def test_whoever_reads_only_the_first_lines_gets_no_complaint() -> None:
     reader = f"{sys.executable} run.py --help | head -n 1"
     done = subprocess.run(["bash", "-c", reader], capture_output=True, text=True, timeout=HANG_S, cwd=ROOT, check=True)
-    assert done.stdout.startswith("Replays a collection's queries")
+    assert done.stdout.startswith("Replay a collection's queries")
     assert done.stderr == ""
 
 

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, MissingExtraError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
@@ -54,6 +54,8 @@ def make_client(options: LLMOptions) -> LLMClient | None:
     """Return a client of the language model; None without one."""
     if options.model is None:
         return None
+    if find_spec("httpx2") is None:
+        raise MissingExtraError("a language model", "llm")
     fields = options.model_dump(exclude={"stages"})
     fields["base_url"] = (options.base_url or "").strip() or None
     fields["api_key_env"] = options.api_key_env.strip()

@@ -175,8 +175,9 @@ def test_the_tables_of_a_study_are_written_again_alike_from_its_csv_files(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("experiments.study.redraw.draw_collections", lambda *given: None)
-    for name in ("frontier.md", "frontier.csv", "policies.csv"):
-        (tmp_path / name).write_bytes((RESULTS / "frontier" / study / name).read_bytes())
+    for name in ("frontier.md", "frontier.csv", "policies.csv", "curves.csv"):
+        if (source := RESULTS / "frontier" / study / name).is_file():  # tables of earlier versions have no curves
+            (tmp_path / name).write_bytes(source.read_bytes())
     redraw(tmp_path)
     assert (tmp_path / "frontier.md").read_bytes() == (RESULTS / "frontier" / study / "frontier.md").read_bytes()
 
