@@ -19,8 +19,10 @@ run: $(VENV)/.base ## the main job on the shipped collection
 ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0.1:8501, no key needed
 	$(BIN)/python -m ragtune.superprompt.page --corpus datasets/demo
 
+# A worker that dies ends the run: pytest-xdist hangs where it replaces one under --dist loadfile.
 test: $(VENV)/.dev ## every test, a file and its threads to a core
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+		--max-worker-restart 0
 
 slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this machine, where Debian's slurmctld and slurmd are installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import socketserver
 import sys
 import tempfile
@@ -209,7 +210,9 @@ def test_every_command_that_is_shown_runs(
     get_reusable_executor().shutdown(wait=True)  # workers of an earlier command are in its folder
     if "resume=true" in words:
         assert main([word for word in command if word != "resume=true"]) == 0
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     assert main(command) in (0, None)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 def expanded(word: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
@@ -27,12 +27,13 @@ def run(arguments: argparse.Namespace) -> int:
     limits = make_limits(arguments)
     with suppress(TerminatedError), make_service(arguments) as service:
         server = create_server(service, limits=limits)
-        _exit_on_signals(service.close)
-        server.run("stdio")
+        with _exit_on_signals(service.close):
+            server.run("stdio")
     return 0
 
 
-def _exit_on_signals(close: Callable[[], None]) -> None:
+@contextmanager
+def _exit_on_signals(close: Callable[[], None]) -> Iterator[None]:
     """End the process at a signal: the thread that reads stdin cannot be interrupted, and would be waited for."""
 
     def leave(*_: object) -> None:
@@ -43,5 +44,9 @@ def _exit_on_signals(close: Callable[[], None]) -> None:
         finally:
             os._exit(0)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, leave)
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
