@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,7 @@ class LLMClient:
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
         embedding_batch: texts a request, >= 1.
         extra: further fields of every request's body, for servers with options of their own, without secrets.
+        repair: has no effect since 1.0.0 and goes with 1.1.
         clock: clock of durations and of the circuit breaker; None takes the machine's.
         sleep: function that waits the given number of seconds.
 
@@ -109,9 +111,16 @@ class LLMClient:
         ms_per_call: float = 0.0,
         embedding_batch: int = 64,
         extra: Mapping[str, Any] | None = None,
+        repair: bool | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        if repair is not None:
+            warnings.warn(
+                "LLMClient(repair=...) has no effect: an unusable answer is not asked for again",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
@@ -46,6 +46,8 @@ class FunctionReranker(BaseReranker):
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         returned = self._function(context.query, [item.content for item in items])
         try:
+            if isinstance(returned, (Mapping, Set, str, bytes)):  # they have no scores in the order of the texts
+                raise TypeError
             scores = [math.nan if score is None else float(score) for score in returned]
         except (TypeError, ValueError):
             raise ConfigError(
@@ -67,7 +69,7 @@ class FunctionReranker(BaseReranker):
 
     def _relevance(self, score: float) -> float:
         if not math.isfinite(score):
-            return math.nan  # the loop refuses it for this document alone
+            return score  # the loop refuses it for this document alone
         relevance = calibrated(score, self._scale)
         if relevance is None:
             raise ConfigError(

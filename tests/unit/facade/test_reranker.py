@@ -419,8 +419,11 @@ def test_one_failed_batch_costs_its_documents_only() -> None:
         (lambda query, texts: [0.5], "the reranking function returned 1 scores for 2 texts"),
         (lambda query, texts: None, "the reranking function returned"),
         (lambda query, texts: ["good" for _ in texts], "the reranking function returned"),
+        (lambda query, texts: dict.fromkeys(range(len(texts)), 0.5), "allowed is one number a text"),
+        (lambda query, texts: {0.25, 0.5}, "allowed is one number a text"),
+        (lambda query, texts: "01", "allowed is one number a text"),
     ],
-    ids=["logits without a scale", "too few", "nothing", "words"],
+    ids=["logits without a scale", "too few", "nothing", "words", "by index", "a set", "a text"],
 )
 def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any, said: str) -> None:
     for act in (
@@ -432,6 +435,12 @@ def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any,
             act()
         assert "\n" not in str(refused.value)
     assert make(lambda query, texts: [3.2 for _ in texts], scale="logit").rank(QUERY, TEXTS).cost.docs == 4
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_the_value_that_is_no_score_is_named(value: float) -> None:
+    ranking = make(lambda query, texts: [value for _ in texts]).rank(QUERY, TEXTS)
+    assert set(ranking.failures.values()) == {f"score {value} is no number in [0, 1]"}
 
 
 class Mispriced(BaseReranker):

@@ -11,6 +11,7 @@ import yaml
 from experiments.config.compose import compose
 from experiments.replay.component import component
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
+from ragtune.llm.client import LLMClient
 from ragtune.llm.types import Message
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -54,3 +55,8 @@ def test_no_file_holds_anything_like_a_key(file: str) -> None:
     client = node.get("llm", node)
     assert client.get("api_key_env", "OPENAI_API_KEY") in ("OPENAI_API_KEY", "LLM_API_KEY")
     assert not {"api_key", "key", "token", "password"} & set(client)
+
+
+def test_the_option_that_is_gone_is_accepted_for_one_release_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="repair"):
+        LLMClient(model="m", base_url="http://localhost:1", repair=True, mode="live")
