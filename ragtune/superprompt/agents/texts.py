@@ -1,20 +1,22 @@
-"""Texts on their way to an agent and back: cut to a limit, cleaned, split into sections."""
+"""Texts and numbers on their way to an agent and back."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
 
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.reading.cleaning import clean, one_line
 
 CUT = " [...]"
-EMPTY = "- none"
+SHARE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
+"""JSON schema of a number in [0, 1]."""
 
 _MARKER = re.compile(r"\[\[\s*(?:begin|end)\s+[^\[\]\n]*\]\]")
-_HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+)?\**([^*#:]+?)\**:?\**\s*#*\s*")
 
 
 def cut(text: str, max_tokens: int) -> str:
@@ -43,39 +45,14 @@ def item_text(chunk: ContextChunk) -> str:
     return f"{provenance}\n\n{chunk.snippet}"
 
 
-def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return lines by section. A line that is only a section's name opens it; earlier lines belong to the first."""
-    known = {name.casefold(): name for name in names}
-    lines: dict[str, list[str]] = {name: [] for name in names}
-    current = names[0]
-    for line in text.split("\n"):
-        match = _HEADING.fullmatch(line)
-        opened = known.get(match[1].strip().casefold()) if match else None
-        if opened is not None:
-            current = opened
-        elif line.strip():
-            lines[current].append(line.rstrip())
-    return lines
+def number_of(value: Any) -> int | None:
+    """Return the item number of a value: a whole number, or its digits; None for anything else."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value.strip()[:9])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str, bool]:
-    """Return the Markdown with each section under ``## NAME``, and whether lines were removed.
-
-    Lines are removed from the end of the longest section until the whole has at most ``max_tokens`` tokens. The last
-    remaining line is cut instead. A section without lines holds ``- none``.
-    """
-    kept = {name: [(line, count_tokens(line)) for line in given] for name, given in lines.items()}
-    room = max_tokens - sum(count_tokens(f"## {name}\n{EMPTY}") for name in kept)
-    sizes = {name: sum(size for _, size in given) for name, given in kept.items()}
-    is_shortened = False
-    while sum(sizes.values()) > room:
-        is_shortened = True
-        longest = max(sizes, key=lambda name: sizes[name])
-        line, size = kept[longest].pop()
-        sizes[longest] -= size
-        if not any(kept.values()):
-            rest = bounded(line, room)
-            kept[longest] = [(rest, count_tokens(rest))] if rest else []
-            break
-    text = "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or EMPTY) for name, given in kept.items())
-    return text, is_shortened
+def share_of(value: Any) -> float | None:
+    """Return the value as a number in [0, 1]; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and 0.0 <= value <= 1.0 else None

@@ -10,9 +10,7 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.choices import Choices
-from ragtune.superprompt.agents.chooser import Chooser
-from ragtune.superprompt.agents.config import ChooserConfig
+from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.agents.texts import item_text
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.config import ExtractorConfig
-from ragtune.superprompt.agents.extractor import Extractor
+from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 from ragtune.superprompt.agents.texts import cut
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig

@@ -11,8 +11,8 @@ from superprompt_agents import advance, agent_client, agent_pipeline, own_agents
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.agents.config import ExtractorConfig
-from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.agents.agent import AgentFactory
+from ragtune.superprompt.agents.extractor import ExtractorConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a5_format_enforcer import KEYS, A5FormatEnforcer
 
