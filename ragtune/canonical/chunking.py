@@ -11,8 +11,7 @@ import numpy as np
 from ragtune.canonical.normalization import NormalizedText, check_metadata, check_string, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.splitters.markdown import Outline
-from ragtune.canonical.splitters.packing import TokenizedText, pack
-from ragtune.canonical.splitters.units import paragraph_starts, paragraphs, sentences, words
+from ragtune.canonical.splitters.units import TokenizedText, pack, paragraph_starts, paragraphs, sentences, words
 from ragtune.canonical.types import Chunk, Segment, SourceDocument
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import InputError

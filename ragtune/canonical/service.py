@@ -13,13 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
-from ragtune.canonical.fusing import fuse
-from ragtune.canonical.indexing import index
 from ragtune.canonical.packaging import package
 from ragtune.canonical.permit import current
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.reranking import rerank
-from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.retrieval import fuse, index, rerank, retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import (
     Candidate,

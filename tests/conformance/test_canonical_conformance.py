@@ -25,7 +25,6 @@ from experiments.commands import conformance as command
 from experiments.conformance.canonical import LibraryTarget, memory_target, serve
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
-from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
 from ragtune.canonical.conformance.fixtures import (
     GOLDEN,
     Json,
@@ -35,13 +34,11 @@ from ragtune.canonical.conformance.fixtures import (
     load_fixtures,
     load_golden,
 )
-from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.suite import RULES, run_suite
-from ragtune.canonical.conformance.targets import Target, TargetError
-from ragtune.canonical.indexing import index
+from ragtune.canonical.conformance.suite import RULES, SCORE_TOLERANCE, differences, narrow_gaps, run_suite
+from ragtune.canonical.conformance.targets import McpTarget, RestTarget, Target, TargetError
 from ragtune.canonical.policies import RetrievalPlan
+from ragtune.canonical.retrieval import index
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
 from ragtune.canonical.types import Chunk

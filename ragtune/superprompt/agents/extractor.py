@@ -64,7 +64,7 @@ class ExtractorConfig(AgentConfig):
                 fields[name] = (Annotated[str, constraints, BeforeValidator(_as_text)], ... if key.required else "")
             else:
                 kind = Annotated[list[str], Field(min_length=least), BeforeValidator(_as_list)]
-                fields[name] = (kind, ... if key.required else ())
+                fields[name] = (kind, ... if key.required else [])
         return create_model(self.title, __base__=Contract, **fields)
 
 

@@ -9,9 +9,8 @@ import psycopg
 import pytest
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
-from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.retrieval import index, retrieve
 from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
