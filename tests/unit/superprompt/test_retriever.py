@@ -9,7 +9,6 @@ import pytest
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.memory.documents import DocumentMemory
@@ -62,8 +61,3 @@ def test_a_limit_that_is_not_allowed_is_refused_by_name_in_one_line(corpus: Corp
         SuperPromptRetriever(corpus, limits=limits)
     assert next(iter(limits)) in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
-
-
-def test_what_is_no_embedder_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(ConfigError, match=r"embedder=.*null for TF-IDF"):
-        SuperPromptRetriever(corpus, HashingEmbedder)  # type: ignore[arg-type]
