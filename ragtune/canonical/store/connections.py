@@ -112,14 +112,13 @@ class Connections:
             raise StoreError("the database is closed")
         if self._is_down:  # the pool would wait for the server
             self._reach_server()
-        try:
-            return self._attempt(work)
-        except _LostError:
-            self._reach_server()
-        try:
-            return self._attempt(work)
-        except _LostError as lost:
-            raise StoreError(f"the connection was lost twice: {lost}") from None
+        for _ in range(2):
+            try:
+                return self._attempt(work)
+            except _LostError as lost:
+                reason = str(lost)
+                self._reach_server()
+        raise StoreError(f"the connection was lost twice: {reason}")
 
     def close(self) -> None:
         """Close all connections. It is safe to call again."""

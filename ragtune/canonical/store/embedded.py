@@ -103,7 +103,7 @@ class EmbeddedServer:
                 except BlockingIOError:
                     return
                 if is_running(self._data):
-                    self._stop()
+                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
     def revive(self) -> None:
         """Start the server again if it was killed; committed data are safe. Several threads may call it.
@@ -168,15 +168,6 @@ class EmbeddedServer:
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
         log = str(self._data / "server.log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
-
-    def _stop(self) -> None:
-        pid = self.pid
-        try:
-            self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
-        except StoreError:
-            if pid in processes_on(self._data):
-                raise
-            # It was killed meanwhile, which pg_ctl reports as a failure to stop.
 
     def _outlives_starter(self) -> bool:
         """Whether a server runs after all, one whose start was not complete when its starter was killed.
