@@ -43,11 +43,7 @@ class Target(ABC):
 
     @abstractmethod
     def call(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an operation's answer. Arguments and answer are JSON objects.
-
-        Raises:
-            TargetError: if the server refuses, fails, or cannot be reached.
-        """
+        """Return an operation's answer. Arguments and answer are JSON objects."""
 
     def close(self) -> None:  # noqa: B027 -- most targets hold nothing
         """Release what the target holds. It is safe to call again."""
@@ -117,11 +113,7 @@ class RestTarget(Target):
 
 
 def check_url(url: str) -> str:
-    """``url`` without a slash at its end.
-
-    Raises:
-        ConfigError: if it is not an HTTP URL.
-    """
+    """``url`` without a slash at its end."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise ConfigError(f"url={url!r}: allowed is http(s)://host[:port][/path]")

@@ -32,11 +32,7 @@ class Account(NamedTuple):
 
 
 def server_account() -> Account | None:
-    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes.
-
-    Raises:
-        StoreError: if neither user exists.
-    """
+    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes."""
     import pwd  # not on Windows
 
     if os.geteuid() != 0:
@@ -52,9 +48,6 @@ def place_of_data(folder: Path, account: Account | None) -> Path:
     """The data folder of a server: ``pgdata`` in its folder, which becomes a link where the account cannot reach it.
 
     The link leads to :data:`OPEN_FOLDER`, and a warning says so.
-
-    Raises:
-        StoreError: if existing data are out of the account's reach.
     """
     if account is None:
         return (folder / "pgdata").resolve()

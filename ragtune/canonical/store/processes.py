@@ -11,11 +11,7 @@ from ragtune.core.errors import StoreError
 
 
 def read_pid_file(data: Path) -> list[str]:
-    """Lines of the pid file: pid, data folder, start time, port, socket folder, address, shared memory, status.
-
-    Raises:
-        StoreError: if the file is missing or not yet complete.
-    """
+    """Lines of the pid file: pid, data folder, start time, port, socket folder, address, shared memory, status."""
     lines: list[str] = []
     with suppress(OSError):
         lines = (data / "postmaster.pid").read_text().splitlines()

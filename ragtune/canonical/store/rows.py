@@ -60,11 +60,7 @@ class Row:
 
 
 def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyzer: Analyzer) -> dict[str, list[Row]]:
-    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised.
-
-    Raises:
-        InputError: on a value that no store can keep; the message names it.
-    """
+    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised."""
     vectors = _check_vectors(embeddings, len(chunks), dims)
     documents: dict[str, dict[int, Row]] = {}
     for chunk, vector in zip(chunks, vectors, strict=True):
@@ -140,11 +136,7 @@ def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
 
 
 def check_filters(filters: Filters) -> Filters:
-    """``filters`` in the form of stored chunks.
-
-    Raises:
-        InputError: on a tag or metadata that no chunk can have; the message names it.
-    """
+    """``filters`` in the form of stored chunks."""
     if filters.is_empty:
         return filters
     for name, tags in (("tags_any", filters.tags_any), ("tags_all", filters.tags_all)):
@@ -154,11 +146,7 @@ def check_filters(filters: Filters) -> Filters:
 
 
 def check_query(embedding: Embedding, dims: int) -> Embedding:
-    """The query's vector, shape (dims,), L2-normalised or zero.
-
-    Raises:
-        InputError: on a vector of another shape, which the message names, or on values that are not finite.
-    """
+    """The query's vector, shape (dims,), L2-normalised or zero."""
     return np.asarray(_check_vectors(np.asarray(embedding)[None], 1, dims)[0])
 
 

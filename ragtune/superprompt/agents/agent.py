@@ -121,11 +121,7 @@ class AgentFactory:
             raise ConfigError(f"agents folder {str(folder)!r}: there is no such folder")
 
     def config(self, name: str, kind: type[ConfigT]) -> ConfigT:
-        """Return an agent's configuration by the name of its stage.
-
-        Raises:
-            ConfigError: if the file is missing, malformed, or of another kind or name.
-        """
+        """Return an agent's configuration by the name of its stage."""
         file = f"{name.lower()}.{VERSION}.json"
         own = None if self.folder is None else self.folder / file
         source: Path | Traversable = own if own is not None and own.is_file() else files(_PACKAGE) / file

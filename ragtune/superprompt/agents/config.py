@@ -86,11 +86,7 @@ class AgentConfig(Frozen):
         """Return an example of an answer, for ``{answer}``; ``first`` is the number of the first item."""
 
     def options_as(self, kind: type[OptionsT]) -> OptionsT:
-        """Return ``options`` as a stage's model of them.
-
-        Raises:
-            ConfigError: if the options do not fit; the message names the agent and every flaw.
-        """
+        """Return ``options`` as a stage's model of them."""
         try:
             return kind.model_validate(self.options)
         except ValidationError as error:

@@ -182,7 +182,7 @@ class PromptParser:
             return owner is None or owner.form != "heading" or header.level <= owner.level
         if header.form == "bracket":
             return not header.rest and len(normalize_name(header.name)) > 1
-        if header.form == "bold" or not self._rules.unknown_key_lines:
+        if header.form == "bold":
             return False
         return last.is_one_key_line or (after_gap and header.name.isupper() and len(header.name) > 1)
 

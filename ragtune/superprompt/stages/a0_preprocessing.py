@@ -111,11 +111,7 @@ class A0PreProcessing(BaseStage):
 
 
 def for_keys(config: ChooserConfig, schema: PromptSchema) -> ChooserConfig:
-    """Return the chooser's configuration with the schema's keys as its allowed values.
-
-    Raises:
-        ConfigError: if the configuration does not choose ``key`` over items.
-    """
+    """Return the chooser's configuration with the schema's keys as its allowed values."""
     if config.over != "items" or list(config.fields) != [_KEY]:
         raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY} over items")
     closed = config.fields[_KEY].model_copy(update={"enum": tuple(schema.keys)})

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, own_agents
+from superprompt_agents import advance, agent_client, agent_pipeline
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
@@ -81,12 +80,6 @@ def test_without_a_language_model_common_formats_are_normalised(form: str) -> No
     assert tuple(made) == KEYS
     assert made["hard_rules"][:2] == ["Be true.", "Be kind."]
     assert len(made["hard_rules"]) > 2
-
-
-def test_the_format_may_be_left_as_it_is(tmp_path: Path) -> None:
-    sp = enforced(agents=own_agents(tmp_path, PACKAGED, {"rewrite_format": False}))
-    assert sp.body["format"] == "json, please"
-    assert sp.extras["format_enforcer"]["normalized_format_spec"].startswith("A single JSON value")
 
 
 @settings(max_examples=60, deadline=None)
