@@ -44,8 +44,6 @@ class A0PreProcessing(BaseStage):
     """
 
     name: ClassVar[str] = "A0_PreProcessing"
-    requires: ClassVar = "raw"
-    completes: ClassVar = "preprocessed"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, chooser: Chooser | None = None) -> None:

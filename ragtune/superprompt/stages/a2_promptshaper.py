@@ -36,8 +36,6 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
     """
 
     name: ClassVar[str] = "A2_PromptShaper"
-    requires: ClassVar = "preprocessed"
-    completes: ClassVar = "a2"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ChooserConfig, agent: Chooser | None = None, passes: int = 1) -> None:

@@ -72,8 +72,6 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     """
 
     name: ClassVar[str] = "A3_NLI_Gate"
-    requires: ClassVar = "reranked"
-    completes: ClassVar = "a3"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
     def __init__(self, config: ChooserConfig, agent: Chooser | None = None) -> None:

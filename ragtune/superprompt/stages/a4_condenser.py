@@ -78,8 +78,6 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     """
 
     name: ClassVar[str] = "A4_Condenser"
-    requires: ClassVar = "a3"
-    completes: ClassVar = "a4"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
     def __init__(self, config: WriterConfig, agent: Writer | None = None) -> None:

@@ -67,8 +67,6 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     """
 
     name: ClassVar[str] = "A5_Format_Enforcer"
-    requires: ClassVar = "a4"
-    completes: ClassVar = "a5"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ExtractorConfig, agent: Extractor | None = None) -> None:

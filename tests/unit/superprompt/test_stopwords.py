@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtune.superprompt.reading.stopwords import LISTS, content_terms, language_of, stopwords
+from ragtune.superprompt.reading.stopwords import LANGUAGES, content_terms, language_of, stopwords
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ def test_a_text_of_stopwords_alone_keeps_them() -> None:
     assert content_terms("who are you") == ["who", "you"]
 
 
-@pytest.mark.parametrize("language", LISTS)
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_every_list_is_there(language: str) -> None:
     assert len(stopwords(language)) > 90
