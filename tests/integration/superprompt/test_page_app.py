@@ -118,19 +118,6 @@ def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
     assert "normalized_map" in page.json[0].value
 
 
-def test_an_edited_prompt_starts_again_from_a0(start: Start) -> None:
-    page = click(start(), *ORDER[:3])
-    shown = box(page)
-    checked(page.text_area(key="prompt").set_value("Explain tides.").run())
-    assert enabled(page) == [ORDER[0]]
-    assert "the prompt changed" in said(page.warning).lower()
-    assert box(page) == shown
-    click(page, ORDER[0])
-    assert enabled(page) == [ORDER[0], ORDER[1]]
-    assert "Explain tides." in box(page)
-    assert not page.warning
-
-
 def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
     page = click(start(prompt="   "), ORDER[0])
     assert "write what is to be done" in said(page.error)

@@ -277,12 +277,6 @@ def test_where_sentences_end(marked: str) -> None:
 # -- what chunks carry, and bad input ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("text", ["", " \n\t\n ", "\x00\x01", "\u2028", []])
-def test_a_text_without_a_visible_character_has_no_chunks(method: Any, text: Any) -> None:
-    assert chunk(text, ChunkPolicy(method=method)) == []
-
-
 def test_chunks_carry_id_sorted_tags_and_metadata() -> None:
     (piece,) = chunk("Text.", doc_id="d", tags=["b", "a", "b"], metadata={"k": [1]})
     assert piece == Chunk(

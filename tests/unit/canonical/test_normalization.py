@@ -101,22 +101,6 @@ def nested(depth: int) -> dict[str, Any]:
     return value
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=1)), inner),
-    max_leaves=10,
-)
-
-
-@given(st.dictionaries(st.text(st.characters(codec="utf-8", min_codepoint=1)), JSON))
-def test_json_objects_are_metadata(metadata: dict[str, Any]) -> None:
-    assert check_metadata(metadata) == metadata
-
-
 def test_numpy_scalars_in_metadata_are_the_values_that_they_are() -> None:
     given = {"year": np.int64(2020), "shares": [np.float32(0.5)], "open": np.True_, "name": np.str_("a")}
     found = check_metadata(given)

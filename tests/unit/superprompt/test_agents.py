@@ -151,22 +151,6 @@ def test_what_a_model_echoes_of_the_fences_is_taken_out() -> None:
 # -- choosers ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("said", "value", "reason"),
-    [
-        ("dark blue", "dark blue", "agent"),
-        (" Dark_Blue ", "dark blue", "agent"),
-        ("green", "red", "clamped"),
-        (7, "red", "clamped"),
-        (["red"], "red", "clamped"),
-        (None, "red", "missing"),
-    ],
-)
-def test_a_choice_is_matched_or_clamped_to_the_default(said: Any, value: str, reason: str) -> None:
-    choice = config(CHOOSER).decide({"colour": said}).fields["colour"]
-    assert (choice.value, choice.reason) == (value, reason)
-
-
 @given(
     st.dictionaries(
         st.sampled_from(["colour", "size", "certainty"]),
@@ -181,20 +165,6 @@ def test_no_answer_leads_outside_the_enums(said: dict[str, Any]) -> None:
     assert choices.fields["colour"].value in ("red", "dark blue")
     assert choices.fields["size"].value in ("big", None)
     json.dumps(choices.log(), allow_nan=False)
-
-
-def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
-    chooser = Chooser(config(CHOOSER), agent_client(llm_server, prices={"test": {"prompt": 1.0, "completion": 1.0}}))
-    llm_server.answer('Here you are: {"colour": "dark blue", "size": "huge"}')
-    meter = CostMeter()
-    choices = chooser.choose({"task": "x"}, meter)
-    assert {name: choice.value for name, choice in choices.fields.items()} == {"colour": "dark blue", "size": None}
-    assert len(llm_server.requests) == 1
-    assert llm_server.requests[0].body["max_tokens"] == 99 + 4096
-    assert meter.charged is not None
-    assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 1)
-    assert meter.charged.usd == pytest.approx(llm_server.billed_tokens / 1000)
-    assert meter.actual.tokens == llm_server.billed_tokens
 
 
 def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:

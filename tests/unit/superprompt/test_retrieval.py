@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtune import Corpus, Document
 from ragtune.canonical import chunk
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import DatasetError, StageError
@@ -129,11 +128,6 @@ def test_a_memory_with_a_repeated_id_is_refused() -> None:
     item = ContextChunk(doc_id="a", chunk_index=0, content="x", source="memory")
     with pytest.raises(DatasetError, match="'a#0' twice"):
         DocumentMemory([item, item])
-
-
-def test_a_collection_is_one_chunk_a_document() -> None:
-    memory = DocumentMemory.from_corpus(Corpus([Document(id="d1", title="T", text="x"), Document(id="d2", text="y")]))
-    assert [(item.id, item.snippet) for item in memory.chunks] == [("d1#0", "T x"), ("d2#0", "y")]
 
 
 def test_turns_are_documents_by_number_with_their_role(config: PipelineConfig) -> None:
