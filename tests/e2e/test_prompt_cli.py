@@ -117,23 +117,6 @@ def test_nothing_found_is_a_note_and_no_failure(call: Call, notes: Path) -> None
     assert "ragtune: note:" in ended.err
 
 
-def test_rerankers_read_no_more_than_they_may(
-    call: Call,
-    call_here: Call,
-    tiny_cross_encoder: str,
-    environment: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])  # whoever scores a text first measures its time
-    given = ["why is my bread so dense", "--corpus", DEMO, "--json", "--until", "ReRanker"]
-    given += ["--reranker-model", tiny_cross_encoder, "--limits", "N2_RERANK_TOP_K=13"]
-    budgeted = json.loads(call_here(*given, "--reranker", "budgeted", "--budget", "12").out)
-    assert len(budgeted["extras"]["reranked"]["scores"]) == 12
-    first, second = (start(*given, "--reranker", "cross_encoder") for start in (call, call_here))
-    assert len(json.loads(first.out)["extras"]["reranked"]["scores"]) == 13
-    assert first.out.decode() == second.out
-
-
 def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
     from llm_server import Fault
 

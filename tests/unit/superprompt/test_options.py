@@ -13,7 +13,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.model import AGENT_STAGES
 from ragtune.superprompt.options.parts import make_pipeline
-from ragtune.superprompt.options.reading import make_options, parse_change, parse_options, write_options
+from ragtune.superprompt.options.reading import parse_change, parse_options, write_options
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "prompt-options.yaml"
 
@@ -46,7 +46,7 @@ def test_a_file_needs_only_what_differs_and_what_comes_later_stands(tmp_path: Pa
     assert options.prompt_schema.defaults["tone"] == "dry"
     assert options.prompt_schema.defaults["depth"] == "standard"
     tone = {"prompt_schema": {"defaults": {"tone": "dry"}}}
-    assert make_options([parse_options(write_options(options)), tone]) == options
+    assert load_options(None, parse_options(write_options(options)), tone) == options
 
 
 @pytest.mark.parametrize(
