@@ -39,7 +39,7 @@ def chunk(
 
     - ``tokens``: windows of whole words; only a run of more than 8 or ``max_tokens`` tokens without white space is
       cut inside (an address, or a script without spaces), not between a character and its combining marks.
-    - ``sentences``: as many whole sentences as fit, see :func:`ragtune.canonical.sentences.sentence_starts`.
+    - ``sentences``: as many whole sentences as fit, see :func:`ragtune.canonical.splitters.units.sentence_starts`.
     - ``paragraphs``: as many whole paragraphs (parted by empty lines) as fit.
     - ``markdown``: a chunk a section, cut by paragraphs if it is too long, but not inside fenced code; a heading with
       nothing under it but a deeper heading goes with that one. Chunk metadata gain ``headings``, the path of titles.

@@ -21,8 +21,15 @@ from typing import IO, Any
 
 from ragtune.canonical.store.connections import require_psycopg
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.places import place_of_data, place_of_programs, server_account
-from ragtune.canonical.store.processes import end_orphans, is_running, processes_on, read_pid_file
+from ragtune.canonical.store.places import (
+    end_orphans,
+    is_running,
+    place_of_data,
+    place_of_programs,
+    processes_on,
+    read_pid_file,
+    server_account,
+)
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, WithJsonSchema, create_model, model_validator
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.agent import BaseAgent, Contract
+from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, number_of, share_of
 from ragtune.superprompt.agents.config import AgentConfig, Name
-from ragtune.superprompt.agents.texts import SHARE, number_of, share_of
 from ragtune.superprompt.frozen import Frozen
 
 CERTAINTY = "certainty"

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.agent import BaseAgent, Contract
+from ragtune.superprompt.agents.agent import BaseAgent, Contract, bounded, tidy
 from ragtune.superprompt.agents.config import AgentConfig, Name
-from ragtune.superprompt.agents.texts import bounded, tidy
 from ragtune.superprompt.frozen import Frozen
 
 

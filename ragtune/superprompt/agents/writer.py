@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, 
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.agents.agent import BaseAgent, Contract
+from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, bounded, number_of, share_of, tidy
 from ragtune.superprompt.agents.config import AgentConfig
-from ragtune.superprompt.agents.texts import SHARE, bounded, number_of, share_of, tidy
 
 TEXT = "s_ctx_md"
 """Name of the Markdown in an answer."""

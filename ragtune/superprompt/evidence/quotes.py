@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ragtune.canonical import Candidate, CompressPolicy, compress
-from ragtune.canonical.sentences import sentence_starts
+from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.data.text import terms
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.reading.cleaning import one_line

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
+from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
-from ragtune.superprompt.agents.texts import item_text
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig

@@ -12,7 +12,7 @@ from ragtune.canonical import CompressPolicy
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.agents.texts import item_text
+from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
 from ragtune.superprompt.frozen import Frozen

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
+from ragtune.superprompt.agents.agent import cut
 from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
-from ragtune.superprompt.agents.texts import cut
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.cleaning import clean, one_line

@@ -21,7 +21,7 @@ from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
-from ragtune.canonical.store.processes import processes_on, read_pid_file
+from ragtune.canonical.store.places import processes_on, read_pid_file
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.normalization import normalize
 from ragtune.canonical.policies import ChunkPolicy
-from ragtune.canonical.sentences import sentence_starts
+from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.canonical.types import Chunk, Segment, SourceDocument
 from ragtune.core.errors import InputError
 from ragtune.core.tokens import count_tokens

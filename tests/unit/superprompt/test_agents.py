@@ -16,10 +16,9 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.superprompt.agents.agent import AgentFactory, AgentPrompt
+from ragtune.superprompt.agents.agent import AgentFactory, AgentPrompt, tidy
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
-from ragtune.superprompt.agents.texts import tidy
 from ragtune.superprompt.agents.writer import Writer, WriterConfig
 from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import for_keys
