@@ -43,6 +43,7 @@ MOVED = (
         }.items()
         for name in names
     }
+    | {f"ragtune.canonical.{old}": "ragtune.canonical.retrieval" for old in ("fusing", "indexing", "reranking")}
     | {
         "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
         "ragtune.data.diskcache": "ragtune.data.caches.diskcache",

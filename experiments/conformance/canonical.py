@@ -16,12 +16,10 @@ from typing import Any
 
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC
-from ragtune.canonical.conformance.comparing import narrow_gaps
 from ragtune.canonical.conformance.fixtures import GOLDEN, dump_golden, load_fixtures
-from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.targets import EMBEDDER, RERANKER, Target
+from ragtune.canonical.conformance.suite import narrow_gaps
+from ragtune.canonical.conformance.targets import EMBEDDER, RERANKER, McpTarget, RestTarget, Target
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.memory import MemoryDatabase

@@ -15,7 +15,7 @@ from ragtune.canonical.packaging import package
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, Segment, SourceDocument
 
-_ON_FIRST_USE = {"fuse": "fusing", "index": "indexing", "rerank": "reranking", "retrieve": "retrieval"}
+_ON_FIRST_USE = ("fuse", "index", "rerank", "retrieve")
 
 __all__ = [
     "Candidate",
@@ -44,4 +44,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)
+    return getattr(import_module(f"{__name__}.retrieval"), name)

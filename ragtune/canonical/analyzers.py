@@ -54,9 +54,6 @@ def load_analyzer(name: str) -> Analyzer:
     - ``cjk`` has words and such pairs; ``none`` has words.
     - ``english-1`` has words of two characters or more, which end at combining marks. All others have words of any
       length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks.
-
-    Raises:
-        ConfigError: on a name that is not allowed.
     """
     language, _, number = name.partition("-")
     if name == "english-1":

@@ -11,8 +11,7 @@ import numpy as np
 from ragtune.canonical.normalization import NormalizedText, check_metadata, check_string, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.splitters.markdown import Outline
-from ragtune.canonical.splitters.packing import TokenizedText, pack
-from ragtune.canonical.splitters.units import paragraph_starts, paragraphs, sentences, words
+from ragtune.canonical.splitters.units import TokenizedText, pack, paragraph_starts, paragraphs, sentences, words
 from ragtune.canonical.types import Chunk, Segment, SourceDocument
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import InputError
@@ -40,7 +39,7 @@ def chunk(
 
     - ``tokens``: windows of whole words; only a run of more than 8 or ``max_tokens`` tokens without white space is
       cut inside (an address, or a script without spaces), not between a character and its combining marks.
-    - ``sentences``: as many whole sentences as fit, see :func:`ragtune.canonical.sentences.sentence_starts`.
+    - ``sentences``: as many whole sentences as fit, see :func:`ragtune.canonical.splitters.units.sentence_starts`.
     - ``paragraphs``: as many whole paragraphs (parted by empty lines) as fit.
     - ``markdown``: a chunk a section, cut by paragraphs if it is too long, but not inside fenced code; a heading with
       nothing under it but a deeper heading goes with that one. Chunk metadata gain ``headings``, the path of titles.

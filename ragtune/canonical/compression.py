@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from ragtune.canonical.policies import CompressPolicy
-from ragtune.canonical.splitters.packing import TokenizedText, pack
-from ragtune.canonical.splitters.units import sentences, words
+from ragtune.canonical.splitters.units import TokenizedText, pack, sentences, words
 from ragtune.canonical.types import Candidate
 from ragtune.data.text import marked_terms as terms
 

@@ -56,20 +56,12 @@ class Permit:
                 self._interrupt()
 
     def check(self) -> None:
-        """Continue.
-
-        Raises:
-            CancelledWorkError: if the permit was withdrawn.
-        """
+        """Continue."""
         if self._is_withdrawn:
             raise CancelledWorkError("the request was cancelled")
 
     def commit(self) -> None:
-        """Begin a commit, as the last step of a transaction.
-
-        Raises:
-            CancelledWorkError: if the permit was withdrawn.
-        """
+        """Begin a commit, as the last step of a transaction."""
         with self._lock:
             self.check()
             self._is_committing = True

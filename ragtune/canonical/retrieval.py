@@ -1,16 +1,49 @@
-"""Retrieve (rules D6 to D11 and D16): candidates by vector, by term, or both."""
+"""Index, retrieve, fuse and rerank (rules D5 to D9 and D16)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ragtune.canonical.embedding import embed
-from ragtune.canonical.fusing import fuse_first
 from ragtune.canonical.normalization import check_string
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseStore
-from ragtune.canonical.types import Candidate
+from ragtune.canonical.types import Candidate, CandidateSets, Chunk
+from ragtune.core.errors import ConfigError, InputError, InvalidScoreError
+from ragtune.core.interfaces import BaseFusion, BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
+from ragtune.fusion.concat import ConcatFusion
+from ragtune.fusion.rrf import RRFFusion
+
+
+def index(chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
+    """Embed chunks by the store's embedder and upsert them in one transaction; idempotent.
+
+    Args:
+        chunks: all chunks of some documents, each with a ``doc_id``; other stored chunks of these documents are
+            deleted.
+        store: the store that the chunks are written to.
+
+    Returns:
+        ``{"collection", "documents", "inserted", "updated", "unchanged", "deleted", "keys"}``: the counts of
+        :class:`ragtune.canonical.types.UpsertCounts` and the storage keys of the given chunks, ``[doc_id,
+        chunk_index]``, in their order.
+
+    Raises:
+        InputError: on a chunk without ``doc_id``, a repeated key, or what a store cannot keep; nothing is written.
+        StoreError: if the database fails; nothing is written.
+    """
+    counts = store.upsert(chunks, embed(chunks, store.embedder))
+    keys = [[chunk.doc_id, chunk.chunk_index] for chunk in chunks]
+    return {"collection": store.collection.name, **counts.model_dump(), "keys": keys}
+
 
 VECTOR, LEXICAL = "vector", "lexical"
 """Names of the two lists, in ``Candidate.sources``."""
@@ -57,3 +90,125 @@ def _by_vector(
     query: str, plan: RetrievalPlan, store: BaseStore, k: int, cache_dir: str | Path | None
 ) -> list[Candidate]:
     return store.vector_candidates(embed([query], store.embedder, cache_dir=cache_dir)[0], k, plan.filters)
+
+
+_METHODS: dict[str, type[BaseFusion]] = {"rrf": RRFFusion, "concat": ConcatFusion}
+_PARAMS = {"rrf": {"k", "weights"}, "concat": set[str]()}
+
+
+def fuse(
+    candidate_sets: CandidateSets, method: str = "rrf", params: Mapping[str, Any] | None = None
+) -> list[Candidate]:
+    """One list without duplicates, best first, ties by (doc_id, chunk_index).
+
+    Args:
+        candidate_sets: ranked lists, each best first, by name or in order; the order of lists matters to ``concat``
+            only.
+        method: ``rrf`` (:class:`ragtune.fusion.rrf.RRFFusion`) or ``concat``
+            (:class:`ragtune.fusion.concat.ConcatFusion`).
+        params: the fusion's arguments: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of
+            ``concat``, none.
+
+    Returns:
+        Candidates with the fusion's score. ``sources`` joins those of all copies, and has a candidate's score in every
+        list that has a name.
+
+    Raises:
+        ConfigError: on an unknown method or argument, one out of range, or the weight of a list that is not there.
+    """
+    return fuse_first(None, candidate_sets, method, params or {})
+
+
+def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
+    """The first ``k`` of what :func:`fuse` gives, or all for None; copies of the others are not made."""
+    fusion = _fusion(method, params)
+    has_names = isinstance(candidate_sets, Mapping)
+    known = sorted(candidate_sets) if isinstance(candidate_sets, Mapping) else []
+    for name in params.get("weights") or ():
+        if name not in known:
+            allowed = ", ".join(known) or "none, since no list has a name"
+            raise ConfigError(f"fuse {method} weights {name!r}: allowed are {allowed}")
+    named = _named(candidate_sets)
+    copies: dict[tuple[str, int], list[Candidate]] = {}
+    for candidates in named.values():
+        for candidate in candidates:
+            copies.setdefault(candidate.key, []).append(candidate)
+    # Fusions break ties by id, so the ids are the places in the order of keys.
+    keys = sorted(copies)
+    ids = {key: f"{place:09d}" for place, key in enumerate(keys)}
+    lists = {
+        name: [ScoredDocument(id=ids[candidate.key], score=candidate.score) for candidate in candidates]
+        for name, candidates in named.items()
+    }
+    return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fusion.fuse(lists)[:k]]
+
+
+def _fusion(method: str, params: Mapping[str, Any]) -> BaseFusion:
+    if method not in _METHODS:
+        raise ConfigError(f"fuse method={method!r}: allowed are {', '.join(_METHODS)}")
+    for name in params:
+        if name not in _PARAMS[method]:
+            raise ConfigError(
+                f"fuse {method} {name}: allowed are {', '.join(sorted(_PARAMS[method])) or 'no arguments'}"
+            )
+    return _METHODS[method](**params)
+
+
+def _named(candidate_sets: CandidateSets) -> dict[str, Sequence[Candidate]]:
+    if isinstance(candidate_sets, Mapping):
+        return dict(candidate_sets)
+    return {f"{place:09d}": candidates for place, candidates in enumerate(candidate_sets)}
+
+
+def _merged(copies: Sequence[Candidate], fused: ScoredDocument, has_names: bool) -> Candidate:
+    sources: dict[str, float] = {}
+    for copy in copies:
+        sources = {**copy.sources, **sources}
+    if has_names:
+        sources |= fused.sources
+    return copies[0].model_copy(update={"score": fused.score, "sources": dict(sorted(sources.items()))})
+
+
+_STRATEGY = "default"
+
+
+def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | None = None) -> list[Candidate]:
+    """Candidates by the model's score, ties by (doc_id, chunk_index); deterministic for a given model.
+
+    Args:
+        query: the query that candidates are scored for.
+        candidates: the candidates, each once, in any order.
+        model: the reranker; None leaves candidates, scores and order as they are.
+
+    Returns:
+        Candidates with the model's score, in [0, 1], without those that it could not score.
+
+    Raises:
+        InputError: on a candidate that occurs twice.
+        InvalidScoreError: on a score that is not a finite number.
+    """
+    if model is None or not candidates:
+        return list(candidates)
+    by_id = {f"{candidate.doc_id}#{candidate.chunk_index}": candidate for candidate in candidates}
+    if len(by_id) < len(candidates):
+        raise InputError("candidates: one occurs twice, allowed is once")
+    items = [_item(doc_id, candidate, rank) for rank, (doc_id, candidate) in enumerate(by_id.items())]
+    tracker = CostBudget.unlimited().create_tracker()
+    context = RAGtuneContext(query=query, query_id=query, tracker=tracker)
+    scores = model.rerank(items, context, _STRATEGY)
+    for doc_id, score in scores.items():
+        if not math.isfinite(score):
+            raise InvalidScoreError(f"score {score!r} of candidate {doc_id!r}: allowed is a finite number")
+    scored = [by_id[doc_id].model_copy(update={"score": float(score)}) for doc_id, score in scores.items()]
+    return sorted(scored, key=lambda candidate: (-candidate.score, candidate.key))
+
+
+def _item(doc_id: str, candidate: Candidate, rank: int) -> PoolItem:
+    return PoolItem(
+        doc_id=doc_id,
+        content=candidate.content,
+        metadata=candidate.metadata,
+        sources=candidate.sources or {"candidates": candidate.score},
+        initial_rank=rank,
+        retrieval_score=candidate.score,
+    )

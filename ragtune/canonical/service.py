@@ -13,13 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.compression import compress
 from ragtune.canonical.embedding import embed
-from ragtune.canonical.fusing import fuse
-from ragtune.canonical.indexing import index
 from ragtune.canonical.packaging import package
 from ragtune.canonical.permit import current
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.reranking import rerank
-from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.retrieval import fuse, index, rerank, retrieve
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import (
     Candidate,
@@ -96,11 +93,7 @@ class RagService:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Check that the database answers.
-
-        Raises:
-            StoreError: if it does not; with the reason.
-        """
+        """Check that the database answers."""
         self.database.check()
 
     def close(self) -> None:
@@ -120,12 +113,7 @@ class RagService:
     def create_collection(
         self, collection: str, embedder: str | None = None, analyzer: str | None = None
     ) -> Collection:
-        """Return a collection, created with the embedder and analyzer if it is missing.
-
-        Raises:
-            CollectionMismatchError: if the collection has another embedder, or another analyzer than a chosen one.
-            ConfigError: on an unknown analyzer.
-        """
+        """Return a collection, created with the embedder and analyzer if it is missing."""
         return self.database.open(collection, self._embedder(embedder)[1], create=True, analyzer=analyzer).collection
 
     def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
@@ -168,9 +156,6 @@ class RagService:
 
         Returns:
             The result of :func:`ragtune.canonical.index`.
-
-        Raises:
-            InputError: on a document that occurs twice.
         """
         self._check_batch("documents", documents)
         chunked: dict[str, list[Chunk]] = {}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from ragtune.core.request.clock import Clock
 from ragtune.llm.client import LLMClient
-from ragtune.superprompt.agents.chooser import Chooser
-from ragtune.superprompt.agents.config import ChooserConfig, ExtractorConfig, WriterConfig
-from ragtune.superprompt.agents.extractor import Extractor
-from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.agents.agent import AgentFactory, BaseAgent
+from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
+from ragtune.superprompt.agents.config import AgentConfig
+from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
+from ragtune.superprompt.agents.writer import Writer, WriterConfig
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.pipeline import Pipeline
 from ragtune.superprompt.reranking.base import BaseRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
-from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys
 from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper
 from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate
 from ragtune.superprompt.stages.a4_condenser import A4Condenser
@@ -27,6 +27,8 @@ from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 from ragtune.superprompt.stages.reranker import ReRanker
 from ragtune.superprompt.stages.retrieval import Retrieval
+
+AgentT = TypeVar("AgentT", bound=BaseAgent[Any])
 
 
 def build_pipeline(
@@ -57,24 +59,26 @@ def build_pipeline(
         ConfigError: if a configuration is malformed or of the wrong kind.
         MissingExtraError: if the cross-encoder needs a package that is not installed.
     """
-    with_model, without = AgentFactory(client, agents), AgentFactory(None, agents)
+    factory = AgentFactory(agents)
 
-    def factory(stage: str) -> AgentFactory:
-        return with_model if asking is None or stage in asking else without
+    def agent(kind: type[AgentT], settings: AgentConfig) -> AgentT | None:
+        is_asked = asking is None or settings.agent_name in asking
+        return None if client is None or not is_asked else kind(settings, client)
 
-    headers = without.config(A0PreProcessing.name, ChooserConfig)
-    shaper = without.config(A2PromptShaper.name, ChooserConfig)
-    gate = without.config(A3NLIGate.name, ChooserConfig)
-    condenser = without.config(A4Condenser.name, WriterConfig)
-    enforcer = without.config(A5FormatEnforcer.name, ExtractorConfig)
+    config = config or PipelineConfig.load()
+    headers = for_keys(factory.config(A0PreProcessing.name, ChooserConfig), config.prompt_schema)
+    shaper = factory.config(A2PromptShaper.name, ChooserConfig)
+    gate = factory.config(A3NLIGate.name, ChooserConfig)
+    condenser = factory.config(A4Condenser.name, WriterConfig)
+    enforcer = factory.config(A5FormatEnforcer.name, ExtractorConfig)
     stages = [
-        A0PreProcessing(factory(A0PreProcessing.name).agent(Chooser, headers)),
-        A2PromptShaper(shaper, factory(A2PromptShaper.name).agent(Chooser, shaper), a2_passes),
+        A0PreProcessing(agent(Chooser, headers)),
+        A2PromptShaper(shaper, agent(Chooser, shaper), a2_passes),
         Retrieval(DocumentMemory() if memory is None else memory),
         ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
-        A3NLIGate(gate, factory(A3NLIGate.name).agent(Chooser, gate)),
-        A4Condenser(condenser, factory(A4Condenser.name).agent(Writer, condenser)),
-        A5FormatEnforcer(enforcer, factory(A5FormatEnforcer.name).agent(Extractor, enforcer)),
+        A3NLIGate(gate, agent(Chooser, gate)),
+        A4Condenser(condenser, agent(Writer, condenser)),
+        A5FormatEnforcer(enforcer, agent(Extractor, enforcer)),
         PromptBuilder(),
     ]
     return Pipeline(stages, config, clock)

@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ragtune.core.errors import ConfigError, StageError
 from ragtune.core.request.clock import Clock
+from ragtune.llm.client import LLMClient
+from ragtune.llm.types import ChatResult, Message
 from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.reading.fences import BLOCKS, blocks
 from ragtune.superprompt.stages.base import ORDER, BaseStage
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 
 
 class Pipeline:
@@ -73,3 +76,21 @@ class Pipeline:
             if after is not None:
                 after(name, sp)
         return sp
+
+
+def answer(sp: SuperPrompt, client: LLMClient | None) -> ChatResult:
+    """Send the final prompt to a language model, the last step of auto mode, and return its answer with the cost.
+
+    System_MD is the system message. The other blocks of ``prompt_ready`` are the user's message. The SuperPrompt stays
+    unchanged.
+
+    Raises:
+        StageError: without a language model, or before Prompt_Builder has run.
+        LLMError: if there is no usable answer.
+    """
+    system = blocks([(BLOCKS[0], sp.system_md)])
+    if sp.stage != LIFECYCLE[-1] or not sp.system_md or not sp.prompt_ready.startswith(system):
+        raise StageError(f"the final prompt is not there yet: run the stages up to {ORDER[-1]}")
+    if client is None:
+        raise StageError("there is no language model to answer: give one, or take prompt_ready to a model yourself")
+    return client.chat([Message("system", system), Message("user", sp.prompt_ready[len(system) :].lstrip("\n"))])

@@ -39,7 +39,7 @@ def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
     """Return the System block: ``system``; tone, depth and confidence; A5's rules or the prompt's own."""
     lines = [f"- {schema.keys[key]}: {one_line(sp.body[key])}" for key in MANNER_KEYS if sp.body.get(key)]
     enforced = sp.extras.get("format_enforcer", {})
-    rules = [f"- {one_line(str(rule))}" for rule in _listed(enforced.get("hard_rules"))]
+    rules = [f"- {one_line(rule)}" for rule in enforced.get("hard_rules", ())]
     if not rules:
         rules = [
             f"- {one_line(line)}" for key in RULE_KEYS for line in sp.body.get(key, "").split("\n") if line.strip()
@@ -95,12 +95,6 @@ def _part(title: str, text: str) -> str:
 def _unknown(sp: SuperPrompt) -> dict[str, Any]:
     unknown: dict[str, Any] = sp.extras.get("unknown_attributes", {})
     return unknown
-
-
-def _listed(rules: Any) -> list[Any]:
-    if rules is None or isinstance(rules, str):
-        return [line for line in (rules or "").split("\n") if line.strip()]
-    return list(rules)
 
 
 def _joined(parts: Iterable[str]) -> str:

@@ -124,7 +124,7 @@ class SuperPrompt(BaseModel):
 
     def problem(self) -> str | None:
         """Return the first broken invariant in words, or None."""
-        checks = (_history_problem, _chunks_problem, _views_problem, _selection_problem, _extras_problem)
+        checks = (_history_problem, _views_problem, _extras_problem)
         return next((found for check in checks if (found := check(self)) is not None), None)
 
 
@@ -140,35 +140,25 @@ def _history_problem(sp: SuperPrompt) -> str | None:
     return None
 
 
-def _chunks_problem(sp: SuperPrompt) -> str | None:
-    ids = [chunk.id for chunk in sp.base_context_chunks]
-    if (repeated := _repeated(ids)) is not None:
-        return f"base_context_chunks holds {repeated!r} twice: ids are unique"
-    if sorted(ids) != sorted(sp.views_by_stage.get("retrieval", [])):
-        return "base_context_chunks and views_by_stage['retrieval'] hold different ids: they are the same set"
-    return None
-
-
 def _views_problem(sp: SuperPrompt) -> str | None:
+    """The first flaw of chunks, views and selection: each is a choice from the one before it, without repetitions."""
     reached = LIFECYCLE.index(sp.stage)
     expected = [view for view in VIEWS if LIFECYCLE.index(view) <= reached]
     if sorted(sp.views_by_stage) != sorted(expected):
         return f"views_by_stage has {sorted(sp.views_by_stage)}: at stage {sp.stage!r} it has {sorted(expected)}"
     allowed = [chunk.id for chunk in sp.base_context_chunks]
+    if len(set(allowed)) < len(allowed):
+        return f"base_context_chunks holds {max(allowed, key=allowed.count)!r} twice: ids are unique"
+    if set(allowed) != set(sp.views_by_stage.get("retrieval", [])):
+        return "base_context_chunks and views_by_stage['retrieval'] hold different ids: they are the same set"
     for view in expected:
         ids = sp.views_by_stage[view]
-        if (repeated := _repeated(ids)) is not None:
-            return f"views_by_stage[{view!r}] holds {repeated!r} twice"
+        if len(set(ids)) < len(ids):
+            return f"views_by_stage[{view!r}] holds {max(ids, key=ids.count)!r} twice"
         if unknown := sorted(set(ids) - set(allowed)):
             return f"views_by_stage[{view!r}] holds {unknown[0]!r}, which the stage before it does not"
         allowed = ids
-    return None
-
-
-def _selection_problem(sp: SuperPrompt) -> str | None:
-    chosen = [view for view in ("a3", "a4") if view in sp.views_by_stage]
-    expected = sp.views_by_stage[chosen[-1]] if chosen else []
-    if sp.final_selection_ids != expected:
+    if sp.final_selection_ids != (allowed if "a3" in expected else []):
         return f"final_selection_ids at stage {sp.stage!r} are not those of the latest of A3 and A4"
     return None
 
@@ -178,13 +168,4 @@ def _extras_problem(sp: SuperPrompt) -> str | None:
         json.dumps(sp.extras, allow_nan=False).encode("utf-8")
     except (TypeError, ValueError) as error:
         return f"extras is not JSON ({error})"
-    return None
-
-
-def _repeated(ids: Sequence[str]) -> str | None:
-    seen: set[str] = set()
-    for chunk_id in ids:
-        if chunk_id in seen:
-            return chunk_id
-        seen.add(chunk_id)
     return None

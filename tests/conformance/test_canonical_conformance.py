@@ -25,7 +25,6 @@ from experiments.commands import conformance as command
 from experiments.conformance.canonical import LibraryTarget, memory_target, serve
 from ragtune.canonical import conformance
 from ragtune.canonical.conformance import SPEC, SPECS
-from ragtune.canonical.conformance.comparing import SCORE_TOLERANCE, differences, narrow_gaps
 from ragtune.canonical.conformance.fixtures import (
     GOLDEN,
     Json,
@@ -35,15 +34,13 @@ from ragtune.canonical.conformance.fixtures import (
     load_fixtures,
     load_golden,
 )
-from ragtune.canonical.conformance.mcp_target import McpTarget
 from ragtune.canonical.conformance.observing import observe
-from ragtune.canonical.conformance.rest_target import RestTarget
-from ragtune.canonical.conformance.suite import RULES, run_suite
-from ragtune.canonical.conformance.targets import Target, TargetError
-from ragtune.canonical.indexing import index
+from ragtune.canonical.conformance.suite import RULES, SCORE_TOLERANCE, differences, narrow_gaps, run_suite
+from ragtune.canonical.conformance.targets import McpTarget, RestTarget, Target, TargetError
 from ragtune.canonical.policies import RetrievalPlan
+from ragtune.canonical.retrieval import index
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.statements import NO_FILTER, Statements, filter_condition
+from ragtune.canonical.store.statements import Statements, filter_condition
 from ragtune.canonical.types import Chunk
 from ragtune.cli.dispatch import run_command
 from ragtune.core.errors import ConfigError
@@ -122,16 +119,19 @@ def test_the_large_collection_is_searched_through_the_indexes(fixtures: Json) ->
 
         sql = Statements(1, embedder.dims)
         near = {"query": embedder.embed([large["queries"][0]["query"]])[0], "fetch": 26, "most": 1040}
-        assert "Index Scan using chunks_1_hnsw" in plan(sql.nearest(NO_FILTER), **near)
+        assert "Index Scan using chunks_1_hnsw" in plan(sql("nearest"), **near)
         used = set()
         for wanted in filters:
             values = {"tags_any": list(wanted.tags_any), "tags_all": list(wanted.tags_all)}
             values |= {"metadata": json.dumps(wanted.metadata), "any": "'word2998' | 'word2500'", "limit": 2001}
             condition = filter_condition(wanted)
-            for found in (sql.count_passing(condition), sql.read_passing(condition, True)):
+            for found in (
+                sql("count_passing", condition),
+                sql("read_passing", condition + " AND tsv @@ %(any)s::tsquery"),
+            ):
                 used |= set(re.findall("Bitmap Index Scan on chunks_1_([a-z]+)", plan(found, **values)))
         assert used == {"tsv", "tags", "metadata"}
-        assert "on postings_1_term_idx" in plan(sql.read_postings(), terms=["word2998", "word1"])
+        assert "on postings_1_term_idx" in plan(sql("read_postings"), terms=["word2998", "word1"])
 
 
 def test_a_second_ingestion_gives_the_same_chunks_embeddings_and_keys(fixtures: Json) -> None:

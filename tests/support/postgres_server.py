@@ -19,7 +19,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from ragtune.canonical.store.embedded import EmbeddedServer
-from ragtune.canonical.store.processes import is_running
+from ragtune.canonical.store.places import is_running
 
 _numbers = itertools.count()
 

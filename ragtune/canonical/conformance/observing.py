@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.canonical.conformance.fixtures import Json, Observations, generated_chunks
-from ragtune.canonical.conformance.targets import EMBEDDER, Target, TargetError
+from ragtune.canonical.conformance.targets import EMBEDDER, Target
 from ragtune.canonical.types import Embedding
 
 Observe = Callable[[], Any]
@@ -24,7 +24,6 @@ SKIPPED = {"skipped": "the target has no reranker"}
 
 _BATCH = 1000  # chunks of a request that every server accepts
 _PAGE = 100
-_ONLY_ANALYZER = "english-1"  # of servers that conform with 1.0.0, which do not know the argument
 
 
 def observe(target: Target, fixtures: Json, progress: Progress = lambda done, total: None) -> Observations:
@@ -116,12 +115,7 @@ class _Observer:
         return {**_describe(together), "same": together.tobytes() == alone.tobytes()}
 
     def _create(self, collection: str, analyzer: str) -> None:
-        try:
-            self._call("create_collection", collection=collection, embedder=EMBEDDER, analyzer=analyzer)
-        except TargetError:
-            if analyzer != _ONLY_ANALYZER:
-                raise
-            self._call("create_collection", collection=collection, embedder=EMBEDDER)
+        self._call("create_collection", collection=collection, embedder=EMBEDDER, analyzer=analyzer)
 
     def _index(self) -> Any:
         chunks = self._own_chunks(self._fixtures["documents"])

@@ -89,9 +89,6 @@ class Connections:
         """Call ``prepare(connection)``, which creates the vector type, and open the pool.
 
         The call has no time limit.
-
-        Raises:
-            StoreError: if the server cannot be reached.
         """
         try:
             with self._psycopg.connect(self._dsn, autocommit=True, connect_timeout=_CONNECT_S) as connection:
@@ -102,24 +99,18 @@ class Connections:
         atexit.register(self.close)
 
     def run(self, work: Callable[[Any], T]) -> T:
-        """Return ``work(connection)``, repeated once if the connection is lost. Connections are in autocommit mode.
-
-        Raises:
-            StoreTimeoutError: if the server cancelled the work.
-            StoreError: if the work fails, with the server's message.
-        """
+        """Return ``work(connection)``, repeated once if the connection is lost. Connections are in autocommit mode."""
         if self._is_closed:
             raise StoreError("the database is closed")
         if self._is_down:  # the pool would wait for the server
             self._reach_server()
-        try:
-            return self._attempt(work)
-        except _LostError:
-            self._reach_server()
-        try:
-            return self._attempt(work)
-        except _LostError as lost:
-            raise StoreError(f"the connection was lost twice: {lost}") from None
+        for _ in range(2):
+            try:
+                return self._attempt(work)
+            except _LostError as lost:
+                reason = str(lost)
+                self._reach_server()
+        raise StoreError(f"the connection was lost twice: {reason}")
 
     def close(self) -> None:
         """Close all connections. It is safe to call again."""
@@ -211,11 +202,7 @@ class _LostError(Exception):
 
 
 def require_psycopg() -> Any:
-    """Return the package psycopg, after a check that all packages of a PostgreSQL store are installed.
-
-    Raises:
-        MissingExtraError: without the extra ``postgres``.
-    """
+    """Return the package psycopg, after a check that all packages of a PostgreSQL store are installed."""
     try:
         import pgvector.psycopg  # noqa: F401
         import psycopg

@@ -120,8 +120,8 @@ def _drop(connection: Any, name: str) -> bool:
         if (found := _find(connection, name)) is None:
             return False
         sql = Statements(found[0], found[1].embed_dims)
-        connection.execute(sql.lock())
-        connection.execute(sql.drop_tables())
+        connection.execute(sql("lock"))
+        connection.execute(sql("drop_tables"))
         current().commit()
     return True
 

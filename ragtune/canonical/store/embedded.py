@@ -21,8 +21,15 @@ from typing import IO, Any
 
 from ragtune.canonical.store.connections import require_psycopg
 from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.places import place_of_data, place_of_programs, server_account
-from ragtune.canonical.store.processes import end_orphans, is_running, processes_on, read_pid_file
+from ragtune.canonical.store.places import (
+    end_orphans,
+    is_running,
+    place_of_data,
+    place_of_programs,
+    processes_on,
+    read_pid_file,
+    server_account,
+)
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"
@@ -103,7 +110,7 @@ class EmbeddedServer:
                 except BlockingIOError:
                     return
                 if is_running(self._data):
-                    self._stop()
+                    self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
     def revive(self) -> None:
         """Start the server again if it was killed; committed data are safe. Several threads may call it.
@@ -168,15 +175,6 @@ class EmbeddedServer:
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in settings.items())
         log = str(self._data / "server.log")
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
-
-    def _stop(self) -> None:
-        pid = self.pid
-        try:
-            self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
-        except StoreError:
-            if pid in processes_on(self._data):
-                raise
-            # It was killed meanwhile, which pg_ctl reports as a failure to stop.
 
     def _outlives_starter(self) -> bool:
         """Whether a server runs after all, one whose start was not complete when its starter was killed.

@@ -15,12 +15,7 @@ from ragtune.core.interfaces import BaseEmbedder
 
 
 def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collection:
-    """The collection that would be created.
-
-    Raises:
-        InputError: on a name that is not allowed, or an embedder whose name or dims are not.
-        ConfigError: on an unknown analyzer.
-    """
+    """The collection that would be created."""
     try:
         return Collection(
             name=check_string(name, "collection"),
@@ -40,10 +35,6 @@ def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> An
         kept: the existing collection.
         wanted: the collection that would be created.
         analyzer: name of the chosen analyzer; None takes the collection's own.
-
-    Raises:
-        CollectionMismatchError: on another embedder, or an analyzer other than the chosen or the installed one; the
-            message names both.
     """
     if (kept.embed_model, kept.embed_dims) != (wanted.embed_model, wanted.embed_dims):
         raise CollectionMismatchError(

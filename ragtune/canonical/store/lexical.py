@@ -113,11 +113,7 @@ def term_frequencies(content: str, analyzer: Analyzer) -> dict[str, int]:
 
 
 def query_terms(query: str, analyzer: Analyzer) -> list[str]:
-    """The query's distinct terms in the order of first occurrence.
-
-    Raises:
-        InputError: if it is no storable text.
-    """
+    """The query's distinct terms in the order of first occurrence."""
     found = dict.fromkeys(analyzer.terms(check_string(query, "query")))
     return [term for term in found if len(term.encode()) <= _MAX_TERM_BYTES][:MAX_QUERY_TERMS]
 

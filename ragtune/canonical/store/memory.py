@@ -17,7 +17,7 @@ from ragtune.canonical.store.identity import check_same, describe, gone, unknown
 from ragtune.canonical.store.lexical import Postings, bm25, query_terms
 from ragtune.canonical.store.rows import (
     Row,
-    best,
+    candidates,
     check_doc_id,
     check_filters,
     check_k,
@@ -141,7 +141,7 @@ class MemoryStore(BaseStore):
             least = np.partition(similarities, -k)[-k] - _SLACK
             places = places[similarities >= least]
         scores = cosines(index.vectors[places], query)
-        return _candidates(zip(index.chunks(places), scores, strict=True), k, "vector")
+        return _candidates(index.chunks(places), scores, k, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         terms = query_terms(query, self.analyzer)
@@ -149,7 +149,7 @@ class MemoryStore(BaseStore):
         kept, index = self._kept(filters)
         scores = index.lexical_scores(terms)
         places = np.flatnonzero(kept & ~np.isnan(scores))
-        return _candidates(zip(index.chunks(places), scores[places].tolist(), strict=True), k, "lexical")
+        return _candidates(index.chunks(places), scores[places].tolist(), k, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
         wanted = check_doc_id(doc_id)
@@ -211,20 +211,11 @@ class MemoryStore(BaseStore):
         return np.array([_passes(row.chunk, wanted) for row in index.rows], dtype=np.bool_), index
 
 
-def _candidates(found: Iterable[tuple[Chunk, float]], k: int, source: str) -> list[Candidate]:
+def _candidates(chunks: Iterable[Chunk], scores: Iterable[float], k: int, source: str) -> list[Candidate]:
     """The best of a list; the caller may change them without changing the store."""
-    return [
-        Candidate(
-            doc_id=chunk.doc_id,
-            chunk_index=chunk.chunk_index,
-            content=chunk.content,
-            score=score,
-            tags=chunk.tags,
-            metadata=deepcopy(chunk.metadata),
-            sources={source: score},
-        )
-        for chunk, score in best(found, k, lambda chunk: (chunk.doc_id, chunk.chunk_index))
-    ]
+    rows = ((one.doc_id, one.chunk_index, one.content, one.tags, one.metadata) for one in chunks)
+    found = candidates(zip(rows, scores, strict=True), k, source)
+    return [one.model_copy(update={"metadata": deepcopy(one.metadata)}) for one in found]
 
 
 def _passes(chunk: Chunk, filters: Filters) -> bool:

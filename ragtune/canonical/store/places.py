@@ -1,4 +1,4 @@
-"""Folders of an embedded server, within reach of the user that runs it.
+"""Folders and processes of an embedded server.
 
 PostgreSQL refuses to run as root, so a root process starts it as another user. That user often cannot enter root's
 folders, and their permissions stay as they are.
@@ -11,7 +11,9 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,11 +34,7 @@ class Account(NamedTuple):
 
 
 def server_account() -> Account | None:
-    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes.
-
-    Raises:
-        StoreError: if neither user exists.
-    """
+    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes."""
     import pwd  # not on Windows
 
     if os.geteuid() != 0:
@@ -52,9 +50,6 @@ def place_of_data(folder: Path, account: Account | None) -> Path:
     """The data folder of a server: ``pgdata`` in its folder, which becomes a link where the account cannot reach it.
 
     The link leads to :data:`OPEN_FOLDER`, and a warning says so.
-
-    Raises:
-        StoreError: if existing data are out of the account's reach.
     """
     if account is None:
         return (folder / "pgdata").resolve()
@@ -120,3 +115,45 @@ def _barrier(path: Path, account: Account) -> Path | None:
         if not state.st_mode >> shift & 0o1:
             return each
     return None
+
+
+def read_pid_file(data: Path) -> list[str]:
+    """Lines of the pid file: pid, data folder, start time, port, socket folder, address, shared memory, status."""
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = (data / "postmaster.pid").read_text().splitlines()
+    if len(lines) < 8:
+        raise StoreError(f"the embedded server in {data.parent} is not running")
+    return [line.strip() for line in lines]
+
+
+def is_running(data: Path) -> bool:
+    """Whether a server runs on the data folder and accepts connections."""
+    with suppress(StoreError):
+        pid, *_, status = read_pid_file(data)
+        return status == "ready" and int(pid) in processes_on(data)
+    return False
+
+
+def processes_on(data: Path) -> list[int]:
+    """Live processes of a server on the data folder, which is their working directory. Zombies do not count."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter(["name", "status"]):
+        if process.info["name"] == "postgres" and process.info["status"] != psutil.STATUS_ZOMBIE:
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if Path(process.cwd()) == data:
+                    found.append(process.pid)
+    return found
+
+
+def end_orphans(data: Path) -> None:
+    """End the processes that a killed server left at work. Committed data are safe, and a live server is left alone."""
+    left = processes_on(data)
+    with suppress(OSError, ValueError):
+        if int((data / "postmaster.pid").read_text().split("\n", 1)[0]) in left:
+            return
+    for process in left:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGQUIT)

@@ -14,7 +14,7 @@ from ragtune.canonical.store.connections import EF_SEARCH, Connections, MissingT
 from ragtune.canonical.store.identity import gone
 from ragtune.canonical.store.lexical import bm25, decode, query_terms, quote
 from ragtune.canonical.store.rows import (
-    best,
+    candidates,
     check_doc_id,
     check_filters,
     check_k,
@@ -89,27 +89,27 @@ class PostgresStore(BaseStore):
             return []
         vectors = self._vectors([row[-1] for row in rows])
         found = zip(rows, cosines(vectors, query), np.linalg.norm(vectors, axis=1), strict=True)
-        return _candidates(((row, score) for row, score, norm in found if norm > 0), k, "vector")
+        return candidates(((row, score) for row, score, norm in found if norm > 0), k, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         terms = query_terms(query, self.analyzer)
         wanted = check_filters(filters)
         check_k(k)
         rows = self._run(lambda connection: self._best_by_terms(connection, terms, k, wanted))
-        return _candidates(((row, row[-1]) for row in rows), k, "lexical")
+        return candidates(((row, row[-1]) for row in rows), k, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
-        return [_chunk(row) for row in self._fetch(self._sql.read_chunks(), (check_doc_id(doc_id),))]
+        return [_chunk(row) for row in self._fetch(self._sql("read_chunks"), (check_doc_id(doc_id),))]
 
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
-        return [doc_id for (doc_id,) in self._documents(self._sql.read_doc_ids(), check_page(after, limit))]
+        return [doc_id for (doc_id,) in self._documents(self._sql("read_doc_ids"), check_page(after, limit))]
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         values = ([check_doc_id(doc_id) for doc_id in doc_ids],)
-        return dict(self._documents(self._sql.read_document_digests(), values))
+        return dict(self._documents(self._sql("read_document_digests"), values))
 
     def counts(self) -> StoreCounts:
-        rows = self._fetch(self._sql.read_counts(), ())
+        rows = self._fetch(self._sql("read_counts"), ())
         if not rows:
             raise gone(self.collection.name)
         documents, chunks = rows[0]
@@ -121,17 +121,17 @@ class PostgresStore(BaseStore):
 
     def _nearest(self, connection: Any, condition: str, values: dict[str, Any]) -> list[Any]:
         if self._has_index(connection) and not self._is_small(connection, condition, values):
-            rows = self._by_index(connection, self._sql.nearest(condition), values)
+            rows = self._by_index(connection, self._sql("nearest", condition), values)
             if condition == NO_FILTER or len(rows) >= values["k"]:
                 return rows
             # The rows that pass are so far from the query that the index gave up before it reached them.
-        return _fetch_all(connection, self._sql.exact(condition), values)
+        return _fetch_all(connection, self._sql("exact", condition), values)
 
     def _is_small(self, connection: Any, condition: str, values: dict[str, Any]) -> bool:
         if condition == NO_FILTER:
             return False
         limit = {"limit": self._exact_below + 1, **values}
-        ((count,),) = _fetch_all(connection, self._sql.count_passing(condition), limit)
+        ((count,),) = _fetch_all(connection, self._sql("count_passing", condition), limit)
         return bool(count <= self._exact_below)
 
     def _by_index(self, connection: Any, sql: str, values: dict[str, Any]) -> list[Any]:
@@ -144,7 +144,7 @@ class PostgresStore(BaseStore):
 
     def _has_index(self, connection: Any) -> bool:
         if not self._is_indexed and self._sql.has_vector_index:
-            found = connection.execute(self._sql.read_is_indexed()).fetchone()
+            found = connection.execute(self._sql("read_is_indexed")).fetchone()
             self._is_indexed = found is not None and found[0]
         return self._is_indexed
 
@@ -152,7 +152,7 @@ class PostgresStore(BaseStore):
         with connection.transaction():
             # All statements must see the same state.
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            rows = _fetch_all(connection, self._sql.read_postings(), {"terms": list(terms)})
+            rows = _fetch_all(connection, self._sql("read_postings"), {"terms": list(terms)})
             if not rows:
                 return []
             blocks: dict[str, list[tuple[int, bytes]]] = {term: [] for term in terms}
@@ -167,12 +167,13 @@ class PostgresStore(BaseStore):
             if len(places) > k:  # with all that tie with the last
                 places = places[scores[places] >= np.partition(scores[places], -k)[-k]]
             values = {"places": places.tolist(), "scores": scores[places].tolist(), "k": k}
-            return _fetch_all(connection, self._sql.read_best(), values)
+            return _fetch_all(connection, self._sql("read_best"), values)
 
     def _passing(self, connection: Any, scores: FloatArray, terms: Sequence[str], filters: Filters) -> BoolArray:
         """Which places pass the filters; where few chunks hold a term, which of those."""
         is_rare = bool(np.count_nonzero(~np.isnan(scores)) <= _RARE)
-        sql = self._sql.read_passing(filter_condition(filters), is_rare)
+        terms_too = " AND tsv @@ %(any)s::tsquery" if is_rare else ""
+        sql = self._sql("read_passing", filter_condition(filters) + terms_too)
         ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(map(quote, terms)), **_values(filters)})
         places = np.frombuffer(sent or b"", dtype=">i4")
         passing = np.zeros(len(scores), dtype=np.bool_)
@@ -213,22 +214,6 @@ def _values(filters: Filters) -> dict[str, Any]:
         "tags_all": list(filters.tags_all),
         "metadata": dump_json(filters.metadata),
     }
-
-
-def _candidates(found: Iterable[tuple[Sequence[Any], float]], k: int, source: str) -> list[Candidate]:
-    """The best of a list of rows that begin like those of ``Statements.read_chunks``."""
-    return [
-        Candidate(
-            doc_id=row[0],
-            chunk_index=row[1],
-            content=row[2],
-            score=score,
-            tags=tuple(row[3]),
-            metadata=row[4],
-            sources={source: score},
-        )
-        for row, score in best(found, k, lambda row: (row[0], row[1]))
-    ]
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:

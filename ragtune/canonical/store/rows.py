@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ragtune.canonical.analyzers import Analyzer
 from ragtune.canonical.normalization import check_metadata, check_string
 from ragtune.canonical.store.lexical import term_frequencies
-from ragtune.canonical.types import Chunk, Embedding, Filters, UpsertCounts
+from ragtune.canonical.types import Candidate, Chunk, Embedding, Filters, UpsertCounts
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import InputError
-
-T = TypeVar("T")
 
 _MAX_KEY_BYTES = 1024  # a third of a page is what PostgreSQL's indexes hold
 _MAX_INT = 2**31 - 1
@@ -62,11 +60,7 @@ class Row:
 
 
 def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyzer: Analyzer) -> dict[str, list[Row]]:
-    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised.
-
-    Raises:
-        InputError: on a value that no store can keep; the message names it.
-    """
+    """Rows by document, documents by code point, rows by chunk_index. Vectors are normalised."""
     vectors = _check_vectors(embeddings, len(chunks), dims)
     documents: dict[str, dict[int, Row]] = {}
     for chunk, vector in zip(chunks, vectors, strict=True):
@@ -142,11 +136,7 @@ def check_page(after: str | None, limit: int | None) -> tuple[str, int | None]:
 
 
 def check_filters(filters: Filters) -> Filters:
-    """``filters`` in the form of stored chunks.
-
-    Raises:
-        InputError: on a tag or metadata that no chunk can have; the message names it.
-    """
+    """``filters`` in the form of stored chunks."""
     if filters.is_empty:
         return filters
     for name, tags in (("tags_any", filters.tags_any), ("tags_all", filters.tags_all)):
@@ -156,11 +146,7 @@ def check_filters(filters: Filters) -> Filters:
 
 
 def check_query(embedding: Embedding, dims: int) -> Embedding:
-    """The query's vector, shape (dims,), L2-normalised or zero.
-
-    Raises:
-        InputError: on a vector of another shape, which the message names, or on values that are not finite.
-    """
+    """The query's vector, shape (dims,), L2-normalised or zero."""
     return np.asarray(_check_vectors(np.asarray(embedding)[None], 1, dims)[0])
 
 
@@ -176,9 +162,21 @@ def cosines(matrix: Embedding, query: Embedding) -> list[float]:
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 
 
-def best(found: Iterable[tuple[T, float]], k: int, key: Callable[[T], tuple[str, int]]) -> list[tuple[T, float]]:
-    """The ``k`` best of a list (rule D12): score descending, then ``key``, which is (doc_id, chunk_index)."""
-    return nsmallest(k, found, key=lambda pair: (-pair[1], key(pair[0])))
+def candidates(found: Iterable[tuple[Sequence[Any], float]], k: int, source: str) -> list[Candidate]:
+    """The ``k`` best (rule D12) of rows with scores; a row begins with doc_id, chunk_index, content, tags, metadata."""
+    best = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0][0], pair[0][1]))
+    return [
+        Candidate(
+            doc_id=row[0],
+            chunk_index=row[1],
+            content=row[2],
+            score=score,
+            tags=tuple(row[3]),
+            metadata=row[4],
+            sources={source: score},
+        )
+        for row, score in best
+    ]
 
 
 def check_k(k: int) -> int:

@@ -53,7 +53,7 @@ def build_indexes(connection: Any, sql: Statements, exact_below: int) -> None:
 
 def _lock(connection: Any, sql: Statements) -> _State:
     """Keep other writers out until the transaction ends."""
-    found = connection.execute(sql.lock()).fetchone()
+    found = connection.execute(sql("lock")).fetchone()
     if found is None:
         raise MissingTableError(f"collection {sql.collection_id} no longer exists")
     return _State(*found)
@@ -63,7 +63,7 @@ def _apply(
     connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]], state: _State
 ) -> tuple[UpsertCounts, _State]:
     known: dict[str, dict[int, bytes]] = {}
-    for doc_id, chunk_index, digest in connection.execute(sql.read_digests(), (list(documents),)):
+    for doc_id, chunk_index, digest in connection.execute(sql("read_digests"), (list(documents),)):
         known.setdefault(doc_id, {})[chunk_index] = digest
     changes = {doc_id: compare(known.get(doc_id, {}), rows) for doc_id, rows in documents.items()}
     counts = sum((change.counts for change in changes.values()), UpsertCounts())
@@ -77,7 +77,7 @@ def _apply(
         _write_documents(connection, sql, {doc_id: rows for doc_id, rows in written.items() if rows})
     lost = _delete(connection, sql, stale)
     if deleted:
-        connection.execute(sql.delete_documents(), (deleted,))
+        connection.execute(sql("delete_documents"), (deleted,))
     after = state._replace(
         chunks=state.chunks + counts.inserted - counts.deleted,
         places=state.places + len(fresh),
@@ -93,10 +93,10 @@ def _apply(
         "places": len(fresh),
         "gone": len(stale),
     }
-    (writes,) = connection.execute(sql.count(), growth).fetchone()
+    (writes,) = connection.execute(sql("count"), growth).fetchone()
     level = 0
     while writes % FANOUT ** (level + 1) == 0:
-        connection.execute(sql.join_postings(), {"level": level})
+        connection.execute(sql("join_postings"), {"level": level})
         level += 1
     return counts, after
 
@@ -104,7 +104,7 @@ def _apply(
 def _write_documents(connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]]) -> None:
     digests = [rows_digest(rows) for rows in documents.values()]
     metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in documents.values()]
-    connection.execute(sql.write_documents(), (list(documents), digests, metadata))
+    connection.execute(sql("write_documents"), (list(documents), digests, metadata))
 
 
 def _delete(connection: Any, sql: Statements, stale: Sequence[tuple[str, int]]) -> int:
@@ -112,13 +112,13 @@ def _delete(connection: Any, sql: Statements, stale: Sequence[tuple[str, int]]) 
     if not stale:
         return 0
     keys = [list(column) for column in zip(*stale, strict=True)]
-    return int(connection.execute(sql.delete_rows(), keys).fetchone()[0])
+    return int(connection.execute(sql("delete_rows"), keys).fetchone()[0])
 
 
 def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: int) -> None:
     from psycopg.types.json import Jsonb
 
-    with connection.cursor().copy(sql.copy_rows()) as copy:
+    with connection.cursor().copy(sql("copy_rows")) as copy:
         copy.set_types(COLUMN_TYPES.values())
         for place, row in enumerate(rows, start=first_place):
             chunk = row.chunk
@@ -144,18 +144,18 @@ def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: in
 def _complete(connection: Any, sql: Statements, state: _State, exact_below: int, most: int | None = None) -> None:
     """Build what a collection lacks. Postings of more than ``most`` chunks take too long for a request."""
     if state.gone > state.chunks + _MOST_GONE and (most is None or state.chunks <= most):
-        connection.execute(sql.clear_postings())
+        connection.execute(sql("clear_postings"))
         for first in range(0, state.places, _BLOCK):
             _add_postings(connection, sql, first, first + _BLOCK, BUILT)
     if not state.is_indexed and state.chunks > exact_below:
         _set_local(connection, "maintenance_work_mem", _BUILD_MEMORY)
         for statement in sql.create_indexes():
             _create_index(connection, statement)
-        connection.execute(sql.set_indexed())
+        connection.execute(sql("set_indexed"))
 
 
 def _add_postings(connection: Any, sql: Statements, first: int, end: int, level: int) -> None:
-    connection.execute(sql.add_postings(), {"first": first, "end": end, "level": level})
+    connection.execute(sql("add_postings"), {"first": first, "end": end, "level": level})
 
 
 def _create_index(connection: Any, statement: str) -> None:

@@ -77,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(options: PromptOptions, done: SuperPrompt) -> ChatResult:
-    from ragtune.superprompt.answering import Answerer
     from ragtune.superprompt.options.parts import make_client
+    from ragtune.superprompt.pipeline import answer
 
-    return Answerer(make_client(options.llm)).answer(done)
+    return answer(done, make_client(options.llm))
 
 
 def _print(text: str) -> None:

@@ -1,16 +1,62 @@
-"""The writer."""
+"""The writer: Markdown in fixed sections, and scores of its sources."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, create_model, model_validator
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.base import BaseAgent
-from ragtune.superprompt.agents.config import WriterConfig
-from ragtune.superprompt.agents.contracts import writer_contract
-from ragtune.superprompt.agents.texts import into_sections, sectioned, tidy
+from ragtune.core.tokens import count_tokens
+from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, bounded, number_of, share_of, tidy
+from ragtune.superprompt.agents.config import AgentConfig
+
+TEXT = "s_ctx_md"
+"""Name of the Markdown in an answer."""
+
+SCORES = "relevance"
+"""Name of the items' scores in an answer."""
+
+_NONE = "- none"
+_HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+)?\**([^*#:]+?)\**:?\**\s*#*\s*")
+
+
+class WriterConfig(AgentConfig):
+    """Writes Markdown from items.
+
+    Attributes:
+        sections: headings of the Markdown in order; text before the first heading belongs to the first section.
+        max_text_tokens: limit of the Markdown; a longer text loses lines from the end of its longest section.
+    """
+
+    kind: Literal["writer"]
+    sections: tuple[str, ...] = Field(min_length=1)
+    max_text_tokens: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _room_for_headings(self) -> Self:
+        if self.max_text_tokens < (least := 16 * len(self.sections)):
+            raise ValueError(f"max_text_tokens={self.max_text_tokens}: {len(self.sections)} sections need {least}")
+        return self
+
+    def choices(self) -> str:
+        headings = "\n".join(f"## {section}" for section in self.sections)
+        return f"{headings}\n(at most {self.max_text_tokens} tokens in all)"
+
+    def answer(self, first: int) -> dict[str, Any]:
+        text = "\n".join(f"## {section}\n- ..." for section in self.sections)
+        return {TEXT: text, SCORES: {str(first): 0.9}}
+
+    def contract(self) -> type[Contract]:
+        """Return the contract: a text, and scores by item number; invalid scores are left out."""
+        text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+        schema = WithJsonSchema({"type": "object", "additionalProperties": dict(SHARE)})
+        scores = Annotated[dict[int, float], BeforeValidator(_as_scores), schema]
+        fields: dict[str, Any] = {TEXT: (text, ...), SCORES: (scores, {})}
+        return create_model(self.title, __base__=Contract, **fields)
 
 
 @dataclass(frozen=True)
@@ -25,19 +71,64 @@ class Written:
 class Writer(BaseAgent[WriterConfig]):
     """Writes Markdown in fixed sections from items, in one call."""
 
-    accepts: ClassVar = WriterConfig
-
     def fitting(self, parts: Mapping[str, str], items: Sequence[str]) -> int:
         """Return how many of the items, from the first, fit into one call."""
-        groups = self.prompt.split(parts, list(enumerate(items, start=1)), max(1, len(items)), {})
+        groups = self.prompt.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
         return len(groups[0]) if groups else 0
 
     def write(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> Written:
         """Return the text and the items' scores; items are numbered from 1 and fenced."""
         messages = self.prompt.messages(parts, list(enumerate(items, start=1)))
-        [answer] = self._ask([messages], writer_contract(self.config), meter)
-        said = answer.values()
-        lines = into_sections(tidy(said[self.config.text_key]), self.config.sections)
+        [said] = self._ask([messages], self.config.contract(), meter)
+        lines = into_sections(tidy(said[TEXT]), self.config.sections)
         text, is_shortened = sectioned(lines, self.config.max_text_tokens)
-        scores = said[self.config.scores_key]
+        scores = said[SCORES]
         return Written(text, is_shortened, {i: scores[i + 1] for i in range(len(items)) if i + 1 in scores})
+
+
+def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return lines by section. A line that is only a section's name opens it; earlier lines belong to the first."""
+    known = {name.casefold(): name for name in names}
+    lines: dict[str, list[str]] = {name: [] for name in names}
+    current = names[0]
+    for line in text.split("\n"):
+        match = _HEADING.fullmatch(line)
+        opened = known.get(match[1].strip().casefold()) if match else None
+        if opened is not None:
+            current = opened
+        elif line.strip():
+            lines[current].append(line.rstrip())
+    return lines
+
+
+def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str, bool]:
+    """Return the Markdown with each section under ``## NAME``, and whether lines were removed.
+
+    Lines are removed from the end of the longest section until the whole has at most ``max_tokens`` tokens. The last
+    remaining line is cut instead. A section without lines holds ``- none``.
+    """
+    kept = {name: [(line, count_tokens(line)) for line in given] for name, given in lines.items()}
+    room = max_tokens - sum(count_tokens(f"## {name}\n{_NONE}") for name in kept)
+    sizes = {name: sum(size for _, size in given) for name, given in kept.items()}
+    is_shortened = False
+    while sum(sizes.values()) > room:
+        is_shortened = True
+        longest = max(sizes, key=lambda name: sizes[name])
+        line, size = kept[longest].pop()
+        sizes[longest] -= size
+        if not any(kept.values()):
+            rest = bounded(line, room)
+            kept[longest] = [(rest, count_tokens(rest))] if rest else []
+            break
+    text = "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
+    return text, is_shortened
+
+
+def _as_scores(value: Any) -> dict[int, float]:
+    if isinstance(value, list):
+        entries = [entry for entry in value if isinstance(entry, dict)]
+        pairs = [(entry.get("id"), entry.get("score", entry.get("relevance"))) for entry in entries]
+    else:
+        pairs = list(value.items()) if isinstance(value, dict) else []
+    known = [(number_of(key), share_of(score)) for key, score in pairs]
+    return {number: score for number, score in known if number is not None and score is not None}

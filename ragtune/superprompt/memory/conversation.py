@@ -25,9 +25,6 @@ def parse_conversation(text: str) -> list[Turn]:
     """Return the turns, oldest first. A turn begins with a line ``User: ...`` or ``Assistant: ...``.
 
     A text that begins with ``[`` is read as a JSON list of ``{"role": "user" | "assistant", "content": "..."}``.
-
-    Raises:
-        ConfigError: if there is text before the first turn, a turn is empty, or the JSON has another form.
     """
     try:
         turns = _TURNS.validate_json(text) if text.lstrip().startswith("[") else _TURNS.validate_python(_rows(text))

@@ -19,7 +19,7 @@ from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
-from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+from ragtune.superprompt.memory.terms import TermIndex
 from ragtune.superprompt.reading.cleaning import clean
 
 
@@ -97,7 +97,8 @@ class DocumentMemory(BaseMemory):
         chunks = [*conversation, *self.chunks]
         turns = [item.snippet for item in conversation]
         if self.embedder is None:
-            return Matches(chunks, tfidf_cosines(pieces, [TermIndex(turns), self.index]))
+            index = TermIndex(turns, self.index) if turns else self.index
+            return Matches(chunks, index.cosines(pieces))
         queries = self.embedder.embed(pieces)
         parts = [self.embedder.embed(turns)] if turns else []
         if self.chunks:

@@ -58,9 +58,6 @@ def read_folder(folder: str | Path) -> DocumentSet:
     """Return the passages of a folder's ``corpus.jsonl``, or without one all Markdown and text files below the folder.
 
     Names are paths below the folder, in order, without hidden files. The path of one such file is a set too.
-
-    Raises:
-        DatasetError: if the folder is missing or has no document, or a document is not UTF-8 text.
     """
     root = Path(folder).expanduser()
     if root.is_file() and root.suffix.lower() in SUFFIXES:
@@ -77,11 +74,7 @@ def read_folder(folder: str | Path) -> DocumentSet:
 
 
 def decode(name: str, data: bytes) -> str:
-    """Return the text of a file.
-
-    Raises:
-        DatasetError: if the file is binary, not UTF-8, or empty.
-    """
+    """Return the text of a file."""
     if b"\0" in data:
         raise DatasetError(f"{name}: this is a binary file: allowed is Markdown or plain text")
     try:

@@ -1,4 +1,4 @@
-"""TF-IDF cosines over collections that are joined at query time."""
+"""TF-IDF cosines of texts with the pieces of a query."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from ragtune.superprompt.reading.stopwords import content_terms
 
 
 class TermIndex:
-    """Term counts of texts. They are weighted in a search, so several indexes can share document frequencies."""
+    """Term counts of texts, followed by those of a further index. They are weighted in a search."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        from scipy.sparse import csr_matrix
+    def __init__(self, texts: Sequence[str], further: TermIndex | None = None) -> None:
+        from scipy.sparse import csr_matrix, vstack
 
-        self.columns: dict[str, int] = {}
+        self.columns: dict[str, int] = {} if further is None else dict(further.columns)
         rows, columns, values = [], [], []
         for row, text in enumerate(texts):
             for term, count in Counter(terms(text)).items():
                 rows.append(row)
                 columns.append(self.columns.setdefault(term, len(self.columns)))
                 values.append(1.0 + np.log(count))
-        shape = (len(texts), max(1, len(self.columns)))
-        self.counts: Any = csr_matrix((values, (rows, columns)), shape=shape, dtype=np.float64)
-        self.frequencies = np.bincount(self.counts.indices, minlength=shape[1])
+        width = max(1, len(self.columns))
+        self.counts: Any = csr_matrix((values, (rows, columns)), shape=(len(texts), width), dtype=np.float64)
+        if further is not None:
+            known = further.counts
+            wider = csr_matrix((known.data, known.indices, known.indptr), shape=(known.shape[0], width))
+            self.counts = vstack([self.counts, wider], format="csr")
+        self.frequencies = np.bincount(self.counts.indices, minlength=width)
 
     def frequency(self, term: str) -> int:
         """Return the number of texts with the term."""
@@ -37,60 +41,32 @@ class TermIndex:
 
     def idf(self, frequency: Any) -> Any:
         """Return ``ln((1 + N) / (1 + df)) + 1``, scikit-learn's smooth idf, of one document frequency or an array."""
-        return _idf(frequency, self.counts.shape[0])
+        return np.log((1.0 + self.counts.shape[0]) / (1.0 + frequency)) + 1.0
 
     def rarity(self, term: str) -> float:
         """Return ``ln(1 + N / (1 + df))``, >= 0: the information of a term."""
         return float(np.log1p(self.counts.shape[0] / (1.0 + self.frequency(term))))
 
+    def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
+        """Return cosines of all texts with every piece.
 
-def tfidf_cosines(pieces: Sequence[str], indexes: Sequence[TermIndex]) -> NDArray[np.float64]:
-    """Return cosines of all texts of all indexes, as one collection, with every piece.
+        Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
+        smooth_idf. Stopwords of a piece do not count (:func:`ragtune.superprompt.reading.stopwords.content_terms`).
+        Unknown terms count in a piece's norm, so a text is not similar only because little of the piece is known.
 
-    Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1) with N and df of the union, as scikit-learn's TfidfVectorizer
-    with sublinear_tf and smooth_idf. Stopwords of a piece do not count
-    (:func:`ragtune.superprompt.reading.stopwords.content_terms`). Unknown terms count in a piece's norm, so a text is
-    not similar only because little of the piece is known.
-
-    Returns:
-        Shape (texts, pieces), in [0, 1]; zeros for a text or piece without terms.
-    """
-    total = sum(index.counts.shape[0] for index in indexes)
-    weighted = [_piece_weights(piece, indexes, total) for piece in pieces]
-    return np.vstack([_cosines(index, weighted, indexes, total) for index in indexes])
-
-
-def _idf(frequency: Any, total: int) -> Any:
-    return np.log((1.0 + total) / (1.0 + frequency)) + 1.0
-
-
-def _piece_weights(piece: str, indexes: Sequence[TermIndex], total: int) -> dict[str, float]:
-    weights = {
-        term: (1.0 + np.log(count)) * float(_idf(sum(index.frequency(term) for index in indexes), total))
-        for term, count in Counter(content_terms(piece)).items()
-    }
-    norm = np.sqrt(sum(weight * weight for weight in weights.values()))
-    return {term: weight / norm for term, weight in weights.items()}
-
-
-def _cosines(
-    index: TermIndex, weighted: Sequence[dict[str, float]], indexes: Sequence[TermIndex], total: int
-) -> NDArray[np.float64]:
-    frequencies = index.frequencies.astype(np.float64)
-    for other in indexes:
-        # The conversation is small, so its terms are looked up in the documents.
-        small, large = sorted((other.columns, index.columns), key=len)
-        if other is not index:
-            for term in small:
-                if term in large:
-                    frequencies[index.columns[term]] += other.frequency(term)
-    idf = _idf(frequencies, total)
-    query = np.zeros((len(idf), len(weighted)))
-    for column, weights in enumerate(weighted):
-        for term, weight in weights.items():
-            if term in index.columns:
-                query[index.columns[term], column] = weight
-    norms = np.sqrt(index.counts.multiply(index.counts) @ (idf * idf))
-    norms[norms == 0.0] = 1.0
-    cosines: NDArray[np.float64] = (index.counts @ (idf[:, None] * query)) / norms[:, None]
-    return cosines
+        Returns:
+            Shape (texts, pieces), in [0, 1]; zeros for a text or piece without terms.
+        """
+        idf = self.idf(self.frequencies)
+        query = np.zeros((len(idf), len(pieces)))
+        for column, piece in enumerate(pieces):
+            counts = Counter(content_terms(piece)).items()
+            weights = {term: (1.0 + np.log(count)) * float(self.idf(self.frequency(term))) for term, count in counts}
+            norm = np.sqrt(sum(weight * weight for weight in weights.values()))
+            for term, weight in weights.items():
+                if term in self.columns:
+                    query[self.columns[term], column] = weight / norm
+        norms = np.sqrt(self.counts.multiply(self.counts) @ (idf * idf))
+        norms[norms == 0.0] = 1.0
+        cosines: NDArray[np.float64] = (self.counts @ (idf[:, None] * query)) / norms[:, None]
+        return cosines

@@ -20,8 +20,8 @@ from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.options.model import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline
 from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking.budgeted import SettledRerankStage
 from ragtune.superprompt.reranking.latent import LatentRerankStage
-from ragtune.superprompt.reranking.settled import SettledRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
 
 if TYPE_CHECKING:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
@@ -42,14 +41,21 @@ def load_options(file: str | Path | None = None, *changes: Values) -> PromptOpti
         >>> load_options(None, {"reranker": {"kind": "none"}}).reranker.kind
         'none'
     """
-    if file is None:
-        return make_options(changes)
-    path = Path(file).expanduser()
+    name, layers = "options", list(changes)
+    if file is not None:
+        name = str(file)
+        try:
+            text = Path(file).expanduser().read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"configuration {name!r} cannot be read ({error})") from error
+        layers.insert(0, parse_options(text, name))
+    merged: dict[str, Any] = {**json.loads(packaged()), "prompt_schema": PromptSchema.load().model_dump()}
+    for layer in layers:
+        merged = _over(merged, layer)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"configuration {str(file)!r} cannot be read ({error})") from error
-    return make_options([parse_options(text, str(file)), *changes], str(file))
+        return PromptOptions.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
 
 
 def parse_options(text: str, name: str = "configuration") -> dict[str, Any]:
@@ -97,21 +103,6 @@ def nested(flat: Values) -> dict[str, Any]:
     return made
 
 
-def make_options(layers: Sequence[Values], name: str = "options") -> PromptOptions:
-    """Return options from mappings over the packaged defaults; later mappings override earlier ones.
-
-    Raises:
-        ConfigError: on a key or value that is not allowed, with a similar name if there is one.
-    """
-    merged: dict[str, Any] = {**json.loads(packaged()), "prompt_schema": PromptSchema.load().model_dump()}
-    for layer in layers:
-        merged = _over(merged, layer)
-    try:
-        return PromptOptions.model_validate(merged)
-    except ValidationError as error:
-        raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
-
-
 def write_options(options: PromptOptions) -> str:
     """Return options as YAML that :func:`load_options` reads, without the DSN and its password.
 
@@ -141,13 +132,9 @@ def _unknown(error: ValidationError) -> str | None:
         return None
     model: type[BaseModel] = PromptOptions
     for part in above:
-        below = _model_of(model.model_fields[str(part)]) if str(part) in model.model_fields else None
-        model = below or model
+        field = model.model_fields[str(part)]
+        kinds = (field.annotation, *get_args(field.annotation))
+        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
     known = [field.alias or name for name, field in model.model_fields.items()]
     near = did_you_mean(str(last), known) or f": allowed are {', '.join(known)}"
     return f"{'.'.join(map(str, [*above, last]))}: there is no such option{near}"
-
-
-def _model_of(field: FieldInfo) -> type[BaseModel] | None:
-    kinds = (field.annotation, *get_args(field.annotation))
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

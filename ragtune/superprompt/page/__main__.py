@@ -13,8 +13,7 @@ from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.superprompt.memory.folders import read_folder
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.parts import check_options
-from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE
-from ragtune.superprompt.page.uploads import FILE_MIB
+from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB
 
 OPTIONS = {
     # Settings can send a variable's value to a server, so only the person at this machine may reach them.

@@ -60,7 +60,7 @@ def main() -> None:
     with right:
         _draw_prompt(session)
     if session.problem is not None:
-        st.error(plain(session.problem.message), icon=":material/error:")
+        st.error(plain(session.problem), icon=":material/error:")
     if session.stale:
         st.warning(_sentence(session.stale), icon=":material/edit:")
     for message in session.notices:

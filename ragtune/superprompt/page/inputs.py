@@ -11,8 +11,7 @@ import streamlit as st
 
 from ragtune.superprompt.memory.folders import SUFFIXES, DocumentSet, demo_folder, read_folder
 from ragtune.superprompt.options.reading import nested, write_options
-from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, PageSession
-from ragtune.superprompt.page.uploads import FILE_MIB, FILES, read_uploads
+from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB, PageSession, read_uploads
 
 _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
 _AS_CONFIGURED = "as configured"
@@ -41,7 +40,7 @@ def draw_documents(session: PageSession) -> None:
         type=[suffix[1:] for suffix in SUFFIXES],
         accept_multiple_files=True,
         key="uploads",
-        help=f"Markdown or plain text in UTF-8, up to {FILE_MIB} MiB a file, {FILES} files.",
+        help=f"Markdown or plain text in UTF-8, up to {FILE_MIB} MiB a file.",
     )
     uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
     for line in refused:
@@ -102,7 +101,7 @@ def draw_settings(session: PageSession) -> None:
 
 def _draw_problem(session: PageSession, name: str) -> None:
     if problem := session.input_problems.get(name):
-        st.error(plain(problem.message))
+        st.error(plain(problem))
 
 
 @st.cache_resource(show_spinner=False)

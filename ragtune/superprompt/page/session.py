@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ragtune.core.errors import RagtuneError
+from ragtune.core.errors import DatasetError, RagtuneError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.answering import Answerer
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.conversation import parse_conversation
-from ragtune.superprompt.memory.folders import DocumentSet
+from ragtune.superprompt.memory.folders import DocumentSet, decode
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
 from ragtune.superprompt.options.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
 from ragtune.superprompt.options.reading import parse_options
+from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
@@ -29,19 +28,14 @@ CORPUS_VARIABLE = "RAGTUNE_PAGE_CORPUS"
 CONFIG_VARIABLE = "RAGTUNE_PAGE_CONFIG"
 """Variable with the configuration file; the launcher sets it."""
 
+FILE_MIB = 2
+"""Limit of an uploaded file, in MiB."""
+
 FIRST = ORDER[0]
 ANSWER = "answer"
 _UNITS = ("calls", "docs", "tokens", "usd")
 _Inputs = tuple[str, tuple[Turn, ...]]
 _Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A failure of a stage or an input, and what to do; the SuperPrompt is unchanged."""
-
-    where: str
-    message: str
 
 
 class PageSession:
@@ -54,7 +48,8 @@ class PageSession:
     Attributes:
         options: the settings; :meth:`set_settings` changes them.
         sp: the SuperPrompt after the last stage.
-        problem: failure of the last stage; None if it succeeded.
+        problem: failure of the last stage and what to do; None if it succeeded.
+        input_problems: flaws of ``conversation`` and ``settings``.
         answer: the language model's answer to the final prompt; None before it.
     """
 
@@ -64,9 +59,9 @@ class PageSession:
         self.options = load_options()
         self.documents: tuple[DocumentSet, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
-        self.problem: Problem | None = None
+        self.problem: str | None = None
         self.answer: str | None = None
-        self.input_problems: dict[str, Problem] = {}
+        self.input_problems: dict[str, str] = {}
         self._settings: tuple[Any, ...] = ()
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
@@ -83,7 +78,11 @@ class PageSession:
         """Set the recent turns, in a form that :func:`parse_conversation` reads."""
         if text != self.conversation:
             self.conversation = text
-            self._check("conversation", lambda: self._set_turns(parse_conversation(text)))
+            self.input_problems.pop("conversation", None)
+            try:
+                self._turns = tuple(parse_conversation(text))
+            except RagtuneError as error:
+                self.input_problems["conversation"] = str(error)
 
     def set_documents(self, *documents: DocumentSet) -> None:
         """Set the documents to search."""
@@ -93,7 +92,13 @@ class PageSession:
         """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
         if (text, changes) != self._settings:
             self._settings = (text, changes)
-            self._check("settings", lambda: self._set_options(parse_options(text), changes or {}))
+            self.input_problems.pop("settings", None)
+            try:
+                options = load_options(None, parse_options(text), changes or {})
+                check_options(options)
+                self.options = options
+            except RagtuneError as error:
+                self.input_problems["settings"] = str(error)
 
     @property
     def stale(self) -> str | None:
@@ -162,9 +167,9 @@ class PageSession:
         """Send the final prompt to the language model; after a failure ``problem`` tells what to do."""
         self.problem = None
         try:
-            result = Answerer(make_client(self.options.llm)).answer(self.sp)
+            result = answer(self.sp, make_client(self.options.llm))
         except RagtuneError as error:
-            self.problem = Problem(ANSWER, str(error))
+            self.problem = str(error)
             if isinstance(error, ServiceError | AnswerError):
                 self._spend(ANSWER, "failed", error.cost, error.paid)
             return
@@ -186,28 +191,13 @@ class PageSession:
             act(self._pipeline(), sp)
         except FailedStageError as error:
             self._spend(error.stage, "failed", error.cost, error.paid)
-            self.problem = Problem(error.stage, str(error))
+            self.problem = str(error)
         except RagtuneError as error:
-            self.problem = Problem(name, str(error))
+            self.problem = str(error)
 
     def _spend(self, name: str, outcome: str, charged: CostObject, paid: CostObject) -> None:
         costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
         self._other_costs.append({"stage": name, "outcome": outcome, "ms": None, **costs})
-
-    def _check(self, name: str, act: Callable[[], object]) -> None:
-        self.input_problems.pop(name, None)
-        try:
-            act()
-        except RagtuneError as error:
-            self.input_problems[name] = Problem(name, str(error))
-
-    def _set_turns(self, turns: Sequence[Turn]) -> None:
-        self._turns = tuple(turns)
-
-    def _set_options(self, *layers: Mapping[str, Any]) -> None:
-        options = load_options(None, *layers)
-        check_options(options)
-        self.options = options
 
     @property
     def _search(self) -> _Search:
@@ -221,7 +211,7 @@ class PageSession:
         if name == FIRST:
             self._started = (self.prompt, self._turns)
             self._searched = None
-        if name == "Retrieval":
+        elif name == "Retrieval":
             self._searched = self._search
 
     def _pipeline(self) -> Pipeline:
@@ -235,3 +225,17 @@ class PageSession:
         if self._reranker is None or self._reranker[0] != wanted:
             self._reranker = (wanted, make_reranker(wanted))
         return make_pipeline(self.options, self._memory[1], self._reranker[1])
+
+
+def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[DocumentSet, list[str]]:
+    """Return the usable documents among uploaded files (name and content), and one line for each refused file."""
+    texts: dict[str, str] = {}
+    refused: list[str] = []
+    for name, data in files:
+        try:
+            if name in texts:
+                raise DatasetError(f"{name}: there are two files of this name: rename one")
+            texts[name] = decode(name, data)
+        except DatasetError as error:
+            refused.append(str(error))
+    return DocumentSet("uploads", texts), refused

@@ -33,7 +33,11 @@ def normalize_name(name: str) -> str:
     A full-width or capital letter becomes the plain one. A letter of another script that only looks the same stays, so
     a homoglyph is a different name.
     """
-    text = unicodedata.normalize("NFKC", name)
-    visible = "".join(char for char in text if char in "\t\n" or unicodedata.category(char) not in _INVISIBLE)
-    plain = _DECORATION.sub("", unicodedata.normalize("NFKC", visible.casefold()))
+    plain = _DECORATION.sub("", unicodedata.normalize("NFKC", as_seen(name).casefold()))
     return _GAPS.sub(" ", plain).strip()
+
+
+def as_seen(text: str) -> str:
+    """Return ``text`` in compatibility form and without invisible characters."""
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(char for char in normal if char in "\t\n" or unicodedata.category(char) not in _INVISIBLE)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from ragtune.llm.prompts import fence
-from ragtune.superprompt.reading.cleaning import clean, normalize_name, one_line
+from ragtune.superprompt.reading.cleaning import as_seen, clean, normalize_name, one_line
 
 BLOCKS = ("System", "Prompt", "S_CTX", "Attachments", "Recent Conversation")
 """Names of the blocks of the final prompt in order (rule E12)."""
 
 _NAMES = frozenset(normalize_name(name) for name in BLOCKS)
-_INVISIBLE = ("Cc", "Cf", "Co", "Cn")
 _CODE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _MARKER = re.compile(r"\[\[\s*(begin|end)\b")
 
@@ -54,15 +52,10 @@ def escape_borders(text: str) -> str:
 
 
 def _escaped(line: str, is_quoted: bool) -> str:
-    seen = (line if line.isascii() else _as_seen(line)).strip()
+    seen = (line if line.isascii() else as_seen(line)).strip()
     if seen.startswith("#"):
         title = seen[1:]
         is_heading = not is_quoted and (not title or title[0].isspace())
         return "\\" + line if is_heading or normalize_name(title) in _NAMES else line
     is_underline = not is_quoted and seen != "" and not seen.strip("=")
     return "\\" + line if is_underline or _MARKER.match(seen) else line
-
-
-def _as_seen(line: str) -> str:
-    normal = unicodedata.normalize("NFKC", line)
-    return "".join(char for char in normal if unicodedata.category(char) not in _INVISIBLE)

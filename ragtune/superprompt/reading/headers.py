@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from ragtune.superprompt.reading.cleaning import normalize_name
@@ -90,7 +91,7 @@ class PromptParser:
 
     def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:
         self._rules = schema.headers
-        self._ladder = ladder
+        self._resolve = lru_cache(maxsize=1024)(ladder.resolve)
         # Room for the marks around a name: hashes, asterisks, brackets, indentation.
         self._scan = schema.headers.max_characters + 2 * len("#######") + _MAX_INDENT
         prefixes = {normalize_name(start): key for key, starts in schema.line_templates.items() for start in starts}
@@ -99,12 +100,11 @@ class PromptParser:
     def sections(self, text: str) -> list[Section]:
         """Return the parts in order; the first is the text before any header, and may be empty."""
         sections = [Section(None, None)]
-        memo: dict[tuple[str, bool], Mapped] = {}
         lines = list(_lines(text))
         content = content_lines(
             [line for line, _, _ in lines],
             [in_code for _, in_code, _ in lines],
-            lambda name: self._resolved(name, False, memo),
+            self._resolve,
             self._rules.max_words,
         )
         is_list = bool(_BULLET.match(next((line for line, _, _ in lines if line.strip()), "")))
@@ -112,7 +112,7 @@ class PromptParser:
             last = sections[-1]
             closed = in_code or not line or number in content
             said = _BULLET.sub("", line) if is_list else line
-            found = None if closed else self._opening(said, last, after_gap, memo)
+            found = None if closed else self._opening(said, last, after_gap)
             if found is None:
                 if line and after_gap and last.is_short_key_line:
                     sections.append(Section(None, None))
@@ -123,14 +123,12 @@ class PromptParser:
             sections.append(Section(header, mapped, [header.rest], in_run, line))
         return sections
 
-    def _opening(
-        self, line: str, last: Section, after_gap: bool, memo: dict[tuple[str, bool], Mapped]
-    ) -> tuple[Header, Mapped] | None:
+    def _opening(self, line: str, last: Section, after_gap: bool) -> tuple[Header, Mapped] | None:
         unknown: tuple[Header, Mapped] | None = None
         for header in self._readings(line):
             if not self._may_be_name(header.name):
                 continue
-            mapped = self._resolved(header.name, header.form != "key_line", memo)
+            mapped = self._resolve(header.name, keywords=header.form != "key_line")
             if mapped.key is not None:
                 return header, mapped
             unknown = (header, mapped)
@@ -138,12 +136,6 @@ class PromptParser:
         if templated is not None:
             return templated
         return unknown if unknown is not None and self._opens_unknown(unknown[0], last, after_gap) else None
-
-    def _resolved(self, name: str, keywords: bool, memo: dict[tuple[str, bool], Mapped]) -> Mapped:
-        request = (name, keywords)
-        if request not in memo:
-            memo[request] = self._ladder.resolve(name, keywords=keywords)
-        return memo[request]
 
     def _readings(self, line: str) -> Iterator[Header]:
         """Ways to read a line as a header, the most likely first."""
@@ -190,7 +182,7 @@ class PromptParser:
             return owner is None or owner.form != "heading" or header.level <= owner.level
         if header.form == "bracket":
             return not header.rest and len(normalize_name(header.name)) > 1
-        if header.form == "bold" or not self._rules.unknown_key_lines:
+        if header.form == "bold":
             return False
         return last.is_one_key_line or (after_gap and header.name.isupper() and len(header.name) > 1)
 

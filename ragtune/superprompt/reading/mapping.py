@@ -37,24 +37,23 @@ class MappingLadder:
         self._never = {normalize_name(word) for word in schema.typo.never}
         self._templates = [_pattern(template) for template in schema.header_templates]
         self._keywords = {normalize_name(word): key for key, words in schema.keywords.items() for word in words}
+        self._rungs: dict[Step, Callable[[str], Found]] = {
+            "exact": self._exact,
+            "alias": self._alias,
+            "typo": self._typo,
+            "bilingual": self._bilingual,
+            "template": self._template,
+            "keyword": self._keyword,
+        }
 
-    def resolve(self, header: str, *, keywords: bool = True) -> Mapped:
+    def resolve(self, header: str, *, keywords: bool = False) -> Mapped:
         """Return the key that a header means.
 
         The keyword rung is for headings. It would split a ``Key: value`` line that is a sentence with a colon.
         """
         name = normalize_name(header)
-        rungs: list[tuple[Step, Callable[[str], Found]]] = [
-            ("exact", self._exact),
-            ("alias", self._alias),
-            ("typo", self._typo),
-            ("bilingual", self._bilingual),
-            ("template", self._template),
-        ]
-        if keywords:
-            rungs.append(("keyword", self._keyword))
-        for step, rung in rungs:
-            found = rung(name)
+        for step, rung in self._rungs.items():
+            found = rung(name) if keywords or step != "keyword" else None
             if found is not None:
                 return Mapped(found[0], step, name, found[1])
         return Mapped(None, "unknown", name, "no rung knows it")

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from ragtune.canonical.sentences import sentence_starts
+from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.tokens import token_spans
 from ragtune.superprompt.reading.cleaning import one_line
 

@@ -40,13 +40,10 @@ class HeaderRules(Frozen):
     Attributes:
         max_characters: limit of characters of a header's name.
         max_words: limit of words of a header's name.
-        unknown_key_lines: whether ``Key: value`` lines with unknown keys are attributes among known ones or in
-            capitals; false leaves them in the text.
     """
 
     max_characters: int = Field(ge=1)
     max_words: int = Field(ge=1)
-    unknown_key_lines: bool
 
 
 class Modes(Frozen):

@@ -9,21 +9,11 @@ from ragtune.data.text import words_and_terms
 
 ENGLISH = "english"
 
-LISTS = {
-    ENGLISH: "STOPWORDS_EN_PLUS",
-    "german": "STOPWORDS_GERMAN",
-    "dutch": "STOPWORDS_DUTCH",
-    "french": "STOPWORDS_FRENCH",
-    "spanish": "STOPWORDS_SPANISH",
-    "portuguese": "STOPWORDS_PORTUGUESE",
-    "italian": "STOPWORDS_ITALIAN",
-    "swedish": "STOPWORDS_SWEDISH",
-    "danish": "STOPWORDS_DANISH",
-    "norwegian": "STOPWORDS_NORWEGIAN",
-    "russian": "STOPWORDS_RUSSIAN",
-    "turkish": "STOPWORDS_TURKISH",
-}
-"""Name of the list in :mod:`bm25s.stopwords` by language, for languages with spaces between words."""
+LANGUAGES = (
+    *(ENGLISH, "german", "dutch", "french", "spanish", "portuguese", "italian", "swedish", "danish", "norwegian"),
+    *("russian", "turkish"),
+)
+"""Languages with spaces between words and a list in :mod:`bm25s.stopwords`."""
 
 _WORD = re.compile(r"\w+")
 _MISSING = {
@@ -52,7 +42,8 @@ def stopwords(language: str) -> frozenset[str]:
     """
     import bm25s.stopwords
 
-    words = frozenset(getattr(bm25s.stopwords, LISTS[language])) | frozenset(_MISSING[language].split())
+    name = "EN_PLUS" if language == ENGLISH else language.upper()
+    words = frozenset(getattr(bm25s.stopwords, f"STOPWORDS_{name}")) | frozenset(_MISSING[language].split())
     if language != ENGLISH:
         return words
     positive = {word.removesuffix("n't") for word in words if word.endswith("n't")}
@@ -60,10 +51,10 @@ def stopwords(language: str) -> frozenset[str]:
 
 
 def language_of(text: str) -> str:
-    """Return the language of :data:`LISTS` with most stopwords in the text; English on a tie."""
+    """Return the language of :data:`LANGUAGES` with most stopwords in the text; English on a tie."""
     words = _WORD.findall(text.lower())
-    counts = {language: sum(word in stopwords(language) for word in words) for language in LISTS}
-    return max(LISTS, key=counts.__getitem__)
+    counts = {language: sum(word in stopwords(language) for word in words) for language in LANGUAGES}
+    return max(LANGUAGES, key=counts.__getitem__)
 
 
 def content_terms(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.controller import RAGtuneController
@@ -17,6 +18,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking.top import name_of
 
 
 class BudgetedRerankStage(BaseRerankStage):
@@ -54,7 +56,7 @@ class BudgetedRerankStage(BaseRerankStage):
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             seed=seed,
         )
-        self._label = f"{getattr(reranker, 'model', type(reranker).__name__)}, under a budget"
+        self._label = f"{name_of(reranker)}, under a budget"
 
     @property
     def label(self) -> str:
@@ -77,3 +79,41 @@ class BudgetedRerankStage(BaseRerankStage):
         left = [doc.id for doc in candidates if doc.id not in kept]
         details = {"stop": output.stop.model_dump(), "dropped": output.dropped}
         return Reranked([*ranked, *left], scores, details, output)
+
+
+class SettledRerankStage(BaseRerankStage):
+    """Scores at most ``docs`` candidates of a prompt, and stops once the top is settled.
+
+    A posterior over the candidates chooses the next documents. It takes similarity from the candidates' texts.
+
+    Args:
+        reranker: the expensive scorer.
+        docs: limit of scored candidates for a prompt, >= 1.
+    """
+
+    def __init__(self, reranker: BaseReranker, docs: int) -> None:
+        self.reranker = reranker
+        self.docs = docs
+
+    @property
+    def label(self) -> str:
+        return f"{name_of(self.reranker)}, under a budget"
+
+    def order(
+        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
+    ) -> Reranked:
+        from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
+        from ragtune.data.corpus import Corpus, Document
+        from ragtune.embedders.tfidf import TfidfEmbedder
+        from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
+        from ragtune.schedulers.settled import SettledScheduler
+
+        corpus = Corpus(Document(id=candidate.id, text=candidate.content) for candidate in candidates)
+        stage = BudgetedRerankStage(
+            UncertaintyEstimator(corpus, partial(TfidfEmbedder, cache_dir=None)),
+            SettledScheduler(acquisition=UpperConfidenceAcquisition()),
+            self.reranker,
+            CostBudget.only(max_reranker_docs=self.docs),
+            ordering="posterior",
+        )
+        return stage.order(query, candidates, meter, query_id)

@@ -30,7 +30,7 @@ class TopRerankStage(BaseRerankStage):
 
     @property
     def label(self) -> str:
-        return str(getattr(self.reranker, "model", type(self.reranker).__name__))
+        return name_of(self.reranker)
 
     @classmethod
     def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
@@ -52,3 +52,8 @@ class TopRerankStage(BaseRerankStage):
         ranked = sorted((doc.id for doc in candidates if doc.id in scores), key=lambda doc_id: -scores[doc_id])
         unscored = [doc.id for doc in candidates if doc.id not in scores]
         return Reranked([*ranked, *unscored], {doc_id: float(scores[doc_id]) for doc_id in ranked})
+
+
+def name_of(reranker: BaseReranker) -> str:
+    """Return a reranker's name for people: its model, else its class."""
+    return str(getattr(reranker, "model", type(reranker).__name__))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from ragtune.core.errors import LLMError, StageError
+from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.chooser import Chooser
+from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.cleaning import clean, one_line
 from ragtune.superprompt.reading.content import asks, leading_role
@@ -44,8 +44,6 @@ class A0PreProcessing(BaseStage):
     """
 
     name: ClassVar[str] = "A0_PreProcessing"
-    requires: ClassVar = "raw"
-    completes: ClassVar = "preprocessed"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, chooser: Chooser | None = None) -> None:
@@ -89,7 +87,7 @@ class A0PreProcessing(BaseStage):
             require_fallback(config, f"{self.name} (semantic_enabled)")
             return log | {"reason": "llm_off"}
         try:
-            answers = self.chooser.choose_each({}, asked, meter, {_KEY: list(config.prompt_schema.keys)})
+            answers = self.chooser.choose_each({}, asked, meter)
         except LLMError as error:
             charge_failure(error, meter)
             if config.llm_failure == "refuse":
@@ -108,6 +106,14 @@ class A0PreProcessing(BaseStage):
                 because = f"chosen with confidence {choice['confidence']:g}"
                 section.mapped = Mapped(choice["key"], "semantic", section.mapped.normalized, because)
         return log | {"called": True, "asked": asked, "choices": choices, "accepted": accepted}
+
+
+def for_keys(config: ChooserConfig, schema: PromptSchema) -> ChooserConfig:
+    """Return the chooser's configuration with the schema's keys as its allowed values."""
+    if config.over != "items" or list(config.fields) != [_KEY]:
+        raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY} over items")
+    closed = config.fields[_KEY].model_copy(update={"enum": tuple(schema.keys)})
+    return config.model_copy(update={"fields": {_KEY: closed}})
 
 
 @lru_cache(maxsize=4)

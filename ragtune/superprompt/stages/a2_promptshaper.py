@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.choices import Choice, Choices, defaults
-from ragtune.superprompt.agents.chooser import Chooser
-from ragtune.superprompt.agents.config import ChooserConfig
+from ragtune.superprompt.agents.chooser import Choice, Choices, Chooser, ChooserConfig
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.stages.agent import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
@@ -38,8 +36,6 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
     """
 
     name: ClassVar[str] = "A2_PromptShaper"
-    requires: ClassVar = "preprocessed"
-    completes: ClassVar = "a2"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ChooserConfig, agent: Chooser | None = None, passes: int = 1) -> None:
@@ -66,7 +62,7 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
         return passes
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Sequence[Choices]:
-        return [defaults(self.config)]
+        return [self.config.defaults()]
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Sequence[Choices]) -> None:
         """Write the choices of the last pass."""

@@ -10,10 +10,8 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.choices import Choices
-from ragtune.superprompt.agents.chooser import Chooser
-from ragtune.superprompt.agents.config import ChooserConfig
-from ragtune.superprompt.agents.texts import item_text
+from ragtune.superprompt.agents.agent import item_text
+from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
@@ -74,8 +72,6 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     """
 
     name: ClassVar[str] = "A3_NLI_Gate"
-    requires: ClassVar = "reranked"
-    completes: ClassVar = "a3"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
     def __init__(self, config: ChooserConfig, agent: Chooser | None = None) -> None:

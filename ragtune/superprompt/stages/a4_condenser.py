@@ -12,9 +12,8 @@ from ragtune.canonical import CompressPolicy
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.agents.config import WriterConfig
-from ragtune.superprompt.agents.texts import into_sections, item_text, sectioned
-from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.agents.agent import item_text
+from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
@@ -79,8 +78,6 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     """
 
     name: ClassVar[str] = "A4_Condenser"
-    requires: ClassVar = "a3"
-    completes: ClassVar = "a4"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
     def __init__(self, config: WriterConfig, agent: Writer | None = None) -> None:

@@ -10,9 +10,8 @@ from pydantic import Field
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.config import ExtractorConfig
-from ragtune.superprompt.agents.extractor import Extractor
-from ragtune.superprompt.agents.texts import cut
+from ragtune.superprompt.agents.agent import cut
+from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.cleaning import clean, one_line
@@ -31,13 +30,11 @@ class EnforcerOptions(Frozen):
     """``options`` of the agent configuration.
 
     Attributes:
-        rewrite_format: whether ``body["format"]`` becomes the normalised specification.
         unknown: ``rules`` for a format without a recipe, whose specification is the user's words.
         as_requested: phrase that adds the user's words, in place of ``{format}``, to a recipe.
         formats: recipes, the stricter ones first.
     """
 
-    rewrite_format: bool
     unknown: Mapping[Literal["rules"], tuple[str, ...]]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
@@ -70,8 +67,6 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     """
 
     name: ClassVar[str] = "A5_Format_Enforcer"
-    requires: ClassVar = "a4"
-    completes: ClassVar = "a5"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ExtractorConfig, agent: Extractor | None = None) -> None:
@@ -112,7 +107,7 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
         own = [one_line(line) for key in RULE_KEYS for line in clean(sp.body.get(key, "")).split("\n")]
         rules = list(dict.fromkeys(rule for rule in [*own, *answer.rules] if rule))
         sp.extras["format_enforcer"] = dict(zip(KEYS, (answer.spec, answer.example, rules), strict=True))
-        rewritten = self.options.rewrite_format and answer.spec not in ("", before)
+        rewritten = answer.spec not in ("", before)
         log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
         sp.extras["a5_decisions"] = log | {
             "recipe": answer.recipe,

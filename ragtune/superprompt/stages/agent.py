@@ -33,11 +33,7 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
 
     @abstractmethod
     def ask(self, agent: AgentT, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> AnswerT:
-        """Return the agent's checked answer, and charge its cost to ``meter``.
-
-        Raises:
-            LLMError: if there is no usable answer; the caller charges the cost of the error.
-        """
+        """Return the agent's checked answer, and charge its cost to ``meter``."""
 
     def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
         """Return whether there is anything to ask; if not, the rule answers and nothing is sent."""
@@ -75,11 +71,7 @@ class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
 
 
 def require_fallback(config: PipelineConfig, name: str) -> None:
-    """Refuse a stage without its agent unless the configuration allows its rule.
-
-    Raises:
-        StageError: if ``llm_off`` is ``refuse``.
-    """
+    """Refuse a stage without its agent unless the configuration allows its rule."""
     if config.llm_off == "refuse":
         raise StageError(f"{name} has no language model: give it an agent, or set llm_off to 'default' for its rule")
 

@@ -48,21 +48,27 @@ class FailedStageError(StageError):
 class BaseStage(ABC):
     """One step of the pipeline. A call works on a copy and never changes the given SuperPrompt.
 
-    A subclass declares its place and the fields that it writes, and implements :meth:`apply`. This class handles order,
+    A subclass declares its name and the fields that it writes, and implements :meth:`apply`. This class handles order,
     atomicity, invariants, limits and costs. Collaborators (memory, reranker, agent) arrive through the constructor. A
     stage remembers nothing between calls.
 
     Attributes:
         name: name of the stage, as in :data:`ORDER`.
-        requires: value of ``SuperPrompt.stage`` before the stage.
-        completes: value of ``SuperPrompt.stage`` after the stage; Prompt_Builder does not change it.
         writes: Python names of the fields that it may change, besides ``stage``, ``history_of_stages``, ``extras``.
     """
 
     name: ClassVar[str]
-    requires: ClassVar[Lifecycle]
-    completes: ClassVar[Lifecycle]
     writes: ClassVar[frozenset[str]]
+
+    @property
+    def requires(self) -> Lifecycle:
+        """The value of ``SuperPrompt.stage`` before the stage."""
+        return LIFECYCLE[ORDER.index(self.name)]
+
+    @property
+    def completes(self) -> Lifecycle:
+        """The value of ``SuperPrompt.stage`` after the stage; Prompt_Builder does not change it."""
+        return LIFECYCLE[min(ORDER.index(self.name) + 1, len(LIFECYCLE) - 1)]
 
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:

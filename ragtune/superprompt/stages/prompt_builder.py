@@ -16,8 +16,6 @@ class PromptBuilder(BaseStage):
     """Fully deterministic. It may run again with the same result, and the stage value stays ``a5``."""
 
     name: ClassVar[str] = "Prompt_Builder"
-    requires: ClassVar = "a5"
-    completes: ClassVar = "a5"
     writes: ClassVar = frozenset({"system_md", "prompt_md", "attachments_md", "prompt_ready"})
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:

@@ -27,8 +27,6 @@ class ReRanker(BaseStage):
     """
 
     name: ClassVar[str] = "ReRanker"
-    requires: ClassVar = "retrieval"
-    completes: ClassVar = "reranked"
     writes: ClassVar = frozenset({"views_by_stage"})
 
     def __init__(self, rerank_stage: BaseRerankStage | None = None) -> None:

@@ -39,8 +39,6 @@ class Retrieval(BaseStage):
     """
 
     name: ClassVar[str] = "Retrieval"
-    requires: ClassVar = "a2"
-    completes: ClassVar = "retrieval"
     writes: ClassVar = frozenset({"base_context_chunks", "views_by_stage"})
 
     def __init__(self, memory: BaseMemory) -> None:

@@ -21,7 +21,7 @@ from patience import HANG_S
 from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
-from ragtune.canonical.store.processes import processes_on, read_pid_file
+from ragtune.canonical.store.places import processes_on, read_pid_file
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -115,17 +115,6 @@ def test_it_takes_no_network_connections_and_is_given_no_secret(folder: Path, mo
     assert "hunter2" not in str(environments)
 
 
-def test_the_last_of_several_users_stops_it(folder: Path) -> None:
-    first, second = EmbeddedServer(folder), EmbeddedServer(folder)
-    pid = first.pid
-    assert second.pid == pid
-    first.close()
-    first.close()
-    assert is_alive(pid)
-    second.close()
-    assert not is_alive(pid)
-
-
 def test_processes_share_it_and_one_that_is_killed_lets_go(folder: Path) -> None:
     command = [sys.executable, "-c", USE, str(folder)]
     others = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -181,20 +170,6 @@ def test_users_of_a_killed_server_go_on_with_a_new_one(folder: Path) -> None:
     assert not is_alive(successor)
     with pytest.raises(StoreError, match="closed"):
         first.check()
-
-
-def test_a_server_that_is_killed_while_it_is_stopped_has_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = EmbeddedServer(folder)
-    run = server._run
-
-    def killed_before(*command: str) -> None:
-        os.kill(server.pid, signal.SIGKILL)
-        run(*command)
-
-    monkeypatch.setattr(server, "_run", killed_before)
-    server.close()
-    with EmbeddedServer(folder) as again, psycopg.connect(again.dsn) as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:

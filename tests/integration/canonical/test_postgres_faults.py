@@ -20,7 +20,6 @@ import pytest
 from patience import HANG_S, wait_until
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -206,16 +205,6 @@ def test_two_ingests_of_one_collection_at_once_both_finish_without_duplicates(ds
         assert outsider.execute("SELECT terms FROM ragtune.collections").fetchone() == length
 
 
-def test_many_may_make_schema_and_collection_at_once(dsn: str) -> None:
-    def start() -> list[str]:
-        with PostgresDatabase(dsn) as database:
-            database.open("tea", EMBEDDER, create=True)
-            return [collection.name for collection in database.collections()]
-
-    threads = [InThread(start) for _ in range(6)]
-    assert [thread.outcome() for thread in threads] == [["tea"]] * 6
-
-
 # Connections
 
 
@@ -232,17 +221,6 @@ def end_others(connection: Any) -> int:
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     ).fetchall()
     return len(rows)
-
-
-def test_a_query_whose_connection_is_lost_is_asked_once_more(dsn: str, store: PostgresStore) -> None:
-    store.upsert(*batch("x"))
-    with admin(dsn) as outsider:
-        with outsider.transaction():
-            outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
-            query = InThread(lambda: search(store))
-            wait_until(lambda: waiting(outsider))
-            end_others(outsider)
-        assert query.outcome() == ["x"] * 3
 
 
 def test_a_write_whose_connection_is_lost_is_done_once_more_and_once_only(dsn: str, store: PostgresStore) -> None:
@@ -338,15 +316,6 @@ def test_an_index_build_without_shared_memory_for_its_workers_is_done_by_one(dsn
     assert found == (6,)
 
 
-def test_a_write_that_cannot_index_writes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_BUILD_MEMORY", "much")
-    with PostgresDatabase(dsn, exact_below=0) as database:
-        store = database.open("tea", EMBEDDER, create=True)
-        with pytest.raises(StoreError, match="maintenance_work_mem"):
-            store.upsert(*batch("x"))
-        assert store.counts() == StoreCounts(documents=0, chunks=0)
-
-
 def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: PostgresStore) -> None:
     with admin(dsn) as outsider:
         outsider.execute("UPDATE ragtune.schema_version SET version = 99")
@@ -361,7 +330,6 @@ def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: Pos
     "dsn",
     [
         "postgresql://somebody:hunter2@127.0.0.1:1/nowhere",
-        "host=127.0.0.1 port=1 user=somebody password=hunter2",
         "host=/nowhere sslpassword=hunter2 dbname=hunter2",
     ],
 )

@@ -9,9 +9,8 @@ import psycopg
 import pytest
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.indexing import index
 from ragtune.canonical.policies import RetrievalPlan
-from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.retrieval import index, retrieve
 from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -68,7 +67,7 @@ def test_terms_are_a_generated_tsvector_with_a_gin_index(server: psycopg.Connect
 
 
 def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Connection[Any]) -> None:
-    sql = Statements(1, 8).read_doc_ids()
+    sql = Statements(1, 8)("read_doc_ids")
     with server.transaction(force_rollback=True):
         server.execute(
             "INSERT INTO ragtune.documents SELECT 1, 'd' || lpad(n::text, 5, '0'), '', '{}' "
@@ -84,7 +83,7 @@ def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Conn
 def test_few_that_pass_a_filter_are_found_at_the_end_of_a_table_without_reading_all_of_it(
     server: psycopg.Connection[Any],
 ) -> None:
-    sql = Statements(1, 8).count_passing("tags && %(tags_any)s::text[]")
+    sql = Statements(1, 8)("count_passing", "tags && %(tags_any)s::text[]")
     with server.transaction(force_rollback=True):
         server.execute("DROP INDEX ragtune.chunks_1_hnsw")  # which would take long to fill
         server.execute(

@@ -76,15 +76,6 @@ def test_a_read_that_waits_too_long_for_a_lock_is_cancelled(store: PostgresStore
     assert_as_before(store)
 
 
-def test_a_delete_that_waits_too_long_for_another_writer_is_cancelled(store: PostgresStore, outsider: Any) -> None:
-    with outsider.transaction():
-        outsider.execute("SELECT FROM ragtune.collections FOR UPDATE")
-        with pytest.raises(StoreTimeoutError):
-            store.delete(["before"])
-        await_idle(outsider)
-    assert_as_before(store)
-
-
 def test_batches_before_the_one_that_takes_too_long_stay(store: PostgresStore, outsider: Any) -> None:
     def stream() -> Iterator[Any]:
         for doc_id in ("first", "second"):

@@ -118,46 +118,12 @@ def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
     assert "normalized_map" in page.json[0].value
 
 
-def test_an_edited_prompt_starts_again_from_a0(start: Start) -> None:
-    page = click(start(), *ORDER[:3])
-    shown = box(page)
-    checked(page.text_area(key="prompt").set_value("Explain tides.").run())
-    assert enabled(page) == [ORDER[0]]
-    assert "the prompt changed" in said(page.warning).lower()
-    assert box(page) == shown
-    click(page, ORDER[0])
-    assert enabled(page) == [ORDER[0], ORDER[1]]
-    assert "Explain tides." in box(page)
-    assert not page.warning
-
-
 def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
     page = click(start(prompt="   "), ORDER[0])
     assert "write what is to be done" in said(page.error)
     assert enabled(page) == [ORDER[0]]
     checked(page.text_area(key="prompt").set_value(PROMPT).run())
     assert not click(page, ORDER[0]).error
-
-
-def test_the_budgeted_reranker_reads_no_more_than_its_budget(start: Start, tiny_cross_encoder: str) -> None:
-    page = start()
-    checked(page.text_area(key="conversation").set_value("User: My sourdough starter is called Bob.").run())
-    page.text_area(key="settings").set_value(f"reranker: {{model: '{tiny_cross_encoder}', budget: 2}}")
-    checked(page.selectbox(key="reranker").set_value("budgeted").run())
-    click(page, *ORDER[:4])
-    assert not page.error, said(page.error)
-    row = next(r for r in page.session_state["session"].costs if r["stage"] == "ReRanker")
-    assert row["charged_docs"] == 2
-
-
-def test_documents_that_change_after_retrieval_start_again_from_a0(start: Start) -> None:
-    page = click(start(), *ORDER[:4])
-    checked(page.checkbox(key="use_shipped").uncheck().run())
-    assert enabled(page) == [ORDER[0]]
-    assert "the documents changed" in said(page.warning).lower()
-    click(page, "auto")
-    assert "(no context was selected)" in box(page) or "No context was selected" in box(page)
-    assert "add documents" in said(page.info)
 
 
 def test_a_key_typed_as_the_name_of_a_variable_is_refused_and_not_repeated(start: Start) -> None:

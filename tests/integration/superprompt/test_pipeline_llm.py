@@ -14,8 +14,8 @@ from ragtune.core.errors import StageError
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt import PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.answering import Answerer
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
 
@@ -120,7 +120,7 @@ def test_the_final_prompt_goes_to_the_answering_model_as_it_is_shown(llm_server:
     done = agent_pipeline(memory, client, configured()).run_all(prompt(1))
     llm_server.answer("Because it was cut hot.")
     before = done.to_json()
-    result = Answerer(client).answer(done)
+    result = answer(done, client)
     assert result.text == "Because it was cut hot."
     sent = llm_server.requests[-1].body
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
@@ -134,10 +134,10 @@ def test_the_final_prompt_goes_to_the_answering_model_as_it_is_shown(llm_server:
 def test_without_a_model_or_before_the_end_there_is_no_answer(memory: DocumentMemory, llm_server: Any) -> None:
     pipeline = agent_pipeline(memory)
     with pytest.raises(StageError, match="there is no language model to answer: give one, or take prompt_ready"):
-        Answerer().answer(pipeline.run_all(prompt(1)))
+        answer(pipeline.run_all(prompt(1)), None)
     half = prompt(1)
     for name in ORDER[:-1]:
         with pytest.raises(StageError, match="run the stages up to Prompt_Builder"):
-            Answerer(agent_client(llm_server)).answer(half)
+            answer(half, agent_client(llm_server))
         half = pipeline.run_stage(name, half)
     assert llm_server.requests == []

@@ -106,7 +106,3 @@ def test_where_nothing_matches_windows_are_the_leads_and_spans_are_none() -> Non
     assert compress("unrelated", found, CompressPolicy(method="spans")) == []
     assert texts_of(compress("ship", candidates("\n\n  A ship.\n"))) == ["A ship."]
     assert texts_of(compress("of the", found, CompressPolicy(window=0))) == ["First."]
-
-
-def test_no_candidates_give_no_excerpts() -> None:
-    assert compress("query", []) == []

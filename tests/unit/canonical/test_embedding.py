@@ -90,11 +90,6 @@ def test_interrupted_work_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert embedder.batches == [["tea"]]
 
 
-def test_the_default_cache_is_the_platforms(private_cache: Path) -> None:
-    embed(["salt"], CountingEmbedder())
-    assert (private_cache / "vectors" / "vectors.sqlite").exists()
-
-
 def test_no_texts_give_no_rows_of_the_embedders_width() -> None:
     assert embed([], HashingEmbedder(dims=8)).shape == (0, 8)
     assert dimension(HashingEmbedder(dims=8)) == 8
@@ -124,13 +119,6 @@ def test_dims_that_change_are_refused_naming_both(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"vectors of \[2, 3\] dims"):
         embed(["a", "bb"], OddEmbedder(growing), batch_size=1, cache_dir=tmp_path)
-
-
-def test_a_damaged_cache_costs_only_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "vectors").mkdir()
-    (tmp_path / "vectors" / "vectors.sqlite").write_bytes(b"no database at all, but long enough to look like one" * 40)
-    assert embed(["salt"], CountingEmbedder(), cache_dir=tmp_path).shape == (1, 8)
-    assert "corrupt vector cache" in caplog.text
 
 
 def test_vectors_are_stored_in_one_byte_order(tmp_path: Path) -> None:

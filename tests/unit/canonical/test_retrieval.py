@@ -52,11 +52,6 @@ def test_indexing_counts_what_it_did_and_names_the_storage_keys(store: BaseStore
     assert (again["inserted"], again["unchanged"], again["keys"]) == (0, 4, done["keys"])
 
 
-def test_a_chunk_without_document_is_refused(store: BaseStore) -> None:
-    with pytest.raises(InputError, match="doc_id"):
-        index([Chunk(doc_id="", chunk_index=0, content="tea")], store)
-
-
 def test_the_default_is_a_vector_search_for_twelve(store: BaseStore) -> None:
     index([Chunk(doc_id=f"d{i:02d}", chunk_index=0, content="tea") for i in range(20)], store)
     found = retrieve("tea", None, store)

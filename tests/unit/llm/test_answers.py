@@ -13,16 +13,16 @@ from pydantic import BaseModel, RootModel
 
 from ragtune.llm.jsontext import UnusableJSON, parse_json
 from ragtune.rerankers.llm.answers import Best, Grade, Ranking
-from ragtune.superprompt.agents.config import CONFIG
-from ragtune.superprompt.agents.contracts import extractor_contract, items_contract, record_contract, writer_contract
+from ragtune.superprompt.agents.chooser import ChooserConfig
+from ragtune.superprompt.agents.extractor import ExtractorConfig
+from ragtune.superprompt.agents.writer import WriterConfig
 
 LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
 COMMON = {"agent_name": "Tester", "version": "v1", "prompt": {"system": "s", "user": "{payload}"}, **LIMITS}
-CHOOSER: Any = CONFIG.validate_python({**COMMON, "kind": "chooser", "fields": {"colour": {"enum": ["a"]}}})
+CHOOSER = ChooserConfig.model_validate({**COMMON, "kind": "chooser", "fields": {"colour": {"enum": ["a"]}}})
 KEYS = {"title": {"type": "text", "required": True, "max_tokens": 6}}
-EXTRACTOR: Any = CONFIG.validate_python({**COMMON, "kind": "extractor", "keys": KEYS})
-OF_A_WRITER = {"text_key": "text", "scores_key": "scores", "sections": ["Facts"], "max_text_tokens": 60}
-WRITER: Any = CONFIG.validate_python({**COMMON, "kind": "writer", **OF_A_WRITER})
+EXTRACTOR = ExtractorConfig.model_validate({**COMMON, "kind": "extractor", "keys": KEYS})
+WRITER = WriterConfig.model_validate({**COMMON, "kind": "writer", "sections": ["Facts"], "max_text_tokens": 60})
 
 words = st.text(st.characters(codec="utf-8", exclude_characters='{}[]<>`\\"◁'), max_size=30)
 texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
@@ -34,10 +34,10 @@ ASKED: dict[str, tuple[type[BaseModel], st.SearchStrategy[Any]]] = {
     "setwise": (Best, st.fixed_dictionaries({"best": st.integers(1, 20)})),
     "pointwise": (Grade, st.fixed_dictionaries({"grade": st.integers(0, 3)})),
     "rewriting": (RootModel[list[str]], st.lists(texts, min_size=1)),
-    "chooser": (record_contract(CHOOSER), st.fixed_dictionaries({"colour": texts})),
-    "items": (items_contract(CHOOSER, {}, 9), st.fixed_dictionaries({"items": st.just([{"id": 1}])})),
-    "extractor": (extractor_contract(EXTRACTOR), st.fixed_dictionaries({"title": texts})),
-    "writer": (writer_contract(WRITER), st.fixed_dictionaries({"text": texts, "scores": st.just({"1": 0.5})})),
+    "chooser": (CHOOSER.record_contract(), st.fixed_dictionaries({"colour": texts})),
+    "items": (CHOOSER.items_contract(9), st.fixed_dictionaries({"items": st.just([{"id": 1}])})),
+    "extractor": (EXTRACTOR.contract(), st.fixed_dictionaries({"title": texts})),
+    "writer": (WRITER.contract(), st.fixed_dictionaries({"s_ctx_md": texts, "relevance": st.just({"1": 0.5})})),
 }
 ALL = pytest.mark.parametrize("asked", ASKED)
 
@@ -91,7 +91,7 @@ def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: An
         ("rewriting", ["what does {} mean", "{}"]),
         ("chooser", {"colour": "a {} b"}),
         ("extractor", {"title": "{} b"}),
-        ("writer", {"text": "a {}", "scores": {}}),
+        ("writer", {"s_ctx_md": "a {}", "relevance": {}}),
     ],
 )
 def test_a_tag_within_an_answer_that_is_json_as_a_whole_is_text(asked: str, answer: Any, tag: str) -> None:

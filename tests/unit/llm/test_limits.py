@@ -25,8 +25,7 @@ from ragtune.reformulators.llm_rewrite import LLMReformulator
 from ragtune.rerankers.llm.listwise import LLMListwiseReranker
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
-from ragtune.superprompt.agents.config import CONFIG
-from ragtune.superprompt.agents.extractor import Extractor
+from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 
 PROMPTS = PromptLibrary(CONF / "prompts.yaml")
 TEXTS = ["bread", "tea", "ships", "a tea plant"]
@@ -53,7 +52,7 @@ def rewritten(kind: Any) -> Callable[..., Any]:
 
 
 def extracted(client: LLMClient, max_output_tokens: int = 99) -> Any:
-    agent = Extractor(CONFIG.validate_python({**AGENT, "max_output_tokens": max_output_tokens}), client)  # type: ignore[arg-type]
+    agent = Extractor(ExtractorConfig.model_validate({**AGENT, "max_output_tokens": max_output_tokens}), client)  # type: ignore[arg-type]
     return agent.extract({"text": "tea"}, CostMeter())
 
 

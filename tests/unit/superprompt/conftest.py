@@ -52,8 +52,6 @@ class FixedAgent(AgentStage[Callable[..., Any], Any]):
 
 class Shaper(FixedAgent):
     name: ClassVar[str] = "A2_PromptShaper"
-    requires: ClassVar = "preprocessed"
-    completes: ClassVar = "a2"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def act(self, sp: SuperPrompt, config: PipelineConfig, answer: Any) -> None:
@@ -62,8 +60,6 @@ class Shaper(FixedAgent):
 
 class Gate(FixedAgent):
     name: ClassVar[str] = "A3_NLI_Gate"
-    requires: ClassVar = "reranked"
-    completes: ClassVar = "a3"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
     def act(self, sp: SuperPrompt, config: PipelineConfig, answer: Any) -> None:
@@ -73,8 +69,6 @@ class Gate(FixedAgent):
 
 class Condenser(FixedAgent):
     name: ClassVar[str] = "A4_Condenser"
-    requires: ClassVar = "a3"
-    completes: ClassVar = "a4"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
     def act(self, sp: SuperPrompt, config: PipelineConfig, answer: Any) -> None:
@@ -85,8 +79,6 @@ class Condenser(FixedAgent):
 
 class Enforcer(FixedAgent):
     name: ClassVar[str] = "A5_Format_Enforcer"
-    requires: ClassVar = "a4"
-    completes: ClassVar = "a5"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def act(self, sp: SuperPrompt, config: PipelineConfig, answer: Any) -> None:

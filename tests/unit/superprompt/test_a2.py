@@ -9,8 +9,8 @@ from superprompt_agents import SHAPED, advance, agent_client, agent_pipeline
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.config import ChooserConfig
-from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.agents.agent import AgentFactory
+from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a2_promptshaper import FIELDS, A2PromptShaper
 

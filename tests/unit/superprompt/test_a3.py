@@ -12,8 +12,8 @@ from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, 
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.agents.config import ChooserConfig
-from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.agents.agent import AgentFactory
+from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, A3NLIGate
 

@@ -22,10 +22,10 @@ from superprompt_agents import (
 from ragtune.core.errors import ConfigError
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.config import ChooserConfig, WriterConfig
-from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.evidence.quotes import without_false_citations
-from ragtune.superprompt.reading.prose import sentences
+from ragtune.superprompt.agents.agent import AgentFactory
+from ragtune.superprompt.agents.chooser import ChooserConfig
+from ragtune.superprompt.agents.writer import WriterConfig
+from ragtune.superprompt.evidence.quotes import sentences, without_false_citations
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline, own_agents
+from superprompt_agents import advance, agent_client, agent_pipeline
 
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.agents.config import ExtractorConfig
-from ragtune.superprompt.agents.factory import AgentFactory
+from ragtune.superprompt.agents.agent import AgentFactory
+from ragtune.superprompt.agents.extractor import ExtractorConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a5_format_enforcer import KEYS, A5FormatEnforcer
 
@@ -62,16 +61,10 @@ def test_the_question_holds_system_prompt_format_constraints_and_rules(llm_serve
 RECIPES = {
     "json": ("JSON", "A single JSON value, and nothing else."),
     "JSON with keys a, b": ("JSON", "A single JSON value, and nothing else. As requested: JSON with keys a, b"),
-    "a Markdown table": ("table", "A Markdown table."),
     "Tabelle mit zwei Spalten": ("table", "A Markdown table. As requested: Tabelle mit zwei Spalten"),
     "Bullet-Points": ("bullet list", "A Markdown list of bullets."),
-    "a list": ("bullet list", "A Markdown list of bullets."),
-    "checklist": ("checklist", "A Markdown checklist."),
-    "numbered list.": ("numbered list", "A numbered Markdown list."),
     "step-by-step": ("numbered list", "A numbered Markdown list."),
     "a Python script": ("code", "One fenced code block. As requested: a Python script"),
-    "plain text": ("plain text", "Plain text in paragraphs."),
-    "Markdown": ("Markdown", "Markdown."),
     "a haiku": (None, "a haiku"),
     "listless jsonish prosetry": (None, "listless jsonish prosetry"),
 }
@@ -87,12 +80,6 @@ def test_without_a_language_model_common_formats_are_normalised(form: str) -> No
     assert tuple(made) == KEYS
     assert made["hard_rules"][:2] == ["Be true.", "Be kind."]
     assert len(made["hard_rules"]) > 2
-
-
-def test_the_format_may_be_left_as_it_is(tmp_path: Path) -> None:
-    sp = enforced(agents=own_agents(tmp_path, PACKAGED, {"rewrite_format": False}))
-    assert sp.body["format"] == "json, please"
-    assert sp.extras["format_enforcer"]["normalized_format_spec"].startswith("A single JSON value")
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,26 +110,18 @@ def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str)
     ("task", "recipe"),
     [
         ("List the planets in a JSON array.", "JSON"),
-        ("What are the planets? Answer as a table.", "table"),
         ("How do I fix a flat tire? Give me numbered steps.", "numbered list"),
-        ("Nenne drei Gründe als Liste.", "bullet list"),
         ("Don't use bullet points. Explain in plain text.", "plain text"),
         ("How do I store dates in JSON?", "Markdown"),
-        ("python list comprehension syntax", "Markdown"),
         ("Explain bread, no tables please", "Markdown"),
-        ("Write no JSON: why is bread dense?", "Markdown"),
         ("Antworte mit JSON, nicht als Tabelle.", "JSON"),
-        ("bullet points please: why is bread dense", "bullet list"),
         ("Format: CSV\nTask: List the planets in a JSON array.", "CSV"),
         ("Turn this table into prose:\n\n| a | b |\n|---|---|", "plain text"),
         ("convert this JSON to YAML", "YAML"),
-        ("summarize this list in one sentence", "Markdown"),
         ("from CSV to a markdown table", "table"),
-        ("Replace the table by a bullet list", "bullet list"),
         ("Make this table shorter", "Markdown"),
         ("Return the result in the following JSON format: {}", "JSON"),
         ("Convert YAML into JSON and explain the difference", "Markdown"),
-        ("Give me a table of teas and explain each column", "table"),
         ("Explain this error:\n\nValueError: could not decode it as JSON.", "Markdown"),
     ],
 )

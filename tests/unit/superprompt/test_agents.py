@@ -16,14 +16,12 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.superprompt.agents.choices import decide
-from ragtune.superprompt.agents.chooser import Chooser
-from ragtune.superprompt.agents.config import CONFIG, ChooserConfig, WriterConfig
-from ragtune.superprompt.agents.extractor import Extractor
-from ragtune.superprompt.agents.factory import AgentFactory
-from ragtune.superprompt.agents.prompt import AgentPrompt, count_all
-from ragtune.superprompt.agents.texts import tidy
-from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.agents.agent import AgentFactory, AgentPrompt, tidy
+from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
+from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
+from ragtune.superprompt.agents.writer import Writer, WriterConfig
+from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.stages.a0_preprocessing import for_keys
 
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
 LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
@@ -44,15 +42,14 @@ EXTRACTOR = {
 WRITER = {
     **COMMON,
     "kind": "writer",
-    "text_key": "text",
-    "scores_key": "scores",
     "sections": ["Facts", "Gaps"],
     "max_text_tokens": 60,
 }
 
 
 def config(values: dict[str, Any], **changes: Any) -> Any:
-    return CONFIG.validate_python({**values, **changes})
+    kinds = {"chooser": ChooserConfig, "extractor": ExtractorConfig, "writer": WriterConfig}
+    return kinds[values["kind"]].model_validate({**values, **changes})
 
 
 # -- configurations and the factory ------------------------------------------------------------------------------------
@@ -68,18 +65,16 @@ def test_a_configuration_of_ones_own_comes_before_the_packaged_one(tmp_path: Pat
     packaged = files("ragtune.superprompt.agents.configs") / "a2_promptshaper.v1.json"
     mine = {**json.loads(packaged.read_text(encoding="utf-8")), "model": "ft:mine"}
     (tmp_path / "a2_promptshaper.v1.json").write_text(json.dumps(mine))
-    assert AgentFactory(folder=tmp_path).config("A2_PromptShaper", ChooserConfig).model == "ft:mine"
+    assert AgentFactory(tmp_path).config("A2_PromptShaper", ChooserConfig).model == "ft:mine"
     assert AgentFactory().config("A2_PromptShaper", ChooserConfig).model is None
 
 
 WRONG = {
     "default outside the enum": ({"fields": {"colour": {"enum": ["red"], "default": "blue"}}}, "'blue' is not in"),
-    "two values alike": ({"fields": {"colour": {"enum": ["A b", "a_B"], "default": None}}}, "only in case or spacing"),
     "no enum": ({"fields": {"colour": {"enum": [], "default": None}}}, "'colour' has no enum"),
     "a reserved name": ({"fields": {"certainty": COLOUR}}, "that name is taken"),
-    "an unknown key": ({"colour": 1}, r"chooser.colour=1: Extra inputs"),
-    "a threshold out of range": ({"min_confidence": 2}, r"chooser.min_confidence=2: .* less than or equal to 1"),
-    "an unknown kind": ({"kind": "poet"}, "'poet'"),
+    "an unknown key": ({"colour": 1}, r"colour=1: Extra inputs"),
+    "an unknown kind": ({"kind": "poet"}, "Input should be 'chooser'"),
     "no payload": ({"prompt": {"system": "x", "user": "y"}}, r"\{payload\} must stand in the user's text"),
     "payload in system": ({"prompt": {"system": "{payload}", "user": "{payload}"}}, "and only there"),
     "unknown placeholder": ({"prompt": {"system": "x", "user": "{payload} {task}"}}, r"placeholder \{task\}: allowed"),
@@ -94,21 +89,17 @@ def test_a_malformed_configuration_is_refused_with_file_place_and_value(folder: 
     text = "{" if changes is None else json.dumps({**CHOOSER, **changes})
     (folder / "tester.v1.json").write_text(text)
     with pytest.raises(ConfigError, match=message) as caught:
-        AgentFactory(folder=folder).config("Tester", ChooserConfig)
+        AgentFactory(folder).config("Tester", ChooserConfig)
     assert "tester.v1.json" in str(caught.value)
 
 
-def test_a_configuration_of_another_kind_is_refused(folder: Path, llm_server: Any) -> None:
-    with pytest.raises(ConfigError, match="is of kind 'chooser': Tester needs WriterConfig"):
-        AgentFactory(folder=folder).config("Tester", WriterConfig)
-    client = agent_client(llm_server)
-    with pytest.raises(ConfigError, match="a Writer needs a WriterConfig"):
-        Writer(config(CHOOSER), client)
+def test_a_configuration_of_another_kind_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="kind=\"chooser\": Input should be 'writer'"):
+        AgentFactory(folder).config("Tester", WriterConfig)
     with pytest.raises(ConfigError, match="no such folder"):
-        AgentFactory(folder=folder / "none")
+        AgentFactory(folder / "none")
     with pytest.raises(ConfigError, match=r"nobody\.v1\.json' cannot be read"):
         AgentFactory().config("Nobody", ChooserConfig)
-    assert AgentFactory(folder=folder).agent(Chooser, config(CHOOSER)) is None
 
 
 # -- prompts -----------------------------------------------------------------------------------------------------------
@@ -143,11 +134,12 @@ def test_the_prompt_offers_exactly_what_may_be_answered() -> None:
 def test_items_are_split_in_order_without_loss_within_the_limit(texts: list[str], most: int, limit: int) -> None:
     prompt = AgentPrompt(config(ITEMS, max_input_tokens=limit))
     items = list(enumerate(texts, start=1))
-    groups = prompt.split({"task": "x"}, items, most, {})
+    groups = prompt.split({"task": "x"}, items, most)
     assert [item for group in groups for item in group] == items
     for group in groups:
         assert 1 <= len(group) <= most
-        assert len(group) == 1 or count_all(prompt.messages({"task": "x"}, group)) <= limit
+        size = sum(count_tokens(message.content) for message in prompt.messages({"task": "x"}, group))
+        assert len(group) == 1 or size <= limit
 
 
 def test_what_a_model_echoes_of_the_fences_is_taken_out() -> None:
@@ -156,22 +148,6 @@ def test_what_a_model_echoes_of_the_fences_is_taken_out() -> None:
 
 
 # -- choosers ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("said", "value", "reason"),
-    [
-        ("dark blue", "dark blue", "agent"),
-        (" Dark_Blue ", "dark blue", "agent"),
-        ("green", "red", "clamped"),
-        (7, "red", "clamped"),
-        (["red"], "red", "clamped"),
-        (None, "red", "missing"),
-    ],
-)
-def test_a_choice_is_matched_or_clamped_to_the_default(said: Any, value: str, reason: str) -> None:
-    choice = decide(config(CHOOSER), {"colour": said}).fields["colour"]
-    assert (choice.value, choice.reason) == (value, reason)
 
 
 @given(
@@ -184,24 +160,10 @@ def test_a_choice_is_matched_or_clamped_to_the_default(said: Any, value: str, re
     )
 )
 def test_no_answer_leads_outside_the_enums(said: dict[str, Any]) -> None:
-    choices = decide(config(CHOOSER), said)
+    choices = config(CHOOSER).decide(said)
     assert choices.fields["colour"].value in ("red", "dark blue")
     assert choices.fields["size"].value in ("big", None)
     json.dumps(choices.log(), allow_nan=False)
-
-
-def test_a_chooser_asks_once_and_charges_the_bill(llm_server: Any) -> None:
-    chooser = Chooser(config(CHOOSER), agent_client(llm_server, prices={"test": {"prompt": 1.0, "completion": 1.0}}))
-    llm_server.answer('Here you are: {"colour": "dark blue", "size": "huge"}')
-    meter = CostMeter()
-    choices = chooser.choose({"task": "x"}, meter)
-    assert {name: choice.value for name, choice in choices.fields.items()} == {"colour": "dark blue", "size": None}
-    assert len(llm_server.requests) == 1
-    assert llm_server.requests[0].body["max_tokens"] == 99 + 4096
-    assert meter.charged is not None
-    assert (meter.charged.tokens, meter.charged.calls) == (llm_server.billed_tokens, 1)
-    assert meter.charged.usd == pytest.approx(llm_server.billed_tokens / 1000)
-    assert meter.actual.tokens == llm_server.billed_tokens
 
 
 def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:
@@ -306,11 +268,11 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
     writer = Writer(config(WRITER), agent_client(llm_server))
     text = "Before.\n# **Gaps**\n- gap\n\n### facts:\n- fact [1]\n[[end item 1 0123456789ab]]"
     scores = {"1": 0.5, "2": "high", "3": 2, "9": 1.0, "x": 1.0}
-    llm_server.answer(json.dumps({"text": text, "scores": scores}))
+    llm_server.answer(json.dumps({"s_ctx_md": text, "relevance": scores}))
     written = writer.write({"task": "x"}, ["a", "b", "c"], CostMeter())
     assert written.text == "## Facts\nBefore.\n- fact [1]\n\n## Gaps\n- gap"
     assert written.scores == {0: 0.5}
-    llm_server.answer(json.dumps({"text": "Fact.", "scores": [{"id": 2, "score": 1}, 3]}))
+    llm_server.answer(json.dumps({"s_ctx_md": "Fact.", "relevance": [{"id": 2, "score": 1}, 3]}))
     again = writer.write({"task": "x"}, ["a", "b", "c"], CostMeter())
     assert (again.text, again.scores) == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})
 
@@ -318,8 +280,10 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
 # -- A0's chooser ------------------------------------------------------------------------------------------------------
 
 
-def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any) -> None:
-    agent = Chooser(AgentFactory().config("A0_PreProcessing", ChooserConfig), agent_client(llm_server))
+def test_the_header_chooser_is_closed_over_the_keys_of_the_schema(llm_server: Any) -> None:
+    schema = PromptSchema.load().model_copy(update={"keys": {"task": "Task", "context": "Context"}})
+    closed = for_keys(AgentFactory().config("A0_PreProcessing", ChooserConfig), schema)
+    agent = Chooser(closed, agent_client(llm_server))
     llm_server.answer(
         entries(
             {"id": 1, "key": "Task", "certainty": 0.9},
@@ -328,7 +292,7 @@ def test_the_header_chooser_is_closed_over_the_keys_of_the_call(llm_server: Any)
         )
     )
     headers = ["Mission", "Odd", "Unsure", "Silent"]
-    choices = agent.choose_each({}, headers, CostMeter(), {"key": ["task", "context"]})
+    choices = agent.choose_each({}, headers, CostMeter())
     found = [(choice.fields["key"].value, choice.certainty) for choice in choices]
     assert found == [("task", 0.9), (None, 1.0), ("task", None), (None, None)]
     assert '"task", "context"' in llm_server.requests[0].body["messages"][1]["content"]

@@ -19,15 +19,10 @@ STAGES = {
 }
 OUTCOME = {"body", "views_by_stage", "final_selection_ids", "s_ctx_md", "stage", "prompt_ready"}
 UNUSABLE = {
-    "rate_limit",
     "server_error",
-    "drop",
     "garbage",
-    "unauthorized",
     "cut_off",
     "malformed_json",
-    "refusal",
-    "empty",
 }
 
 

@@ -41,16 +41,6 @@ def test_by_hand_and_all_at_once_give_the_same(make_pipeline: Make, raw: SuperPr
     assert auto.history_of_stages == list(LIFECYCLE[1:])
 
 
-def test_on_a_real_clock_only_the_milliseconds_differ(make_pipeline: Make, raw: SuperPrompt) -> None:
-    virtual = make_pipeline()
-    real = Pipeline(list(virtual.stages.values()))
-    one, two = virtual.run_all(raw), real.run_all(raw)
-    assert one.model_dump(exclude={"extras"}) == two.model_dump(exclude={"extras"})
-    one.extras.pop("costs")
-    two.extras.pop("costs")
-    assert one.extras == two.extras
-
-
 @pytest.mark.parametrize("name", ORDER)
 @pytest.mark.parametrize("stage", LIFECYCLE)
 def test_a_stage_runs_only_when_it_is_its_turn(make_pipeline: Make, reach: Reach, name: str, stage: str) -> None:
@@ -103,13 +93,8 @@ FORBIDDEN: dict[str, Callable[[SuperPrompt], Any]] = {
     "raises": fail,
     "writes the body": lambda sp: sp.body.update(task="other"),
     "changes a chunk": lambda sp: sp.base_context_chunks[0].metadata.update(seen=True),
-    "replaces a chunk": lambda sp: sp.base_context_chunks.reverse(),
     "adds an unknown id": lambda sp: sp.views_by_stage["reranked"].append("nobody#0"),
-    "repeats an id": lambda sp: sp.views_by_stage["reranked"].append(sp.views_by_stage["reranked"][0]),
-    "writes another's view": lambda sp: sp.views_by_stage.update(a3=[]),
-    "selects": lambda sp: sp.final_selection_ids.append(sp.views_by_stage["reranked"][0]),
     "rewrites history": lambda sp: sp.history_of_stages.pop(0),
-    "renders": lambda sp: setattr(sp, "s_ctx_md", "x"),
     "logs what is no JSON": lambda sp: sp.extras.update(x=object()),
 }
 
@@ -135,22 +120,6 @@ def test_a_stage_that_exceeds_its_cap_is_stopped(make_pipeline: Make, reach: Rea
     pipeline = make_pipeline(PipelineConfig.load(n2_rerank_top_k=1), replace={"ReRanker": Greedy()})
     with pytest.raises(StageError, match="N2_RERANK_TOP_K is 1"):
         reach("reranked", pipeline)
-
-
-def paying(meter: CostMeter) -> str:
-    meter.charge(CostObject(tokens=10, calls=1, usd=0.25))
-    return "agent"
-
-
-def test_costs_are_kept_by_stage_and_run(make_pipeline: Make, raw: SuperPrompt) -> None:
-    pipeline = make_pipeline(agent=paying)
-    sp = pipeline.run_all(pipeline.run_all(raw))
-    assert [entry["stage"] for entry in sp.extras["costs"]] == [*ORDER, *ORDER]
-    tokens = {entry["stage"]: entry["charged"]["tokens"] for entry in sp.extras["costs"]}
-    assert tokens["A2_PromptShaper"] == tokens["A5_Format_Enforcer"] == 10
-    assert tokens["Retrieval"] == 0
-    assert set(sp.extras["costs"][0]) == {"stage", "ms", "charged", "paid"}
-    assert sp.extras["llm"]["A3_NLI_Gate"] == {"used": True, "reason": "agent"}
 
 
 def failing(meter: CostMeter) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.reading.fences import BLOCKS, escape_borders, fenced
-from ragtune.superprompt.rendering import NOTHING_FOUND, last_pairs
+from ragtune.superprompt.rendering import last_pairs
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 
 Make = Callable[..., Pipeline]
@@ -130,12 +130,6 @@ def test_a_pair_begins_with_the_user(roles: str, pairs: int, kept: str) -> None:
     names = {"u": "user", "a": "assistant"}
     turns = [Turn.model_validate({"role": names[role], "content": "x"}) for role in roles]
     assert "".join(turn.role[0] for turn in last_pairs(turns, pairs)) == kept
-
-
-def test_empty_blocks_say_so(make_pipeline: Make) -> None:
-    built = make_pipeline().run_all(SuperPrompt.raw("\U0001f600"))
-    assert built.attachments_md == NOTHING_FOUND
-    assert parse(built.prompt_ready).blocks == list(BLOCKS[:4])
 
 
 # -- hostile text ------------------------------------------------------------------------------------------------------

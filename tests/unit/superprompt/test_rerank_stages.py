@@ -18,7 +18,6 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.options.parts import make_pipeline
 from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
-from ragtune.superprompt.reranking.none import NoRerankStage
 from ragtune.superprompt.reranking.top import TopRerankStage
 
 
@@ -89,11 +88,3 @@ def test_each_thread_orders_its_own_candidates(fakes: SimpleNamespace) -> None:
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(ordered, "ab")) == [["a_001", "a_000"], ["b_001", "b_000"]]
-
-
-def test_no_reranking_keeps_the_order_and_costs_nothing(fakes: SimpleNamespace) -> None:
-    meter = CostMeter()
-    documents = fakes.docs(5)
-    reranked = NoRerankStage().order("query", documents, meter)
-    assert reranked.ids == [doc.id for doc in documents]
-    assert (reranked.scores, meter.charged) == ({}, None)

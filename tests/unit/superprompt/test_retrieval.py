@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtune import Corpus, Document
 from ragtune.canonical import chunk
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import DatasetError, StageError
@@ -21,7 +20,7 @@ from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.store import StoreMemory
-from ragtune.superprompt.memory.terms import TermIndex, tfidf_cosines
+from ragtune.superprompt.memory.terms import TermIndex
 from ragtune.superprompt.reading.pieces import normalized_query, split_query
 from ragtune.superprompt.stages.retrieval import log_avg_exp
 
@@ -98,10 +97,8 @@ def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
     vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True)
     matrix = vectorizer.fit_transform(first + second)
     expected = (matrix @ vectorizer.transform(pieces).T).toarray()
-    for indexes in ([TermIndex(first), TermIndex(second)], [TermIndex(second), TermIndex(first)]):
-        ours = tfidf_cosines(pieces, indexes)
-        order = expected if indexes[0].counts.shape[0] == 3 else np.vstack([expected[3:], expected[:3]])
-        np.testing.assert_allclose(ours, order, atol=1e-12)
+    for index in (TermIndex(first + second), TermIndex(first, TermIndex(second))):
+        np.testing.assert_allclose(index.cosines(pieces), expected, atol=1e-12)
 
 
 # -- memories ----------------------------------------------------------------------------------------------------------
@@ -131,11 +128,6 @@ def test_a_memory_with_a_repeated_id_is_refused() -> None:
     item = ContextChunk(doc_id="a", chunk_index=0, content="x", source="memory")
     with pytest.raises(DatasetError, match="'a#0' twice"):
         DocumentMemory([item, item])
-
-
-def test_a_collection_is_one_chunk_a_document() -> None:
-    memory = DocumentMemory.from_corpus(Corpus([Document(id="d1", title="T", text="x"), Document(id="d2", text="y")]))
-    assert [(item.id, item.snippet) for item in memory.chunks] == [("d1#0", "T x"), ("d2#0", "y")]
 
 
 def test_turns_are_documents_by_number_with_their_role(config: PipelineConfig) -> None:

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.build import build_pipeline
 from ragtune.superprompt.memory.documents import DocumentMemory
@@ -54,16 +52,3 @@ def test_no_more_than_n1_documents_are_found(corpus: Corpus, make_context: MakeC
     assert len(everything) > 3
     few = SuperPromptRetriever(corpus, limits={"N1_RETR_MAX_CANDIDATES": 3, "N0_QUERY_PIECES": None})
     assert found(few, context) == everything[:3]
-
-
-@pytest.mark.parametrize("limits", [{"N1_RETR_MAX_CANDIDATES": 0}, {"N9": 1}, {"LOG_AVG_EXP_TAU": "sharp"}])
-def test_a_limit_that_is_not_allowed_is_refused_by_name_in_one_line(corpus: Corpus, limits: dict[str, float]) -> None:
-    with pytest.raises(ConfigError) as refused:
-        SuperPromptRetriever(corpus, limits=limits)
-    assert next(iter(limits)) in str(refused.value)
-    assert len(str(refused.value).splitlines()) == 1
-
-
-def test_what_is_no_embedder_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(ConfigError, match=r"embedder=.*null for TF-IDF"):
-        SuperPromptRetriever(corpus, HashingEmbedder)  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""Agents: each asks a language model one kind of question by its configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.request.context import CostMeter
+from ragtune.core.tokens import count_tokens, token_spans
+from ragtune.llm.client import LLMClient
+from ragtune.llm.limits import AnswerLimit
+from ragtune.llm.types import JsonResult, Message
+from ragtune.superprompt.agents.config import PLACEHOLDER, AgentConfig
+from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.frozen import flaws_in
+from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.fences import fenced
+
+CUT = " [...]"
+SHARE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
+"""JSON schema of a number in [0, 1]."""
+
+_MARKER = re.compile(r"\[\[\s*(?:begin|end)\s+[^\[\]\n]*\]\]")
+
+
+def cut(text: str, max_tokens: int) -> str:
+    """Return ``text``, or its first ``max_tokens`` tokens and `` [...]`` if it has more."""
+    spans = list(islice(token_spans(text), max_tokens + 1))
+    return text if len(spans) <= max_tokens else text[: spans[max_tokens - 1][1]] + CUT
+
+
+def bounded(text: str, max_tokens: int) -> str:
+    """:func:`cut` to at most ``max_tokens`` tokens, including the mark of the cut."""
+    if count_tokens(text) <= max_tokens:
+        return text
+    room = max_tokens - count_tokens(CUT)
+    return cut(text, room) if room > 0 else ""
+
+
+def tidy(text: str) -> str:
+    """Return a model's text without control characters and without markers of the fences that it was shown."""
+    lines = [(line, _MARKER.sub("", line)) for line in clean(text).split("\n")]
+    return "\n".join(bare for line, bare in lines if bare.strip() or not line.strip()).strip()
+
+
+def item_text(chunk: ContextChunk) -> str:
+    """Return a chunk with its provenance. Both go behind one fence, because the id is input too."""
+    provenance = f"ID: {one_line(chunk.id)}\nSOURCE: {chunk.source}\nSPAN: {chunk.start}-{chunk.end}"
+    return f"{provenance}\n\n{chunk.snippet}"
+
+
+def number_of(value: Any) -> int | None:
+    """Return the item number of a value: a whole number, or its digits; None for anything else."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        return int(value.strip()[:9])
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def share_of(value: Any) -> float | None:
+    """Return the value as a number in [0, 1]; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) and 0.0 <= value <= 1.0 else None
+
+
+ConfigT = TypeVar("ConfigT", bound=AgentConfig)
+Numbered = tuple[int, str]
+"""An item's number, which answers refer to, and its text."""
+
+VERSION = "v1"
+_PACKAGE = "ragtune.superprompt.agents.configs"
+
+
+class Contract(BaseModel):
+    """An answer of the form that a configuration asks for. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class AgentPrompt:
+    """Composes system and user message. All input is fenced and inserted literally, in one pass.
+
+    Placeholders of the texts: ``{payload}``, the fenced input; ``{choices}``, the allowed answers; ``{answer}``, the
+    wanted JSON. The last two come from the configuration, so a prompt cannot ask for what is not allowed.
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+
+    def messages(self, parts: Mapping[str, str], items: Sequence[Numbered] = ()) -> list[Message]:
+        """Return the system message and the user message of a call; empty parts are left out."""
+        config = self._config
+        named = [fenced(cut(text, config.max_part_tokens), name) for name, text in parts.items() if text.strip()]
+        values = {
+            "payload": "\n\n".join([*named, *(self._item(number, text) for number, text in items)]),
+            "choices": config.choices(),
+            "answer": json.dumps(config.answer(items[0][0] if items else 1), ensure_ascii=False),
+        }
+        texts = {"system": config.prompt.system, "user": config.prompt.user}
+        return [Message(role, PLACEHOLDER.sub(lambda match: values[match[1]], text)) for role, text in texts.items()]
+
+    def split(self, parts: Mapping[str, str], items: Sequence[Numbered], most: int) -> list[list[Numbered]]:
+        """Return ordered groups of at most ``most`` items that fit into ``max_input_tokens``; one item always fits."""
+        room = self._config.max_input_tokens - sum(count_tokens(message.content) for message in self.messages(parts))
+        groups: list[list[Numbered]] = []
+        left = 0
+        for number, text in items:
+            size = count_tokens(self._item(number, text))
+            if not groups or size > left or len(groups[-1]) == most:
+                groups.append([])
+                left = room
+            groups[-1].append((number, text))
+            left -= size
+        return groups
+
+    def _item(self, number: int, text: str) -> str:
+        return fenced(cut(text, self._config.max_item_tokens), f"{self._config.item_label} {number}")
+
+
+class BaseAgent(Generic[ConfigT]):
+    """Asks a language model one kind of question, and remembers nothing.
+
+    It charges the cost of answers to the meter. The caller charges the cost of a raised ``LLMError``.
+    """
+
+    def __init__(self, config: ConfigT, client: LLMClient) -> None:
+        self.config = config
+        self.client = client.variant(model=config.model, temperature=config.temperature)
+        self.prompt = AgentPrompt(config)
+
+    def _ask(
+        self, conversations: Sequence[Sequence[Message]], contract: type[Contract], meter: CostMeter
+    ) -> list[dict[str, Any]]:
+        """Return all answers in order, or raise the first error; the costs of all other calls are charged."""
+        limit = self.config.max_output_tokens
+        outcomes: list[JsonResult[Contract] | LLMError] = self.client.chat_json_many(
+            conversations, contract, max_tokens=AnswerLimit(limit, f"{self.config.title} max_output_tokens={limit}")
+        )
+        failed = next((outcome for outcome in outcomes if isinstance(outcome, LLMError)), None)
+        for outcome in outcomes:
+            if outcome is not failed:
+                meter.charge(LLMClient.cost(outcome))
+                meter.pay(LLMClient.paid(outcome))
+        if failed is not None:
+            raise failed
+        return [outcome.parsed.model_dump() for outcome in outcomes if isinstance(outcome, JsonResult)]
+
+
+class AgentFactory:
+    """Reads agents' configurations by name, from files ``<name in lower case>.v1.json``.
+
+    Args:
+        folder: folder of configurations that replace packaged ones of the same name.
+
+    Raises:
+        ConfigError: if the folder does not exist.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = None if folder is None else Path(folder).expanduser()
+        if self.folder is not None and not self.folder.is_dir():
+            raise ConfigError(f"agents folder {str(folder)!r}: there is no such folder")
+
+    def config(self, name: str, kind: type[ConfigT]) -> ConfigT:
+        """Return an agent's configuration by the name of its stage."""
+        file = f"{name.lower()}.{VERSION}.json"
+        own = None if self.folder is None else self.folder / file
+        source: Path | Traversable = own if own is not None and own.is_file() else files(_PACKAGE) / file
+        try:
+            config = kind.model_validate_json(source.read_text(encoding="utf-8"))
+        except ValidationError as error:
+            raise ConfigError(f"agent configuration {source}: {flaws_in(error)}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"agent configuration {str(source)!r} cannot be read ({error})") from error
+        if (config.agent_name, config.version) != (name, VERSION):
+            found = f"{config.agent_name} {config.version}"
+            raise ConfigError(f"agent configuration {source} is of {found}: allowed is {name} {VERSION}")
+        return config
