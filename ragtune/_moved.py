@@ -44,6 +44,8 @@ MOVED = (
         for name in names
     }
     | {
+        "ragtune.core.request.limits": "ragtune.core.request.budget",
+        "ragtune.core.request.request": "ragtune.core.request.context",
         "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
         "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
         "ragtune.data.filedigest": "ragtune.data.files.filedigest",

@@ -27,20 +27,18 @@ from ragtune.core.interfaces import (
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import ControllerOutput, HistoryStep
-from ragtune.core.plain import quoted
+from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.matching import objection
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import describe, reported
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.limits import LIMITS
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import RAGtuneContext, Request, reported
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
 from ragtune.core.runstate import BudgetForks, LoopResult
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
+from ragtune.core.units import LIMITS
 
 
 class RAGtuneController:

@@ -13,8 +13,8 @@ from typing import Generic
 from ragtune.core.batches.runner import BatchRequests, T
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.plain import describe
 from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.request.bills import describe
 
 Rerankers = Mapping[str, BaseReranker]
 Scored = Mapping[str, float] | Exception

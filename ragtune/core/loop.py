@@ -11,14 +11,13 @@ from ragtune.core.errors import InputError
 from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
-from ragtune.core.plain import plain, words
+from ragtune.core.plain import describe, plain, words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
-from ragtune.core.request.bills import describe
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
@@ -184,7 +183,7 @@ class RerankLoop:
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         if forks:
-            view = watched(view, context.tracker.note_reader)
+            view = watched(view, lambda: setattr(context.tracker, "budget_was_read", True))
         try:
             with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)
@@ -250,7 +249,7 @@ def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool)
     """The stop of a request whose account is exhausted."""
     if nothing_sent:
         # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
-        trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
+        trace.add("budget", "deny_rerank", **account.figures())
     details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
     return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 

@@ -12,8 +12,8 @@ from ragtune.core.output import HistoryStep
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.limits import LIMITS
 from ragtune.core.types import CostObject, StopRecord
+from ragtune.core.units import LIMITS
 
 
 @dataclass(frozen=True)

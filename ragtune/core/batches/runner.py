@@ -12,13 +12,12 @@ from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBre
 from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.plain import quoted, words
+from ragtune.core.plain import describe, quoted, words
 from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.columns import all_calibrated, is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import checked, describe, reported
-from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.context import CostMeter, RAGtuneContext, checked, reported
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 
 T = TypeVar("T")

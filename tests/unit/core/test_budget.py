@@ -244,7 +244,7 @@ def test_a_measured_batch_that_passed_the_limit_is_the_last():
     assert tracker.consume(expected)
     tracker.settle(expected, CostObject(docs=1, joules=6.0))
     assert not tracker.consume(expected)
-    assert tracker.exhausted_account() == ("joules", 6.0, 5.0, 0)
+    assert tracker.exhausted_account()[:3] == ("joules", 6.0, 5.0)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
