@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from ragtune.core.types import UNLIMITED, CostObject
 from ragtune.core.units import CALLS, DOCS, SOMETIMES_TOLD, TIME, UNITS
@@ -20,6 +23,16 @@ _REASONS = {unit.account: unit.refusal for unit in UNITS}
 _IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
 """Units that every batch takes: once they are used up, no batch can start. Of the others a batch may take nothing, so
 that one may start until they are overdrawn."""
+
+
+def _unlimited_if_infinite(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "Input should be a number")  # true would be a limit of 1
+    return None if isinstance(value, float) and value == math.inf else value
+
+
+Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited_if_infinite)]
+Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
 class Account(NamedTuple):

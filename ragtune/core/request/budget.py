@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.errors import InputError
-from ragtune.core.request.accounts import DIGITS, REFORMULATION, RERANK, Account, Spending, amount_left, count_left
+from ragtune.core.request.accounts import (
+    DIGITS,
+    REFORMULATION,
+    RERANK,
+    Account,
+    Amount,
+    Count,
+    Spending,
+    amount_left,
+    count_left,
+)
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.gate import Gate
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import FREE, CostObject, Pricer, RemainingBudgetView, price_by_count
 from ragtune.core.units import REFUSED_FIRST, TIME, TOKENS, Unit
-
-
-def _unlimited_if_infinite(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise PydanticCustomError("number_type", "Input should be a number")  # true would be a limit of 1
-    return None if isinstance(value, float) and value == math.inf else value
-
-
-Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited_if_infinite)]
-Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
 class CostBudget(BaseModel):
