@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.errors import InputError
 from ragtune.core.request.accounts import (
-    DIGITS,
     REFORMULATION,
     RERANK,
     Account,
@@ -157,7 +156,7 @@ class CostTracker:
     def overrun_ms(self) -> float:
         """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
         limit = self.budget.max_latency_ms
-        return 0.0 if limit is None else max(0.0, round(self.elapsed_ms - limit, DIGITS))
+        return 0.0 if limit is None else amount_left(self.elapsed_ms, limit)
 
     @property
     def assembled_tokens(self) -> int:
@@ -227,9 +226,8 @@ class CostTracker:
         self._spent.book(charged, spent_on, sign=-1)
         self._spent.book(actual, spent_on)
         before, after = charged.by_unit(), actual.by_unit()
-        known = [unit for unit in before if unit != "latency_ms" or before[unit]]
-        action = "overrun" if any(after.get(unit, 0) > before[unit] for unit in known) else "settle"
-        self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
+        is_over = any(after.get(unit, 0) > amount for unit, amount in before.items() if unit != "latency_ms" or amount)
+        self.trace.add("budget", f"{'overrun' if is_over else 'settle'}_{spent_on}", charged=before, actual=after)
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
@@ -241,9 +239,8 @@ class CostTracker:
         self.trace.add("budget", f"refund_{spent_on}", wasted=cost.by_unit())
 
     def try_consume_reformulation(self, n: int = 1, cost: CostObject = FREE) -> bool:
-        """Spend ``n`` reformulator calls and the tokens, time and money that they cost; all of it or nothing.
-
-        Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
+        """Spend ``n`` reformulator calls and the tokens (down to the assembly buffer), time and money that they cost,
+        on reranking's account; all of it or nothing.
         """
         if cost != FREE and (short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0}))):
             self.trace.add("budget", f"deny_{REFORMULATION}", **short.figures())
