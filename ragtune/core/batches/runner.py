@@ -28,9 +28,6 @@ T = TypeVar("T")
 BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
 """Work that yields the batches to score, and receives their scores or the reranker's error."""
 
-_ENOUGH = 3
-"""Batches of a live strategy after which their times are believed alone."""
-
 
 @dataclass
 class _Answer:
@@ -131,12 +128,11 @@ class BatchRunner:
         return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
-        """The larger of the reranker's estimate and the learned time; with enough batches the learned time alone."""
+        """The learned time; the reranker's own estimate until a batch was seen."""
         if not context.tracker.clock.is_real or self._simulates_time[strategy]:
             return said_ms
-        pace = self._paces[strategy]
-        learned = pace.expect(docs) or 0.0
-        expected = learned if len(pace) >= _ENOUGH else max(said_ms, learned)
+        learned_ms = self._paces[strategy].expect(docs)
+        expected = said_ms if learned_ms is None else learned_ms
         if expected <= context.tracker.time_left_ms:
             return expected
         if strategy in self._starved and docs == 1 and strategy not in book.sent:
