@@ -44,6 +44,9 @@ MOVED = (
         for name in names
     }
     | {
+        "ragtune.core.documents": "ragtune.core.hits",
+        "ragtune.core.pool.batch": "ragtune.core.pool.items",
+        "ragtune.core.policy.gaussian": "ragtune.core.policy.top_k",
         "ragtune.core.request.limits": "ragtune.core.request.budget",
         "ragtune.core.request.request": "ragtune.core.request.context",
         "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",

@@ -14,7 +14,7 @@ from ragtune.core.batches.runner import BatchRequests, T
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe
-from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import RerankBatch
 
 Rerankers = Mapping[str, BaseReranker]
 Scored = Mapping[str, float] | Exception

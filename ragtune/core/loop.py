@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
 from ragtune.core.plain import describe, plain, words

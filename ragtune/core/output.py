@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.batches.failures import BatchCount
+from ragtune.core.hits import Entries
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.ordering import Ordering, RankingKeys
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject, Listed, StopRecord

@@ -7,9 +7,8 @@ from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError, RetrievalError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.scaling import on_original_scale

@@ -15,9 +15,8 @@ from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe, quoted, words
-from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.columns import all_calibrated, is_calibrated
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.clock import MonotonicClock
 from ragtune.core.request.context import CostMeter, RAGtuneContext, checked, reported

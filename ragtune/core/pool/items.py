@@ -1,8 +1,8 @@
-"""Pool items and their state machine (rules P2 and P7)."""
+"""Pool items, their state machine (rules P2 and P7), and batches of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -12,8 +12,9 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import Entries, Facts, Hits
 from ragtune.core.pool.columns import constant, read_only
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -186,3 +187,27 @@ class SentBatch(NamedTuple):
     def of(cls, strategy: str, positions: IntArray) -> SentBatch:
         """A batch without scores so far."""
         return cls(strategy, read_only(positions), constant(len(positions), np.nan))
+
+
+class RerankBatch(NamedTuple):
+    """The documents that one request asks to have scored next.
+
+    Attributes:
+        items: the documents of the batch.
+        context: the request.
+        strategy: name of the reranker that is asked.
+    """
+
+    items: Sequence[PoolItem]
+    context: RAGtuneContext
+    strategy: str = "default"
+
+
+def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
+    """Ids of a batch's documents; makes no item where the batch holds columns."""
+    return items.doc_ids if isinstance(items, Entries) else [item.doc_id for item in items]
+
+
+def lengths_of(items: Sequence[PoolItem]) -> list[int]:
+    """Tokens of each document of a batch; makes no item where the batch holds columns."""
+    return items.token_counts if isinstance(items, Entries) else [item.token_count for item in items]

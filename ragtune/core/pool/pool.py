@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
+from ragtune.core.hits import Entries
 from ragtune.core.pool.belief import Belief, EmpiricalBelief
 from ragtune.core.pool.columns import (
     CANDIDATE,
@@ -26,7 +27,6 @@ from ragtune.core.pool.columns import (
     replaced,
     where,
 )
-from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import Facts, Hits, checked_documents
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult

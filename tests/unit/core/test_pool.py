@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
-from ragtune.core.pool.batch import ids_of, lengths_of
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, ids_of, lengths_of
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.context import GRAPH_SOURCE

@@ -114,8 +114,8 @@ def test_a_warm_up_on_a_busy_machine_is_corrected(fakes, slow):
     budget = CostBudget.only(max_latency_ms=400.0)
     controller = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=5), budget=budget)
     docs = [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(10)]
-    assert docs[:2] == [0, 1]
-    assert max(docs) > 5
+    assert docs[0] == 0
+    assert docs[1] > 5  # its first document has told that the warm-up was wrong
 
 
 def test_a_batch_that_failed_says_nothing_of_what_one_takes(fakes, machine, slow):
