@@ -9,7 +9,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers._batches import BatchScheduler, Choice
+from ragtune.schedulers.greedy import BatchScheduler, Choice
 
 
 class SlidingWindowScheduler(BatchScheduler):
@@ -31,7 +31,7 @@ class SlidingWindowScheduler(BatchScheduler):
     Args:
         window: documents of the first call, >= 1.
         step: new documents of every further call, in [1, ``window``].
-        acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
+        acquisition, diverse: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.

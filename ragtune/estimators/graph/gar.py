@@ -14,8 +14,7 @@ from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.estimators.graph._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators.graph._neighbours import Neighbours
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours
 
 
 class GAREstimator(AlternatingEstimator["_Gar"]):

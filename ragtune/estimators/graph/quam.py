@@ -12,8 +12,7 @@ from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators.graph._neighbours import Neighbours, joined
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours, joined
 
 
 class QuamEstimator(AlternatingEstimator["_Quam"]):
@@ -44,8 +43,6 @@ class QuamEstimator(AlternatingEstimator["_Quam"]):
     Raises:
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
-
-    reads_files = ("graph",)
 
     def __init__(
         self,

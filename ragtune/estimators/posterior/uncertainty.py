@@ -12,12 +12,13 @@ from ragtune.core.arguments import check_count, check_flag, check_number, check_
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.twins import with_twins_level
+from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._belief import PosteriorBelief
+from ragtune.estimators.posterior._covariance import next_row
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
 
@@ -162,3 +163,28 @@ def _checked(prior: Prior) -> Prior:
         else:
             check_number(f"estimator.{name}", value, low=-np.inf if name in anything else _TINY * (name in tiny))
     return prior
+
+
+class PosteriorBelief(Belief):
+    """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
+
+    def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
+        self._covariance = posterior.covariance
+        self._factor, self._scored = posterior.factor, posterior.factor.k
+        self._supposed: tuple[FloatArray, ...] = ()
+        self._raw_variance = posterior.variance
+        self.mean = posterior.mean
+        self.variance = np.maximum(posterior.variance, 0.0)
+        self.key = key
+        self.noise = noise
+
+    def observing(self, position: int) -> PosteriorBelief:
+        factor = self._factor.having(self._scored, self._supposed)
+        row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
+        variance = self._raw_variance - row * row
+        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
+
+    def _with(self, **changes: Any) -> PosteriorBelief:
+        other = PosteriorBelief.__new__(PosteriorBelief)
+        other.__dict__ |= self.__dict__ | changes
+        return other

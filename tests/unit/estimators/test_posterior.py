@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.posterior._belief import PosteriorBelief
-from ragtune.estimators.posterior._calibration import LogitCalibration
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, first_stage_evidence, source_weights
-from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import LogitCalibration, Prior, RelevancePosterior
+from ragtune.estimators.posterior.uncertainty import PosteriorBelief
 
 
 def _evidence(n: int, sources: int = 1, seed: int = 0) -> FirstStageEvidence:
