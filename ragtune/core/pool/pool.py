@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -51,7 +50,6 @@ class CandidatePool:
         self.keeps_dropped = True  # whether DROPPED items are ranked, like others without a score (rule F1)
         self._roster = roster or Roster.of_items(())
         n = len(self._roster.doc_ids)
-        self._strategies: Mapping[int, str] = {}
         self._states: NDArray[np.int8] = read_only(np.full(n, CANDIDATE, dtype=np.int8))
         self._eligible: IntArray | None = None
         self._score = unknown(n)
@@ -197,7 +195,7 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return self._strategies.get(int(position))
+        return _strategy(self._batches, int(position))
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -241,7 +239,7 @@ class CandidatePool:
         """The items at ``positions`` as they stand now, in that order."""
         places = positions.tolist()
         doc_ids = [self._roster.doc_ids[i] for i in places]
-        make = partial(_item, self._roster.items, self.columns(), self._strategies, places)
+        make = partial(_item, self._roster.items, self.columns(), self._batches, places)
         return Entries(doc_ids, self._roster.token_counts[positions], make)
 
     def get_active_items(self) -> list[PoolItem]:
@@ -257,10 +255,6 @@ class CandidatePool:
         return [doc_ids[i] for i in best.tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
-
-    def read_only(self) -> AbstractContextManager[None]:
-        """While a component works on the pool, nothing in it can be moved, scored or added."""
-        return self.gate.closed()
 
     def note(self, ranking: Callable[[], Sequence[str]]) -> None:
         """Add what gives the present final order to :attr:`rankings`."""
@@ -303,12 +297,11 @@ class CandidatePool:
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
-        *before, latest = self._batches
-        known = dict(zip(positions.tolist(), values.tolist(), strict=True))
-        found = [known.get(position, np.nan) for position in latest.positions.tolist()]
-        self._batches = (*before, latest._replace(scores=read_only(np.array(found))))
         self._states = replaced(self._states, positions, RERANKED)
-        self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
+        *before, latest = self._batches
+        sent = latest.positions
+        found = np.where(self._states[sent] == RERANKED, self._score[sent], np.nan)
+        self._batches = (*before, SentBatch(strategy, sent, read_only(found)))
         self._eligible = None
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
@@ -335,7 +328,7 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, strategies: Mapping[int, str], places: Sequence[int], i: int
+    items: Sequence[PoolItem], columns: PoolColumns, batches: Sequence[SentBatch], places: Sequence[int], i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = places[i]
@@ -344,6 +337,14 @@ def _item(
         STATES[columns.states[position]],
         float(columns.priorities[position]),
         score if score == score else None,  # NaN differs from itself
-        strategies.get(position),
+        _strategy(batches, position),
         posterior if posterior == posterior else None,
     )
+
+
+def _strategy(batches: Sequence[SentBatch], position: int) -> str | None:
+    """The strategy whose batch has given a document its score."""
+    for batch in reversed(batches):
+        if not np.isnan(batch.scores[batch.positions == position]).all():
+            return batch.strategy
+    return None
