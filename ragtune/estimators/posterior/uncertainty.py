@@ -39,8 +39,8 @@ class UncertaintyEstimator(BaseEstimator):
     See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
     chapter 2) for the regression.
 
-    It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
-    key for ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
+    It gives the mean on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior key for
+    ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
     In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
     a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
     less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
@@ -104,10 +104,9 @@ class UncertaintyEstimator(BaseEstimator):
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
-        mean, spread = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
+        mean = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
         return pool.valuation(
             read_only(mean),
-            variance=read_only(spread),
             posterior=key,
             belief=belief,
             diagnostics={
@@ -147,11 +146,10 @@ def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]
     return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
 
 
-def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of sigmoid(x), x ~ N(mean, variance): MacKay (1992) for the mean, delta method for the rest."""
-    expected = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
-    slope = expected * (1.0 - expected)
-    return expected, slope**2 * variance
+def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Mean of sigmoid(x), x ~ N(mean, variance), after MacKay (1992)."""
+    expected: FloatArray = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
+    return expected
 
 
 def _checked(prior: Prior) -> Prior:

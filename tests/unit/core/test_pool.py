@@ -141,17 +141,17 @@ def test_priorities_of_a_dict_must_be_finite(bad):
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
-@pytest.mark.parametrize("column", ["mean", "variance", "acquisition", "posterior"])
+@pytest.mark.parametrize("column", ["mean", "acquisition", "posterior"])
 def test_every_column_of_a_valuation_must_be_finite(column, bad):
     pool = pool_in(*[ItemState.CANDIDATE] * 2)
     columns = {"mean": np.array([0.5, 0.5]), column: np.array([0.5, bad])}
     with pytest.raises(InvalidScoreError, match="'d1'"):
         pool.apply_priorities(pool.valuation(**columns))
     assert pool.priorities.tolist() == [0.0, 0.0]
-    assert pool.estimates.variance is pool.estimates.acquisition is pool.belief is None
+    assert pool.estimates.acquisition is pool.belief is None
 
 
-@pytest.mark.parametrize("column", ["mean", "variance", "acquisition", "posterior"])
+@pytest.mark.parametrize("column", ["mean", "acquisition", "posterior"])
 def test_every_column_of_a_valuation_has_one_number_a_document(column):
     pool = pool_in(*[ItemState.CANDIDATE] * 3)
     columns = {"mean": np.full(3, 0.5), column: np.full(2, 0.5)}
@@ -169,12 +169,12 @@ def test_a_valuation_is_a_mapping_of_the_eligible_documents():
 
 def test_applied_estimates_do_not_follow_the_estimators_arrays():
     pool = pool_in(*[ItemState.CANDIDATE] * 2)
-    mean, variance = np.array([0.1, 0.2]), np.array([0.3, 0.4])
-    pool.apply_priorities(pool.valuation(mean, variance=variance))
-    mean[:], variance[:] = 9.0, 9.0
+    mean, acquisition = np.array([0.1, 0.2]), np.array([0.3, 0.4])
+    pool.apply_priorities(pool.valuation(mean, acquisition=acquisition))
+    mean[:], acquisition[:] = 9.0, 9.0
     assert pool.priorities.tolist() == [0.1, 0.2]
-    assert pool.estimates.variance is not None
-    assert pool.estimates.variance.tolist() == [0.3, 0.4]
+    assert pool.estimates.acquisition is not None
+    assert pool.estimates.acquisition.tolist() == [0.3, 0.4]
 
 
 def test_a_posterior_lives_no_longer_than_the_valuation_that_gave_it():
