@@ -12,7 +12,6 @@ from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ControllerOnlyError, InputError, NotAskedError, RetrievalError, ScoreTableError
 from ragtune.core.policy.batching import propose
-from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.schedulers.cascade import CascadeScheduler
@@ -518,30 +517,6 @@ def test_the_stop_is_about_the_document_that_was_wanted(fakes):
     assert output.stop.message == "the next batch needs 1000 more tokens; tokens: 0 of 100 used"
 
 
-MEDDLING = {
-    "moves": lambda pool, context: pool.transition([pool.doc_ids[0]], ItemState.DROPPED),
-    "scores": lambda pool, context: pool.update_scores({pool.doc_ids[0]: 1.0}, "default"),
-    "adds": lambda pool, context: pool.add([]),
-    "values": lambda pool, context: pool.apply_priorities({}),
-    "refunds": lambda pool, context: context.tracker.refund(CostObject(docs=5)),
-    "settles": lambda pool, context: context.tracker.settle(CostObject(docs=5), CostObject()),
-    "consumes": lambda pool, context: context.tracker.try_consume_rerank(1),
-}
-
-
-@pytest.mark.parametrize("meddle", MEDDLING.values(), ids=MEDDLING)
-def test_only_the_controller_moves_documents_and_spends(fakes, meddle):
-    def value(pool, context):
-        meddle(pool, context)
-        return pool.valuation(pool.base_scores)
-
-    output = fakes.controller(estimator=fakes.Estimator(value)).run("q")
-    assert output.stop.reason == "estimator_failed"
-    assert "ControllerOnlyError" in output.stop.details["error"]
-    assert (output.dropped, output.history[-1].cost.docs) == ({}, 0)
-    assert output.ranking == tuple(ids(*range(20)))
-
-
 @pytest.mark.parametrize("spends", [True, False])
 def test_the_token_budget_holds_whatever_an_assembler_does(fakes, spends):
     class Generous(fakes.Assembler):
@@ -588,22 +563,6 @@ def test_a_proposal_carries_its_expected_cost(fakes):
     assert expected == CostObject(tokens=5, docs=5, calls=1).model_dump()
 
 
-@pytest.mark.parametrize(
-    ("budget", "message"),
-    [
-        ({"max_tokens": 250, "assembly_token_buffer": 40}, "200 of 250 used, 40 of them kept for the context"),
-        ({"max_cost_usd": 0.25}, "usd: 0.24 of 0.25 used"),
-        ({"max_latency_ms": 25.0}, "latency_ms: 24 of 25 used"),
-    ],
-)
-def test_the_stop_says_which_unit_binds_its_limit_and_its_usage(fakes, budget, message):
-    cost = lambda items: CostObject(tokens=20 * len(items), latency_ms=2.0 * len(items), usd=len(items) / 50)  # noqa: E731
-    scheduler = GreedyScheduler(batch_size=5)
-    output = fakes.controller(reranker=fakes.Reranker(cost=cost), scheduler=scheduler, budget=limits(**budget)).run("q")
-    assert output.stop.reason == "budget_exhausted"
-    assert message in output.stop.message
-
-
 # -- failing policies --------------------------------------------------------------------------------------------------
 
 
@@ -620,27 +579,6 @@ def test_a_failing_policy_stops_the_loop_with_what_there_is(fakes, part):
     assert output.stop.details["error"] == "RuntimeError: singular matrix"
     assert len(output.ranking) == 20
     assert output.history[-1].cost.docs == 5
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        lambda pool, _: {pool.doc_ids[0]: math.nan},
-        lambda pool, _: {"stranger": 0.5},
-        lambda pool, _: pool.valuation(np.full(len(pool), np.inf)),
-        lambda pool, _: pool.valuation(np.zeros(3)),
-        lambda pool, _: None,
-        lambda pool, _: {pool.doc_ids[0]: "0.5"},
-        lambda pool, _: {pool.doc_ids[0]: 99.0},
-        lambda pool, _: pool.valuation(np.full(len(pool), 99.0)),
-    ],
-    ids=["NaN", "stranger", "inf", "wrong shape", "None", "text", "99", "99 in an array"],
-)
-def test_an_estimators_nonsense_is_refused_where_it_enters(fakes, value):
-    output = fakes.controller(estimator=fakes.Estimator(value)).run("q")
-    assert output.stop.reason == "estimator_failed"
-    assert output.ranking == tuple(f"doc_{i:03d}" for i in range(20))
-    assert len(output.documents) == 20
 
 
 def test_a_plain_dict_is_as_good_as_a_valuation(fakes):
