@@ -20,7 +20,7 @@ from ragtune.core.request.accounts import Account
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.runstate import BudgetForks, LoopResult, RunState
+from ragtune.core.runstate import RunState
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -60,30 +60,25 @@ class RerankLoop:
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
 
-    def run(
-        self,
-        pool: CandidatePool,
-        context: RAGtuneContext,
-        history: list[HistoryStep],
-        forks: BudgetForks | None = None,
-    ) -> BatchRequests[LoopResult]:
+    def open_book(self) -> BatchBook:
+        """The book of a new request."""
+        return self._batches.open_book()
+
+    def run(self, state: RunState) -> BatchRequests[StopRecord]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
-        Args:
-            pool: the candidates.
-            context: the request.
-            history: takes the states.
-            forks: smaller budgets; each forks off where its decisions first differ.
+        Each smaller budget of ``state.forks`` forks off where its decisions first differ.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
-        pool.keeps_dropped = self._keeps_dropped
-        pool.gate = context.tracker.gate
-        state = RunState(pool, context, history, self._batches.open_book(), forks or BudgetForks())
-        return (yield from self._to_its_end(state, is_noted=False))
+        state.pool.keeps_dropped = self._keeps_dropped
+        state.pool.gate = state.context.tracker.gate
+        stop = yield from self._to_its_end(state, is_noted=False)
+        state.forks.saw_reader |= bool(state.forks) and state.context.tracker.budget_was_read
+        return stop
 
-    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[LoopResult]:
+    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[StopRecord]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
         pool, context, history, book, forks = state
         stop: StopRecord | None = None
@@ -101,15 +96,14 @@ class RerankLoop:
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
-        return LoopResult(stop, book.actual_cost, book.dropped, book.breakers.count())
+        return stop
 
     def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
         """Continue under each of these budgets to its end."""
         state.forks.saw_reader |= bool(budgets) and state.context.tracker.budget_was_read
         for budget in budgets:
             own = state.fork(budget)
-            outcome = yield from self._to_its_end(own, is_noted=is_noted)
-            state.forks.ended[budget] = (own, outcome)
+            state.forks.ended[budget] = own, (yield from self._to_its_end(own, is_noted=is_noted))
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         stop = self._estimate(pool, context)
