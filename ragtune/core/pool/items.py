@@ -94,55 +94,13 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
-        return cls._joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
+        return _joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
 
     @classmethod
     def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
         """The document at a 0-based rank of some hits as a new candidate."""
         score = hits.scores[rank]
-        return cls._joining(hits.facts[rank], initial_rank, score, {source: score})
-
-    @classmethod
-    def _joining(
-        cls,
-        facts: Facts | ScoredDocument,
-        initial_rank: int,
-        score: float,
-        sources: dict[str, float],
-        fusion_score: float | None = None,
-    ) -> PoolItem:
-        return _made(
-            {
-                "doc_id": facts.id,
-                "content": facts.content,
-                "metadata": dict(facts.metadata),
-                "state": ItemState.CANDIDATE,
-                "sources": sources,
-                "initial_rank": initial_rank,
-                "retrieval_score": score,
-                "fusion_score": fusion_score,
-                "token_count": tokens_of(facts),
-                "priority_value": 0.0,
-                "reranker_score": None,
-                "reranker_strategy": None,
-                "posterior": None,
-            }
-        )
-
-    def at(
-        self, state: ItemState, priority: float, score: float | None, strategy: str | None, posterior: float | None
-    ) -> PoolItem:
-        """This item as it stands now."""
-        return _made(
-            {
-                **self.__dict__,
-                "state": state,
-                "priority_value": priority,
-                "reranker_score": score,
-                "reranker_strategy": strategy,
-                "posterior": posterior,
-            }
-        )
+        return _joining(hits.facts[rank], initial_rank, score, {source: score})
 
     def final_score(self) -> float:
         """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
@@ -158,15 +116,27 @@ def tokens_of(facts: Facts | ScoredDocument | PoolItem) -> int:
     return facts.token_count or count_tokens(facts.content)
 
 
+def _joining(
+    facts: Facts | ScoredDocument,
+    initial_rank: int,
+    score: float,
+    sources: dict[str, float],
+    fusion_score: float | None = None,
+) -> PoolItem:
+    return PoolItem(
+        facts.id,
+        facts.content,
+        dict(facts.metadata),
+        sources=sources,
+        initial_rank=initial_rank,
+        retrieval_score=score,
+        fusion_score=fusion_score,
+        token_count=tokens_of(facts),
+    )
+
+
 tie_key = attrgetter("initial_rank", "doc_id")
 """What breaks ties, ascending (rule O4)."""
-
-
-def _made(values: dict[str, Any]) -> PoolItem:
-    """The item with these fields, all named; in half the time of a frozen dataclass's constructor."""
-    item = object.__new__(PoolItem)
-    object.__setattr__(item, "__dict__", values)
-    return item
 
 
 class SentBatch(NamedTuple):

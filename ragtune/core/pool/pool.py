@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -333,12 +334,13 @@ def _item(
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = places[i]
     score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
-    return items[position].at(
-        STATES[columns.states[position]],
-        float(columns.priorities[position]),
-        score if score == score else None,  # NaN differs from itself
-        _strategy(batches, position),
-        posterior if posterior == posterior else None,
+    return replace(
+        items[position],
+        state=STATES[columns.states[position]],
+        priority_value=float(columns.priorities[position]),
+        reranker_score=score if score == score else None,  # NaN differs from itself
+        reranker_strategy=_strategy(batches, position),
+        posterior=posterior if posterior == posterior else None,
     )
 
 
