@@ -346,7 +346,5 @@ def _item(
 
 def _strategy(batches: Sequence[SentBatch], position: int) -> str | None:
     """The strategy whose batch has given a document its score."""
-    for batch in reversed(batches):
-        if not np.isnan(batch.scores[batch.positions == position]).all():
-            return batch.strategy
-    return None
+    scored = (batch for batch in reversed(batches) if not np.isnan(batch.scores[batch.positions == position]).all())
+    return next((batch.strategy for batch in scored), None)

@@ -145,7 +145,6 @@ class RelevancePosterior:
         """
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        self.covariance.ask(positions)
         for position, score, strategy in zip(positions, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))

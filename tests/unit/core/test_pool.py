@@ -209,13 +209,10 @@ def test_snapshots_do_not_change_with_the_pool():
     assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
 
 
-def test_a_batch_tells_ids_and_lengths_without_an_item_and_later_shows_its_own_moment(monkeypatch):
+def test_a_batch_tells_ids_and_lengths_and_later_shows_its_own_moment():
     pool = pool_in(*[ItemState.CANDIDATE] * 3)
-    made = []
-    monkeypatch.setattr(PoolItem, "at", lambda item, *now, at=PoolItem.at: made.append(item.doc_id) or at(item, *now))
     batch = pool.get_items(["d2", "d0"])
     assert (ids_of(batch), lengths_of(batch)) == (["d2", "d0"], [pool.entries[i].token_count for i in (2, 0)])
-    assert not made
     pool.transition(["d2"], ItemState.IN_FLIGHT)
     pool.update_scores({"d2": 0.9}, "x")
     assert [(it.state, it.reranker_score, it.reranker_strategy) for it in batch] == [
