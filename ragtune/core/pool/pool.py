@@ -339,7 +339,7 @@ def _item(
         state=STATES[columns.states[position]],
         priority_value=float(columns.priorities[position]),
         reranker_score=score if score == score else None,  # NaN differs from itself
-        reranker_strategy=_strategy(batches, position),
+        reranker_strategy=_strategy(batches, position) if score == score else None,
         posterior=posterior if posterior == posterior else None,
     )
 

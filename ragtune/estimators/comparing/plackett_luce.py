@@ -76,9 +76,8 @@ class PlackettLuceEstimator(WindowEstimator):
     def _prior(self, items: Sequence[PoolItem]) -> PlackettLucePosterior:
         prior, rows = Prior(), self._vectors.of(items)
         unseen = RelevancePosterior(first_stage_evidence(items, rows), rows, prior)
-        nothing = unseen.factor.having(0)
         columns = map(unseen.covariance.column, range(len(items)))
-        scaled = [next_row(i, column, nothing, unseen.variance, prior.noise) for i, column in enumerate(columns)]
+        scaled = [next_row(i, column, unseen.factor, unseen.variance, prior.noise) for i, column in enumerate(columns)]
         covariance = np.stack([row * pivot for row, pivot in scaled])
         # The prior gives an empty text the variance of a full one; twice as much makes windows look at more of them.
         missing = prior.text_weight * (1.0 - squared_lengths(rows))

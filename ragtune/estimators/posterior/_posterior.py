@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._corroboration import Corroboration
-from ragtune.estimators.posterior._covariance import Covariance, Factor, next_row
+from ragtune.estimators.posterior._covariance import Covariance, next_row
 from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, squared_lengths
 
 _PRIOR_COUNT = 4.0
@@ -120,7 +120,7 @@ class RelevancePosterior:
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
-        self.factor = Factor(n)
+        self._rows = np.zeros((32, n))
         self._pivots: list[float] = []
         self._lower = np.zeros((0, 0))
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
@@ -161,10 +161,10 @@ class RelevancePosterior:
         feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst @ self._weights)
-        columns = np.zeros((self.factor.room, count))
+        columns = np.zeros((len(self._rows), count))
         columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
-        self.factor = self.factor.widened(columns)
+        self._rows = np.hstack([self._rows, columns])
         self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
@@ -172,6 +172,11 @@ class RelevancePosterior:
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
+
+    @property
+    def factor(self) -> FloatArray:
+        """The rows of the Cholesky factor so far, shape (k, n); later scores write behind them."""
+        return self._rows[: len(self._order)]
 
     @property
     def corroboration(self) -> float:
@@ -207,7 +212,7 @@ class RelevancePosterior:
         k, m = len(self._order), len(self._lower)
         if m < k:
             self._lower = np.pad(self._lower, (0, k - m))
-            self._lower[m:] = np.tril(self.factor.having(k)[:, self._order[m:]].T, m - 1)
+            self._lower[m:] = np.tril(self.factor[:, self._order[m:]].T, m - 1)
             self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
         return self._lower
 
@@ -231,11 +236,11 @@ class RelevancePosterior:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
-        factor = self.factor.having(k)
-        seen = factor[:, position].copy()
+            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
+        seen = self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
-        self.factor.append(row)
+        row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
+        self._rows[k] = row
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
         self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
@@ -256,7 +261,7 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
+        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""

@@ -110,7 +110,7 @@ class UncertaintyEstimator(BaseEstimator):
             posterior=key,
             belief=belief,
             diagnostics={
-                "scored": posterior.factor.k,
+                "scored": len(posterior.factor),
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
@@ -167,9 +167,7 @@ class PosteriorBelief(Belief):
     """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
 
     def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
-        self._covariance = posterior.covariance
-        self._factor, self._scored = posterior.factor, posterior.factor.k
-        self._supposed: tuple[FloatArray, ...] = ()
+        self._covariance, self._factor = posterior.covariance, posterior.factor
         self._raw_variance = posterior.variance
         self.mean = posterior.mean
         self.variance = np.maximum(posterior.variance, 0.0)
@@ -177,12 +175,11 @@ class PosteriorBelief(Belief):
         self.noise = noise
 
     def observing(self, position: int) -> PosteriorBelief:
-        factor = self._factor.having(self._scored, self._supposed)
-        row, _ = next_row(position, self._covariance.column(position), factor, self._raw_variance, self.noise)
-        variance = self._raw_variance - row * row
-        return self._with(_supposed=(*self._supposed, row), _raw_variance=variance, variance=np.maximum(variance, 0.0))
-
-    def _with(self, **changes: Any) -> PosteriorBelief:
-        other = PosteriorBelief.__new__(PosteriorBelief)
-        other.__dict__ |= self.__dict__ | changes
-        return other
+        column = self._covariance.column(position)
+        row, _ = next_row(position, column, self._factor, self._raw_variance, self.noise)
+        after = PosteriorBelief.__new__(PosteriorBelief)
+        after.__dict__ |= self.__dict__
+        after._factor = np.vstack([self._factor, row])
+        after._raw_variance = self._raw_variance - row * row
+        after.variance = np.maximum(after._raw_variance, 0.0)
+        return after
