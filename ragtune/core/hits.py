@@ -137,19 +137,6 @@ class Hits(_Made[ScoredDocument]):
         self.token_counts = token_counts
         self._vouched = vouched
 
-    @overload
-    def __getitem__(self, index: int) -> ScoredDocument: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ScoredDocument]: ...
-
-    def __getitem__(self, index: int | slice) -> ScoredDocument | Sequence[ScoredDocument]:
-        if isinstance(index, slice):
-            part = self.doc_ids[index], self.scores[index], self.facts[index]
-            counts = None if self.token_counts is None else self.token_counts[index]
-            return Hits(*part, self.source, vouched=self._vouched, token_counts=counts)
-        return self._at(index)
-
     def _at(self, position: int) -> ScoredDocument:
         score, facts = self.scores[position], self.facts[position]
         return ScoredDocument(
