@@ -15,7 +15,6 @@ from ragtune.core.policy.batching import propose
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.schedulers.cascade import CascadeScheduler
-from ragtune.schedulers.greedy import GreedyScheduler
 
 limits = CostBudget.only
 
@@ -186,15 +185,6 @@ def test_what_a_reranker_paid_before_it_refused_a_batch_is_charged(fakes):
     assert (spent.docs, spent.calls, spent.tokens) == (0, 1, 7)
 
 
-def test_a_cascade_with_a_dead_strong_model_goes_on_with_the_other_one(fakes):
-    strong, weak = fakes.Reranker(script=[RuntimeError("dead")] * 99), fakes.Reranker()
-    scheduler = CascadeScheduler({"strong": 2}, batch_size=1, escalate_above=0.0, min_docs=0)
-    output = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler).run("q")
-    assert len(strong.batches) == 2
-    assert len(weak.batches) == 18
-    assert output.stop.reason == "pool_exhausted"
-
-
 def test_a_scheduler_that_will_not_hear_that_a_strategy_is_closed_is_stopped(fakes):
     reranker = fakes.Reranker(script=[RuntimeError("dead")] * 99)
     scheduler = fakes.Scheduler(batch_size=1)
@@ -261,19 +251,6 @@ def test_a_bill_that_cannot_be_is_traced_and_the_expected_cost_stands(fakes):
 
 
 # -- a budget that a component cannot bypass ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("what", ["expected_cost", "meter", "both"])
-def test_documents_and_calls_are_counted_by_the_loop(fakes, what):
-    silent = CostObject(tokens=1)
-    reranker = fakes.Reranker(
-        cost=None if what == "meter" else lambda items: silent,
-        act=None if what == "expected_cost" else lambda ctx: ctx.meter.charge(silent),
-    )
-    budget = limits(max_reranker_docs=4, max_reranker_calls=3)
-    output = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=3), budget=budget).run("q")
-    assert [len(batch) for batch in reranker.batches] == [3, 1]
-    assert (output.final_budget_state["rerank_docs"], output.final_budget_state["rerank_calls"]) == (4, 2)
 
 
 def test_further_calls_that_a_reranker_makes_are_charged(fakes):
