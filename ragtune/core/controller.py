@@ -116,12 +116,12 @@ class RAGtuneController:
 
     def forget_failures(self) -> None:
         """Begin a new run: strategies that an earlier one gave up are tried again."""
-        self.loop.forget_failures()
+        self.loop.batches.forget_failures()
 
     @property
     def closed(self) -> dict[str, str]:
         """The strategies that are not tried at present because they failed (rule F3), and why."""
-        return self.loop.closed
+        return self.loop.batches.closed
 
     def run(
         self,
@@ -228,7 +228,7 @@ class RAGtuneController:
         paid = reported(context, context.meter.actual, FREE)
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        state = RunState(pool, context, history, self.loop.open_book(), forks or BudgetForks())
+        state = RunState(pool, context, history, self.loop.batches.open_book(), forks or BudgetForks())
         stop = yield from self.loop.run(state)
         for budget, (own, ended) in state.forks.ended.items():
             state.forks.outputs[budget] = self._output(own, ended, paid)

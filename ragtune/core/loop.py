@@ -41,6 +41,9 @@ class RerankLoop:
 
     The loop calls no reranker. It yields each batch and receives its scores, and its driver
     (:mod:`ragtune.core.drivers`) decides how batches are scored.
+
+    Attributes:
+        batches: prices the batches and books what they bring; knows which strategies are closed.
     """
 
     def __init__(
@@ -55,14 +58,10 @@ class RerankLoop:
         self._estimator = estimator
         self._scheduler = scheduler
         self._strategies = tuple(rerankers)
-        self._batches = BatchRunner(rerankers, failures, sends_again=scheduler.sends_again)
+        self.batches = BatchRunner(rerankers, failures, sends_again=scheduler.sends_again)
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
-
-    def open_book(self) -> BatchBook:
-        """The book of a new request."""
-        return self._batches.open_book()
 
     def run(self, state: RunState) -> BatchRequests[StopRecord]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
@@ -91,7 +90,7 @@ class RerankLoop:
                 is_noted = False
                 stop = stop or (yield from self._step(state))
         finally:
-            self._batches.close_book(book)
+            self.batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         _tell_of_first_round(pool, context, stop)
@@ -114,17 +113,6 @@ class RerankLoop:
         history.append(step)
         pool.note(lambda: step.ranking)
         return stop
-
-    def forget_failures(self) -> None:
-        """Open every strategy again."""
-        self._batches.forget_failures()
-
-    @property
-    def closed(self) -> dict[str, str]:
-        """The strategies that are not tried at present, and why."""
-        return self._batches.closed
-
-    # -- one iteration ---------------------------------------------------------------------------------------------
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
@@ -157,7 +145,7 @@ class RerankLoop:
             return StopRecord(
                 reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
             )
-        yield from self._batches.run(pool, context, proposal, cost, book)
+        yield from self.batches.run(pool, context, proposal, cost, book)
         return None
 
     def _admitted(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
@@ -232,7 +220,7 @@ class RerankLoop:
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
             batch = (tuple(doc_ids), strategy)
             if batch not in said:
-                said[batch] = self._batches.price(pool.get_items(doc_ids), strategy, context, book)
+                said[batch] = self.batches.price(pool.get_items(doc_ids), strategy, context, book)
             return said[batch]
 
         return price

@@ -190,16 +190,13 @@ class AlternationState(ABC):
         self._next_turn = 0
         self._turn = 0
 
-    def observe(self, pool: CandidatePool) -> None:
-        """Pass the turn on for every batch that was sent since the last call."""
+    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
+        """Eligible positions, best first, where the first mention of one counts, and how many of them are the source's
+        whose turn it is. Every batch that was sent passes the turn on.
+        """
         if new := len(pool.batches) - self._observed:
             self._observed += new
             self._next_turn = self._turn + new
-
-    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
-        """Eligible positions, best first, where the first mention of one counts, and how many of them are the source's
-        whose turn it is.
-        """
         eligible = pool.eligible
         sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
         # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
@@ -220,7 +217,6 @@ class AlternatingEstimator(GraphEstimator, Generic[State]):
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         state: State = context.remember(self, lambda: self._start(self._neighbours()))
-        state.observe(pool)
         order, current = state.order(pool, context)
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays

@@ -171,7 +171,7 @@ def test_a_failure_that_tells_nothing_of_the_reranker_ends_its_request_and_close
     policy = FailurePolicy(batches_in_a_row=2, requests_in_a_row=2, retry_after_s=60.0)
     controller = fakes.controller(reranker=reranker, failures=policy)
     assert [controller.run(query).batches.failed for query in "abc"] == [2, 2, 0]
-    assert controller.loop.closed == {}
+    assert controller.closed == {}
 
 
 def test_what_a_reranker_paid_before_it_refused_a_batch_is_charged(fakes):
