@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -209,14 +209,11 @@ class AlternationState(ABC):
         """Eligible positions that the graph leads to, best first."""
 
 
-State = TypeVar("State", bound=AlternationState)
-
-
-class AlternatingEstimator(GraphEstimator, Generic[State]):
+class AlternatingEstimator(GraphEstimator):
     """Base of GAR and Quam."""
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        state: State = context.remember(self, lambda: self._start(self._neighbours()))
+        state = context.remember(self, lambda: self._start(self._neighbours()))
         order, current = state.order(pool, context)
         acquisition: FloatArray = np.zeros(len(pool))
         acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
@@ -225,5 +222,5 @@ class AlternatingEstimator(GraphEstimator, Generic[State]):
         )
 
     @abstractmethod
-    def _start(self, neighbours: Neighbours) -> State:
+    def _start(self, neighbours: Neighbours) -> AlternationState:
         """The state of a new request."""

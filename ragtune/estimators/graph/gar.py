@@ -16,7 +16,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours
 
 
-class GAREstimator(AlternatingEstimator["_Gar"]):
+class GAREstimator(AlternatingEstimator):
     """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
 
     Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus

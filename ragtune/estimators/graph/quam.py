@@ -15,7 +15,7 @@ from ragtune.data.corpus import Corpus
 from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours, joined
 
 
-class QuamEstimator(AlternatingEstimator["_Quam"]):
+class QuamEstimator(AlternatingEstimator):
     """Quam (Rathee, MacAvaney and Anand, "Quam: Adaptive Retrieval through Query Affinity Modelling", WSDM 2025).
 
     As GAR, batches come by turns from the initial ranking and from the neighbour queue; but a document d of the queue
