@@ -33,7 +33,7 @@ class CascadeScheduler(BatchScheduler):
         k: size of the top that matters.
         escalate_above: probability in [0, 1].
         min_docs: documents that the default strategy reranks first, so that there is something to judge by.
-        batch_size, acquisition, diverse: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
+        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range, or a strategy that is not registered.

@@ -11,17 +11,11 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
-class Choice(TypedDict, total=False):
-    """How the documents of a batch are chosen, see :class:`BatchScheduler`."""
-
-    acquisition: BaseAcquisition | None
-    diverse: bool
-
-
-class BatchOptions(Choice, total=False):
+class BatchOptions(TypedDict, total=False):
     """The options of :class:`BatchScheduler`."""
 
     batch_size: int
+    acquisition: BaseAcquisition | None
 
 
 class BatchScheduler(BaseScheduler):
@@ -31,27 +25,25 @@ class BatchScheduler(BaseScheduler):
         batch_size: documents a batch; the last one is as small as the budget demands.
         acquisition: what "promising" means where the estimator gives a belief. With None, and for estimators without a
             belief, it is the highest priority.
-        diverse: no near-duplicates inside a batch, see :func:`ragtune.core.policy.batching.choose`.
 
     Raises:
         ConfigError: if ``batch_size`` is not a positive integer.
     """
 
-    def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None, diverse: bool = True) -> None:
+    def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None) -> None:
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
         self.acquisition = acquisition
-        self.diverse = diverse
 
     def chosen(self, pool: CandidatePool, count: int | None = None) -> list[str]:
         """The documents of the next batch, best first: ``count`` of them, or ``batch_size``."""
-        return choose(pool, self.batch_size if count is None else count, self.acquisition, diverse=self.diverse)
+        return choose(pool, self.batch_size if count is None else count, self.acquisition)
 
 
 class GreedyScheduler(BatchScheduler):
     """Takes the most promising candidates, batch by batch, until the budget is spent (rule S7).
 
     Args:
-        batch_size, acquisition, diverse: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
+        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: if ``batch_size`` is not a positive integer.

@@ -28,7 +28,7 @@ class SettledScheduler(BatchScheduler):
         threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below. The default
             was chosen on collections (results/README.md); the preset ``early_stop`` takes 0.4, which stops sooner.
         min_docs: documents reranked since the pool last grew, before stopping is considered.
-        batch_size, acquisition, diverse: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
+        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.
