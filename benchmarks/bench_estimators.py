@@ -38,8 +38,7 @@ from ragtune import Corpus, CostBudget, Document
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.core.interfaces import BaseEstimator, BaseReranker
 from ragtune.core.policy.batching import choose
-from ragtune.core.pool.batch import ids_of
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, ids_of
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.graph import CorpusGraph

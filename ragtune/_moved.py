@@ -45,6 +45,11 @@ MOVED = (
     }
     | {f"ragtune.canonical.{old}": "ragtune.canonical.retrieval" for old in ("fusing", "indexing", "reranking")}
     | {
+        "ragtune.core.documents": "ragtune.core.hits",
+        "ragtune.core.pool.batch": "ragtune.core.pool.items",
+        "ragtune.core.policy.gaussian": "ragtune.core.policy.top_k",
+        "ragtune.core.request.limits": "ragtune.core.request.budget",
+        "ragtune.core.request.request": "ragtune.core.request.context",
         "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
         "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
         "ragtune.data.filedigest": "ragtune.data.files.filedigest",

@@ -27,7 +27,7 @@ from experiments.replay.build import Session, build_session, controller_of, requ
 from experiments.replay.component import component
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
 from ragtune.core.types import FREE, CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.rerankers.replay import ReplayReranker

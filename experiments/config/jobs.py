@@ -58,7 +58,7 @@ def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> 
         job: its overrides.
         jobs: all jobs of the sweep; a job that is not among them has no later ones.
     """
-    from ragtune.core.request.limits import LIMITS  # where it is used, so that --help is answered at once
+    from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
 
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.

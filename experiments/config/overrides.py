@@ -41,7 +41,7 @@ def _spelled_out(override: str) -> list[str]:
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
     from ragtune.core.errors import ConfigError
-    from ragtune.core.request.limits import LIMITS
+    from ragtune.core.units import LIMITS
 
     names = [amount for amount in amounts if re.fullmatch(r"[a-z]\w*", amount)]
     form = rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?"
@@ -69,7 +69,7 @@ def _store_budget(name: str, number: str, unit: str) -> None:
     from hydra.core.config_store import ConfigStore
 
     from experiments.config.paths import CONF
-    from ragtune.core.request.limits import LIMITS
+    from ragtune.core.units import LIMITS
 
     tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
     amount = int(number) if number.isdigit() else float(number)

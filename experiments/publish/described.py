@@ -20,7 +20,7 @@ from experiments.publish.columns import read_csv
 from experiments.publish.files import COST_COLUMNS
 from experiments.publish.provenance import git_sha
 from experiments.publish.runs_view import HEADLINE
-from ragtune.core.request.limits import LIMITS
+from ragtune.core.units import LIMITS
 
 MAX_TAG_LENGTH = 5000
 """MLflow's limit for the value of a tag."""

@@ -17,7 +17,7 @@ from experiments.replay.journal import Journal
 from experiments.replay.subjects.subject import Subject
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
 
 _ROOM = 64_000_000
 """Bytes of held records. A record that finds no room is replayed again when its job comes."""

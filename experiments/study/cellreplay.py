@@ -17,9 +17,9 @@ from experiments.study.decisions import INELIGIBLE, decisions_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.limits import LIMITS
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
 from ragtune.core.types import GIVEN_UP
+from ragtune.core.units import LIMITS
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.policy.gaussian import tail
-from ragtune.core.policy.top_k import top_k_threshold
+from ragtune.core.policy.top_k import tail, top_k_threshold
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
 

@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ragtune.core.documents import sound
 from ragtune.core.errors import InputError
+from ragtune.core.hits import Entries, sound
 from ragtune.core.interfaces import BaseAssembler
-from ragtune.core.plain import words
-from ragtune.core.pool.assembled import best_that_fit, documents_at
-from ragtune.core.pool.entries import Entries
+from ragtune.core.plain import describe, words
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.pool.ordering import RankingKeys
+from ragtune.core.pool.ordering import RankingKeys, best_that_fit, documents_at
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import describe
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument

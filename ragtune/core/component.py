@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 
 class Component:
@@ -29,48 +29,26 @@ class Component:
         """
 
 
-@runtime_checkable
-class DoubtedInputs(Protocol):
-    """A part that can see from its recorded inputs that an option does not fit them, such as a score table's scale."""
+def queries_of(part: Any) -> Mapping[str, Collection[str]]:
+    """The queries of each recorded input of a part, such as a run file, by the input's name in messages.
 
-    @property
-    def doubts(self) -> Mapping[str, int]:
-        """Warnings, in words that follow a number, with that number."""
-        ...
-
-
-@runtime_checkable
-class RecordedQueries(Protocol):
-    """A part with recorded inputs by query, such as a run file or a score table.
-
-    The harness compares the recorded queries with those of the collection. An input without a common query is refused,
-    and one that lacks some is a warning.
+    A part with such inputs has a method ``recorded_queries``. The harness compares the recorded queries with those of
+    the collection. An input without a common query is refused, and one that lacks some is a warning.
     """
-
-    def recorded_queries(self) -> Mapping[str, Collection[str]]:
-        """The queries of each recorded input, by the input's name in messages."""
-        ...
+    return part.recorded_queries() if hasattr(part, "recorded_queries") else {}
 
 
-@runtime_checkable
-class RecordedDocuments(Protocol):
-    """A part with recorded inputs by document, whatever the query; compared as those of :class:`RecordedQueries`."""
+def documents_of(part: Any) -> Mapping[str, Collection[str]]:
+    """The documents of each recorded input of a part, whatever the query; compared as those of :func:`queries_of`.
 
-    def recorded_documents(self) -> Mapping[str, Collection[str]]:
-        """The documents of each recorded input, by the input's name in messages."""
-        ...
-
-
-def queries_of(part: object) -> Mapping[str, Collection[str]]:
-    """The recorded queries of a part; empty without recorded inputs."""
-    return part.recorded_queries() if isinstance(part, RecordedQueries) else {}
+    A part with such inputs has a method ``recorded_documents``.
+    """
+    return part.recorded_documents() if hasattr(part, "recorded_documents") else {}
 
 
-def documents_of(part: object) -> Mapping[str, Collection[str]]:
-    """The recorded documents of a part; empty without recorded inputs."""
-    return part.recorded_documents() if isinstance(part, RecordedDocuments) else {}
+def doubts_of(part: Any) -> Mapping[str, int]:
+    """Warnings, in words that follow a number, with that number, from a part's property ``doubts``.
 
-
-def doubts_of(part: object) -> Mapping[str, int]:
-    """The warnings of a part about its recorded inputs; empty without any."""
-    return part.doubts if isinstance(part, DoubtedInputs) else {}
+    A part has it that can see from its recorded inputs that an option does not fit them, such as a table's scale.
+    """
+    return getattr(part, "doubts", {})

@@ -27,20 +27,18 @@ from ragtune.core.interfaces import (
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import ControllerOutput, HistoryStep
-from ragtune.core.plain import quoted
+from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.matching import objection
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import describe, reported
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.limits import LIMITS
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import RAGtuneContext, Request, reported
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.runstate import BudgetForks, LoopResult
-from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
+from ragtune.core.runstate import BudgetForks, RunState
+from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument, StopRecord
+from ragtune.core.units import LIMITS
 
 
 class RAGtuneController:
@@ -118,12 +116,12 @@ class RAGtuneController:
 
     def forget_failures(self) -> None:
         """Begin a new run: strategies that an earlier one gave up are tried again."""
-        self.loop.forget_failures()
+        self.loop.batches.forget_failures()
 
     @property
     def closed(self) -> dict[str, str]:
         """The strategies that are not tried at present because they failed (rule F3), and why."""
-        return self.loop.closed
+        return self.loop.batches.closed
 
     def run(
         self,
@@ -171,8 +169,13 @@ class RAGtuneController:
         unit = _differing_unit(budgets)
         self.prepare()
         if unit is not None and self.shares_budgets:
-            if outputs := alone(self._answers(request, budgets, unit), self.rerankers):
-                return outputs
+            limits = {budget: getattr(budget, LIMITS[unit]) for budget in budgets}
+            allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
+            largest = max(allowed, key=allowed.__getitem__)
+            forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
+            output = alone(self._answer(replace(request, budget=largest), [], forks), self.rerankers)
+            if not forks.saw_reader:
+                return [forks.outputs.get(budget, output) for budget in budgets]
             self._reads_budget = True
         return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
 
@@ -216,48 +219,23 @@ class RAGtuneController:
             yield history[-1]
         return flight.result
 
-    def _answer(self, request: Request, history: list[HistoryStep]) -> BatchRequests[ControllerOutput]:
+    def _answer(
+        self, request: Request, history: list[HistoryStep], forks: BudgetForks | None = None
+    ) -> BatchRequests[ControllerOutput]:
+        """The answer under the request's budget; those under smaller budgets are the outputs of the forks."""
         context = self._open(request)
-        pool, paid = self._found(context)
-        outcome = yield from self.loop.run(pool, context, history)
-        return self._output(pool, context, history, outcome, paid)
-
-    def _answers(
-        self, request: Request, budgets: Sequence[CostBudget], unit: str
-    ) -> BatchRequests[list[ControllerOutput]]:
-        limits = {budget: getattr(budget, LIMITS[unit]) for budget in budgets}
-        allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
-        largest = max(allowed, key=allowed.__getitem__)
-        context = self._open(replace(request, budget=largest))
-        pool, paid = self._found(context)
-        history: list[HistoryStep] = []
-        forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
-        outcome = yield from self.loop.run(pool, context, history, forks)
-        if forks.saw_reader or (forks and context.tracker.budget_was_read):
-            return []
-        outputs = {
-            budget: self._output(own.pool, own.context, own.history, ended, paid)
-            for budget, (own, ended) in forks.ended.items()
-        }
-        rest = self._output(pool, context, history, outcome, paid)
-        return [outputs.get(budget, rest) for budget in budgets]
-
-    def _found(self, context: RAGtuneContext) -> tuple[CandidatePool, CostObject]:
-        """The candidates, and what finding them has really cost."""
         rounds = self.rounds.run(context)
         paid = reported(context, context.meter.actual, FREE)
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        return pool, paid
+        state = RunState(pool, context, history, self.loop.batches.open_book(), forks or BudgetForks())
+        stop = yield from self.loop.run(state)
+        for budget, (own, ended) in state.forks.ended.items():
+            state.forks.outputs[budget] = self._output(own, ended, paid)
+        return self._output(state, stop, paid)
 
-    def _output(
-        self,
-        pool: CandidatePool,
-        context: RAGtuneContext,
-        history: list[HistoryStep],
-        outcome: LoopResult,
-        paid: CostObject,
-    ) -> ControllerOutput:
+    def _output(self, state: RunState, stop: StopRecord, paid: CostObject) -> ControllerOutput:
+        pool, context, history, book, _ = state
         documents = assembled(self.assembler, pool, history[-1].keys, context)
         return ControllerOutput.model_construct(
             query=context.query,
@@ -266,10 +244,10 @@ class RAGtuneController:
             trace=context.trace,
             final_budget_state=context.tracker.snapshot(),
             history=history,
-            stop=outcome.stop,
-            actual_cost=paid + outcome.actual_cost,
-            dropped=outcome.dropped,
-            batches=outcome.batches,
+            stop=stop,
+            actual_cost=paid + book.actual_cost,
+            dropped=book.dropped,
+            batches=book.breakers.count(),
         )
 
     def __getstate__(self) -> dict[str, Any]:

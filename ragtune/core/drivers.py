@@ -7,14 +7,14 @@ difference, because a shared call takes each of its requests the whole time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Generic
 
 from ragtune.core.batches.runner import BatchRequests, T
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.request.bills import describe
+from ragtune.core.plain import describe
+from ragtune.core.pool.items import RerankBatch
 
 Rerankers = Mapping[str, BaseReranker]
 Scored = Mapping[str, float] | Exception
@@ -68,24 +68,17 @@ def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
 
 
 def stepwise(flight: Flight[T], rerankers: Rerankers) -> Iterator[RerankBatch]:
-    """Score the batches of one request one after the other, and yield each before it is scored.
-
-    Raises:
-        InputError: if a component does.
-    """
-    try:
+    """Score the batches of one request one after the other, and yield each before it is scored; errors as in alone."""
+    with closing(flight):
         while (batch := flight.pending) is not None:
             yield batch
             flight.answer(_scored(batch, rerankers[batch.strategy]))
-    finally:
-        flight.close()
 
 
 def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: int) -> list[T]:
     """The results of many requests, in their order; the pending batches of ``width`` requests are scored together.
 
-    A request that has its result makes room for the next one. Where a joint call fails as a whole, each batch is scored
-    alone, so that one request's failure does not reach another.
+    A request that has its result makes room for the next one.
 
     Args:
         requests: the requests.
@@ -99,25 +92,17 @@ def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: 
     flights: list[Flight[T]] = []
     with ExitStack() as open_flights:
         while True:
-            active = [flight for flight in flights if flight.pending is not None]
-            while len(active) < width and (request := next(waiting, None)) is not None:
-                flights.append(flight := Flight(request))
-                open_flights.callback(flight.close)
-                active += [flight] if flight.pending is not None else []
-            if not active:
+            pending = [(flight, flight.pending) for flight in flights if flight.pending is not None]
+            while len(pending) < width and (request := next(waiting, None)) is not None:
+                flights.append(flight := open_flights.enter_context(closing(Flight(request))))
+                pending += [(flight, flight.pending)] if flight.pending is not None else []
+            if not pending:
                 return [flight.result for flight in flights]
-            by_strategy: dict[str, list[Flight[T]]] = {}
-            for flight in active:
-                by_strategy.setdefault(_batch_of(flight).strategy, []).append(flight)
-            for strategy, together in by_strategy.items():
-                answers = score_together([_batch_of(flight) for flight in together], rerankers[strategy])
-                for flight, scored in zip(together, answers, strict=True):
+            for strategy in dict.fromkeys(batch.strategy for _, batch in pending):
+                together = [(flight, batch) for flight, batch in pending if batch.strategy == strategy]
+                answers = score_together([batch for _, batch in together], rerankers[strategy])
+                for (flight, _), scored in zip(together, answers, strict=True):
                     flight.answer(scored)
-
-
-def _batch_of(flight: Flight[T]) -> RerankBatch:
-    assert flight.pending is not None  # noqa: S101
-    return flight.pending
 
 
 def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Scored]:

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from ragtune.core.accounted import AccountedReranker
 from ragtune.core.arrays import FloatArray
 from ragtune.core.component import Component
-from ragtune.core.pool.assembled import best_that_fit
-from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.belief import Belief
-from ragtune.core.pool.items import PoolItem
-from ragtune.core.pool.ordering import Ordering
+from ragtune.core.pool.items import PoolItem, RerankBatch
+from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (

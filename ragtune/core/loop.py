@@ -6,23 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
 from ragtune.core.output import HistoryStep
-from ragtune.core.plain import plain, words
+from ragtune.core.plain import describe, plain, words
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
-from ragtune.core.request.bills import describe
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.runstate import BudgetForks, LoopResult, RunState
+from ragtune.core.runstate import RunState
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
@@ -43,6 +41,9 @@ class RerankLoop:
 
     The loop calls no reranker. It yields each batch and receives its scores, and its driver
     (:mod:`ragtune.core.drivers`) decides how batches are scored.
+
+    Attributes:
+        batches: prices the batches and books what they bring; knows which strategies are closed.
     """
 
     def __init__(
@@ -57,35 +58,26 @@ class RerankLoop:
         self._estimator = estimator
         self._scheduler = scheduler
         self._strategies = tuple(rerankers)
-        self._batches = BatchRunner(rerankers, failures, sends_again=scheduler.sends_again)
+        self.batches = BatchRunner(rerankers, failures, sends_again=scheduler.sends_again)
         self._keeps_dropped = failures.keep_unscored
         self._ordering = ordering
         self._expander = expander if expander is not None and expander.is_active else None
 
-    def run(
-        self,
-        pool: CandidatePool,
-        context: RAGtuneContext,
-        history: list[HistoryStep],
-        forks: BudgetForks | None = None,
-    ) -> BatchRequests[LoopResult]:
+    def run(self, state: RunState) -> BatchRequests[StopRecord]:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
-        Args:
-            pool: the candidates.
-            context: the request.
-            history: takes the states.
-            forks: smaller budgets; each forks off where its decisions first differ.
+        Each smaller budget of ``state.forks`` forks off where its decisions first differ.
 
         Raises:
             InputError: if a component does: bad input ends a run, it is never swallowed.
         """
-        pool.keeps_dropped = self._keeps_dropped
-        pool.gate = context.tracker.gate
-        state = RunState(pool, context, history, self._batches.open_book(), forks or BudgetForks())
-        return (yield from self._to_its_end(state, is_noted=False))
+        state.pool.keeps_dropped = self._keeps_dropped
+        state.pool.gate = state.context.tracker.gate
+        stop = yield from self._to_its_end(state, is_noted=False)
+        state.forks.saw_reader |= bool(state.forks) and state.context.tracker.budget_was_read
+        return stop
 
-    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[LoopResult]:
+    def _to_its_end(self, state: RunState, *, is_noted: bool) -> BatchRequests[StopRecord]:
         """Go on until something says stop; ``is_noted`` where the present state is in the history already."""
         pool, context, history, book, forks = state
         stop: StopRecord | None = None
@@ -98,20 +90,19 @@ class RerankLoop:
                 is_noted = False
                 stop = stop or (yield from self._step(state))
         finally:
-            self._batches.close_book(book)
+            self.batches.close_book(book)
         if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
             context.trace.add("controller", "skip_rerank", reason="budget_denied")
         _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
-        return LoopResult(stop, book.actual_cost, book.dropped, book.breakers.count())
+        return stop
 
     def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
         """Continue under each of these budgets to its end."""
         state.forks.saw_reader |= bool(budgets) and state.context.tracker.budget_was_read
         for budget in budgets:
             own = state.fork(budget)
-            outcome = yield from self._to_its_end(own, is_noted=is_noted)
-            state.forks.ended[budget] = (own, outcome)
+            state.forks.ended[budget] = own, (yield from self._to_its_end(own, is_noted=is_noted))
 
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         stop = self._estimate(pool, context)
@@ -122,17 +113,6 @@ class RerankLoop:
         history.append(step)
         pool.note(lambda: step.ranking)
         return stop
-
-    def forget_failures(self) -> None:
-        """Open every strategy again."""
-        self._batches.forget_failures()
-
-    @property
-    def closed(self) -> dict[str, str]:
-        """The strategies that are not tried at present, and why."""
-        return self._batches.closed
-
-    # -- one iteration ---------------------------------------------------------------------------------------------
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
@@ -165,7 +145,7 @@ class RerankLoop:
             return StopRecord(
                 reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
             )
-        yield from self._batches.run(pool, context, proposal, cost, book)
+        yield from self.batches.run(pool, context, proposal, cost, book)
         return None
 
     def _admitted(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
@@ -184,7 +164,7 @@ class RerankLoop:
         closed = tuple(name for name in self._strategies if name in book.breakers.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         if forks:
-            view = watched(view, context.tracker.note_reader)
+            view = watched(view, lambda: setattr(context.tracker, "budget_was_read", True))
         try:
             with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)
@@ -240,7 +220,7 @@ class RerankLoop:
         def price(doc_ids: Sequence[str], strategy: str) -> CostObject:
             batch = (tuple(doc_ids), strategy)
             if batch not in said:
-                said[batch] = self._batches.price(pool.get_items(doc_ids), strategy, context, book)
+                said[batch] = self.batches.price(pool.get_items(doc_ids), strategy, context, book)
             return said[batch]
 
         return price
@@ -250,7 +230,7 @@ def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool)
     """The stop of a request whose account is exhausted."""
     if nothing_sent:
         # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
-        trace.add("budget", "deny_rerank", reason=account.reason, remaining=account.remaining)
+        trace.add("budget", "deny_rerank", **account.figures())
     details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
     return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.batches.failures import BatchCount
+from ragtune.core.hits import Entries
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.ordering import Ordering, RankingKeys
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import CostObject, Listed, StopRecord
@@ -34,13 +34,6 @@ class HistoryStep:
     doc_ids: tuple[str, ...]
     ordering: Ordering
     columns: PoolColumns
-
-    @classmethod
-    def recorded(cls, cost: CostObject, ranking: Sequence[str]) -> HistoryStep:
-        """A step as it comes back from JSON: its documents in their order, without the figures behind it."""
-        unknown, nothing = np.full(len(ranking), np.nan), np.zeros(len(ranking))
-        columns = PoolColumns(np.zeros(len(ranking), dtype=np.int8), unknown, nothing, nothing, unknown)
-        return cls(cost, tuple(ranking), Ordering.RERANKED_FIRST, columns)
 
     @cached_property
     def keys(self) -> RankingKeys:
@@ -94,15 +87,6 @@ class ControllerOutput(BaseModel):
     @field_serializer("history")
     def _plain_history(self, history: list[HistoryStep]) -> list[dict[str, Any]]:
         return [{"cost": step.cost.model_dump(), "ranking": list(step.ranking)} for step in history]
-
-    @field_validator("history", mode="before")
-    @classmethod
-    def _read_history(cls, history: Any) -> Any:
-        if not isinstance(history, list):
-            return history
-        return [
-            HistoryStep.recorded(CostObject(**s["cost"]), s["ranking"]) if isinstance(s, dict) else s for s in history
-        ]
 
     @property
     def context_tokens(self) -> int:

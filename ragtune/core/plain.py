@@ -40,6 +40,15 @@ def quoted(value: object) -> str:
     return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")
 
 
+def describe(error: BaseException) -> str:
+    """An error in one line of at most 500 characters: its type and what it says."""
+    try:
+        said = " ".join(str(error).split())
+    except Exception:
+        said = "it cannot say what is wrong"
+    return well_formed(f"{type(error).__name__}: {said}"[:500])
+
+
 def first_line(error: BaseException) -> str:
     """The first line of what an error says; its type where it says nothing."""
     return next(iter(str(error).splitlines()), type(error).__name__)

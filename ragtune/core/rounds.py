@@ -7,18 +7,24 @@ from itertools import islice
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InputError, RetrievalError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
-from ragtune.core.plain import quoted
+from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.accounts import REFORMULATION
-from ragtune.core.request.bills import checked, describe, reported
-from ragtune.core.request.context import ORIGINAL, CostMeter, RAGtuneContext, first_stage_of, rewrite_round
+from ragtune.core.request.context import (
+    ORIGINAL,
+    CostMeter,
+    RAGtuneContext,
+    checked,
+    first_stage_of,
+    reported,
+    rewrite_round,
+)
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
 
 REWRITE_WEIGHT = 0.05

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from ragtune.core.batches.failures import BatchCount
 from ragtune.core.batches.runner import BatchBook
-from ragtune.core.output import HistoryStep
+from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.limits import LIMITS
 from ragtune.core.types import CostObject, StopRecord
-
-
-@dataclass(frozen=True)
-class LoopResult:
-    """What the loop returns beside the pool and the history."""
-
-    stop: StopRecord
-    actual_cost: CostObject
-    dropped: dict[str, str]
-    batches: BatchCount
+from ragtune.core.units import LIMITS
 
 
 class BudgetForks:
@@ -37,14 +25,16 @@ class BudgetForks:
         unit: unit in which they differ, ``docs`` or ``calls``.
 
     Attributes:
-        ended: final state and result by budget, for those that forked off.
-        saw_reader: whether a component had looked at the budget before one forked off.
+        ended: final state and stop by budget, for those that forked off.
+        outputs: what each of these gives the caller.
+        saw_reader: whether a component had looked at the budget while one still shared its decisions.
     """
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
         self._unit = unit
         self._waiting = sorted(budgets, key=self._allowed)
-        self.ended: dict[CostBudget, tuple[RunState, LoopResult]] = {}
+        self.ended: dict[CostBudget, tuple[RunState, StopRecord]] = {}
+        self.outputs: dict[CostBudget, ControllerOutput] = {}
         self.saw_reader = False
 
     def __len__(self) -> int:

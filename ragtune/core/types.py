@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import FrozenInstanceError, dataclass
-from functools import lru_cache
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
@@ -162,12 +161,7 @@ Pricer = Callable[[Sequence[str], str], CostObject]
 
 def price_by_count(doc_ids: Sequence[str], strategy: str) -> CostObject:
     """The price where nothing more is known: one call, one unit a document, whatever the strategy."""
-    return _of_one_call(len(doc_ids))
-
-
-@lru_cache(maxsize=256)
-def _of_one_call(docs: int) -> CostObject:
-    return CostObject(docs=docs, calls=1)
+    return CostObject(docs=len(doc_ids), calls=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ class Unit(NamedTuple):
     Attributes:
         name: its field of :class:`ragtune.core.types.CostObject`, and in every record and table.
         short: the short name that users give it, as in ``budget=3calls``.
-        limit: its field of :class:`ragtune.core.request.limits.Limits`.
+        limit: its field of :class:`ragtune.core.request.budget.CostBudget`.
         label: what axes and tables call it.
         noun: its plural in a sentence.
         column: its column of ``curve.csv``.
@@ -79,6 +79,9 @@ NAMES = tuple(unit.name for unit in UNITS)
 
 BY_SHORT = {unit.short: unit for unit in UNITS}
 """Units by the short names that users give them."""
+
+LIMITS = {unit.short: unit.limit for unit in UNITS}
+"""The limit in each unit, by the same names."""
 
 SOMETIMES_TOLD = tuple(unit.name for unit in UNITS if not unit.is_always_told)
 """Units that are left out where nothing was spent in them."""

@@ -55,7 +55,6 @@ class CorpusGraphExpander(BaseExpander):
         k: neighbours of a document, at most as many as the graph holds.
         top: size of the top of the final order whose reranked documents open their neighbours; None for every
             reranked document.
-        per_batch: documents added between two batches at most, the others wait; None for all.
         ordering: final order whose top counts, an ``Ordering`` or its name.
 
     Raises:
@@ -71,14 +70,12 @@ class CorpusGraphExpander(BaseExpander):
         reranker: BaseReranker,
         k: int = 16,
         top: int | None = 20,
-        per_batch: int | None = None,
         ordering: Ordering | str = Ordering.POSTERIOR,
     ) -> None:
         self._corpus = corpus
         self._graph = CorpusGraph.open(graph, corpus, k)
         self._reranker = reranker
         self.top = None if top is None else check_count("expander.top", top, low=1)
-        self.per_batch = None if per_batch is None else check_count("expander.per_batch", per_batch, low=1)
         self.ordering = Ordering.parse(ordering)
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
@@ -87,7 +84,7 @@ class CorpusGraphExpander(BaseExpander):
         walk.positions += joined
         walk.settled.update(joined)
         self._find(walk, self._reached(walk, self._sources(pool, walk)), context)
-        chosen = walk.best(limit if self.per_batch is None else min(limit, self.per_batch))
+        chosen = walk.best(limit)
         scores = [walk.waiting.pop(position) for position in chosen]
         return self._corpus.hits_at(chosen, scores, GRAPH_SOURCE)
 

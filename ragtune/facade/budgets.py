@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.limits import LIMITS
+from ragtune.core.units import LIMITS
 
 
 def budget_of(limits: Mapping[str, float | None]) -> CostBudget:

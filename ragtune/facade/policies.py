@@ -24,8 +24,7 @@ from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
-from ragtune.schedulers._batches import BatchOptions
-from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.greedy import BatchOptions, GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
 from ragtune.schedulers.windows import WindowsScheduler

@@ -22,8 +22,7 @@ from ragtune.core.plain import quoted
 from ragtune.core.policy.matching import compares_apart
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS

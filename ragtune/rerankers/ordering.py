@@ -10,8 +10,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
-from ragtune.core.pool.batch import lengths_of
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject

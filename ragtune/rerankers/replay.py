@@ -10,8 +10,7 @@ from typing import Any
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import ids_of, lengths_of
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, ids_of, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject

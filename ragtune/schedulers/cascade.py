@@ -11,11 +11,10 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.gaussian import tail
-from ragtune.core.policy.top_k import top_k_threshold
+from ragtune.core.policy.top_k import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers._batches import BatchOptions, BatchScheduler
+from ragtune.schedulers.greedy import BatchOptions, BatchScheduler
 
 
 class CascadeScheduler(BatchScheduler):
@@ -34,7 +33,7 @@ class CascadeScheduler(BatchScheduler):
         k: size of the top that matters.
         escalate_above: probability in [0, 1].
         min_docs: documents that the default strategy reranks first, so that there is something to judge by.
-        batch_size, acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
+        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range, or a strategy that is not registered.

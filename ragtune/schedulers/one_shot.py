@@ -24,9 +24,5 @@ class OneShotScheduler(BaseScheduler):
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         if pool.batches:
-            return _done(len(pool.reranked))
+            return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": len(pool.reranked)})
         return propose(pool.top_candidates(self.top_n or len(pool)), budget)
-
-
-def _done(reranked: int) -> StopRecord:
-    return StopRecord(reason="one_shot_done", source="scheduler", details={"reranked": reranked})

@@ -8,11 +8,10 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.gaussian import tail
-from ragtune.core.policy.top_k import top_k_threshold
+from ragtune.core.policy.top_k import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers._batches import BatchOptions, BatchScheduler
+from ragtune.schedulers.greedy import BatchOptions, BatchScheduler
 
 
 class SettledScheduler(BatchScheduler):
@@ -29,7 +28,7 @@ class SettledScheduler(BatchScheduler):
         threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below. The default
             was chosen on collections (results/README.md); the preset ``early_stop`` takes 0.4, which stops sooner.
         min_docs: documents reranked since the pool last grew, before stopping is considered.
-        batch_size, acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
+        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.

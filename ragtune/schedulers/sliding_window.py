@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers._batches import BatchScheduler, Choice
+from ragtune.schedulers.greedy import BatchScheduler
 
 
 class SlidingWindowScheduler(BatchScheduler):
@@ -31,18 +30,18 @@ class SlidingWindowScheduler(BatchScheduler):
     Args:
         window: documents of the first call, >= 1.
         step: new documents of every further call, in [1, ``window``].
-        acquisition, diverse: see :class:`ragtune.schedulers._batches.BatchScheduler`.
+        acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
 
     Raises:
         ConfigError: on an argument out of range.
     """
 
-    def __init__(self, window: int = 20, step: int = 10, **choice: Unpack[Choice]) -> None:
+    def __init__(self, window: int = 20, step: int = 10, acquisition: BaseAcquisition | None = None) -> None:
         self.window = check_count("scheduler.window", window, low=1)
         self.step = check_count("scheduler.step", step, low=1)
         if step > window:
             raise ConfigError(f"scheduler.step={step!r}: allowed is a whole number <= scheduler.window={window!r}")
-        super().__init__(self.step, **choice)
+        super().__init__(self.step, acquisition)
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         is_first = len(pool.eligible) == len(pool)  # or failed, and its documents are candidates again (rule F6)

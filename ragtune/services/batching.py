@@ -15,9 +15,8 @@ from ragtune.core.batches.pace import Pace
 from ragtune.core.drivers import Scored, score_together
 from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.bills import describe
+from ragtune.core.plain import describe
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker

@@ -11,8 +11,7 @@ from ragtune.core.interfaces import BaseExpander
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
 from ragtune.estimators.baseline import BaselineEstimator

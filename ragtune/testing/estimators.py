@@ -133,18 +133,10 @@ def _life(world: World) -> Iterator[CandidatePool]:
             yield pool
 
 
-def _whole(valuation: Mapping[str, float], pool: CandidatePool) -> dict[str, list[float]]:
-    """The columns of an answer that says nothing else."""
-    assert isinstance(valuation, Valuation)
-    assert (valuation.belief, valuation.batch_limit, valuation.diagnostics) == (None, None, {})
-    return _numbers(valuation, pool)
-
-
 def _numbers(valuation: Mapping[str, float], pool: CandidatePool) -> dict[str, list[float]]:
     if not isinstance(valuation, Valuation):
         return {"mean": [valuation[doc_id] for doc_id in valuation]}
-    columns = {"mean": valuation.mean, "variance": valuation.variance, "acquisition": valuation.acquisition}
-    columns["posterior"] = valuation.posterior
+    columns = {"mean": valuation.mean, "acquisition": valuation.acquisition, "posterior": valuation.posterior}
     if valuation.belief is not None:
         columns |= {"belief": valuation.belief.mean, "spread": valuation.belief.variance, "key": valuation.belief.key}
     assert all(len(column) == len(pool) for column in columns.values() if column is not None)

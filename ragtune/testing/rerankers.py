@@ -8,8 +8,7 @@ from typing import ClassVar
 import pytest
 
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import FREE
 from ragtune.testing.collection import make_context, small_pool_items

@@ -17,7 +17,7 @@ from experiments.replay.build import build_session
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
 from ragtune.data.graph import CorpusGraph
 from ragtune.estimators.graph.gar import GAREstimator
 from ragtune.expanders.corpus_graph import CorpusGraphExpander

@@ -12,8 +12,7 @@ from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator

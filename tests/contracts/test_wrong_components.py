@@ -21,7 +21,7 @@ from ragtune.core.interfaces import (
     BaseScheduler,
     BaseSignal,
 )
-from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.fusion.rrf import RRFFusion

@@ -13,8 +13,7 @@ from typing import Any
 
 from patience import HANG_S, wait_until
 
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext

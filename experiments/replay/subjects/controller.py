@@ -21,8 +21,8 @@ from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.limits import LIMITS
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import Request
+from ragtune.core.units import LIMITS
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.expanders.none import NoExpander
 from ragtune.schedulers.one_shot import OneShotScheduler

@@ -20,6 +20,9 @@ class CircuitBreaker:
         failures: consecutive failures that open the breaker, >= 1.
         cooldown_ms: milliseconds until one request may probe the service.
         clock: clock that the time is read from.
+
+    Attributes:
+        error: the first failure since the last success; empty where none was described.
     """
 
     def __init__(self, failures: int, cooldown_ms: float, clock: Clock) -> None:
@@ -30,6 +33,7 @@ class CircuitBreaker:
         self._failures = 0
         self._opened_ms: float | None = None
         self._probe: Permit | None = None
+        self.error = ""
 
     @property
     def state(self) -> str:
@@ -61,15 +65,16 @@ class CircuitBreaker:
     def succeed(self) -> None:
         """The service answered: close."""
         with self._lock:
-            self._failures, self._opened_ms, self._probe = 0, None, None
+            self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
 
-    def fail(self, permit: Permit) -> None:
+    def fail(self, permit: Permit, error: str = "") -> None:
         """The service failed: open after too many in a row, or at once if this was the probe.
 
         A late failure of a request from before the breaker opened does not put off the next probe.
         """
         with self._lock:
             self._failures += 1
+            self.error = self.error or error
             if self._ends_probe(permit) or (self._opened_ms is None and self._failures >= self._limit):
                 self._opened_ms = self._clock.now_ms()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
-from ragtune.core.request.clock import Clock, MonotonicClock
 
 
 class FailurePolicy(BaseModel):
@@ -58,34 +58,42 @@ class _Record:
     in_a_row: int = 0
     has_scored: bool = False
     has_failed: bool = False
-    error: str | None = None
+    error: str = ""
 
 
-@dataclass
 class RequestBreakers:
-    """Which strategies one request may still use."""
+    """Which strategies one request may still use.
 
-    run: RunBreakers
-    records: dict[str, _Record] = field(default_factory=dict)
-    closed: dict[str, str] = field(default_factory=dict)
-    sent: int = 0
-    failed: int = 0
-    first_error: str | None = None
+    Args:
+        run: breakers of the strategies by name, which all requests share.
+        policy: limits of how long a failing strategy is tried.
+
+    Attributes:
+        closed: the strategies that this request may not use, and why.
+    """
+
+    def __init__(self, run: Mapping[str, CircuitBreaker], policy: FailurePolicy) -> None:
+        self._run = run
+        self._policy = policy
+        self._records: dict[str, _Record] = {}
+        self.closed = closed_in(run)
+        self.sent = self.failed = 0
+        self._first_error = next(iter(self.closed.values()), None)
 
     def admits(self, strategy: str) -> bool:
         """Whether a batch may be sent; the first one of a request asks whether the strategy is closed for the run."""
-        if strategy not in self.records and strategy not in self.closed:
-            if (permit := self.run.enter(strategy)) is None:
-                self.closed[strategy] = self.run.errors.get(strategy, "")
-                self.first_error = self.first_error or self.closed[strategy]
+        if strategy not in self._records and strategy not in self.closed:
+            if (permit := self._run[strategy].enter()) is None:
+                self.closed[strategy] = self._run[strategy].error
+                self._first_error = self._first_error or self.closed[strategy]
             else:
-                self.records[strategy] = _Record(permit)
+                self._records[strategy] = _Record(permit)
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
         """A batch brought scores."""
         self.sent += 1
-        record = self.records[strategy]
+        record = self._records[strategy]
         record.in_a_row, record.has_scored = 0, True
 
     def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool = True) -> bool:
@@ -96,75 +104,42 @@ class RequestBreakers:
         """
         self.sent += 1
         self.failed += 1
-        self.first_error = self.first_error or error
-        record = self.records[strategy]
+        self._first_error = self._first_error or error
+        record = self._records[strategy]
         record.in_a_row += 1
         record.error = record.error or error
         record.has_failed |= is_telling
         # What failed may be sent again (rule F6), so a policy that never gives up would go on for ever.
-        if record.in_a_row >= min(self.run.policy.batches_in_a_row, docs + 1):
+        if record.in_a_row >= min(self._policy.batches_in_a_row, docs + 1):
             self.closed[strategy] = record.error
         return strategy in self.closed
 
     def fork(self) -> RequestBreakers:
         """Breakers of another request to which the same has happened so far; to the run it is a request of its own."""
-        twin = replace(self, records={}, closed=dict(self.closed))
-        for strategy, record in self.records.items():
-            if (permit := self.run.enter(strategy)) is not None:
-                twin.records[strategy] = replace(record, permit=permit)
+        twin = copy(self)
+        twin.closed = dict(self.closed)
+        permits = {strategy: self._run[strategy].enter() for strategy in self._records}
+        twin._records = {
+            name: replace(self._records[name], permit=permit) for name, permit in permits.items() if permit
+        }
         return twin
 
     def count(self) -> BatchCount:
         """The batches so far."""
-        return BatchCount(sent=self.sent, failed=self.failed, first_error=self.first_error)
+        return BatchCount(sent=self.sent, failed=self.failed, first_error=self._first_error)
 
     def finish(self) -> None:
         """The request is over: tell the run how its strategies did."""
-        for strategy, record in self.records.items():
-            error = record.error if record.has_failed else None
-            self.run.leave(strategy, record.permit, record.has_scored, error)
+        for strategy, record in self._records.items():
+            breaker = self._run[strategy]
+            if record.has_scored:
+                breaker.succeed()
+            elif record.has_failed:
+                breaker.fail(record.permit, record.error)
+            else:
+                breaker.leave(record.permit)
 
 
-class RunBreakers:
-    """Remembers across requests which strategies are hopeless; thread-safe. Scores and orders never depend on it as
-    long as nothing fails.
-
-    Args:
-        policy: limits of how long a failing strategy is tried.
-        strategies: names of the rerankers.
-        clock: clock that the time until a new try is read from; the monotonic clock by default.
-    """
-
-    def __init__(self, policy: FailurePolicy, strategies: Iterable[str], clock: Clock | None = None) -> None:
-        self.policy = policy
-        self.errors: dict[str, str] = {}
-        now = clock or MonotonicClock()
-        self._breakers = {
-            name: CircuitBreaker(policy.requests_in_a_row, policy.retry_after_s * 1000.0, now) for name in strategies
-        }
-
-    @property
-    def closed(self) -> dict[str, str]:
-        """The strategies that are not tried at present, and why."""
-        return {name: self.errors.get(name, "") for name, breaker in self._breakers.items() if breaker.state == "open"}
-
-    def open_request(self) -> RequestBreakers:
-        """The breakers of a new request; what is closed for the run is closed in it from the beginning."""
-        closed = self.closed
-        return RequestBreakers(self, closed=closed, first_error=next(iter(closed.values()), None))
-
-    def enter(self, strategy: str) -> Permit | None:
-        """What a request may use the strategy with, None if it may not; one that may must :meth:`leave`."""
-        return self._breakers[strategy].enter()
-
-    def leave(self, strategy: str, permit: Permit, has_scored: bool, error: str | None) -> None:
-        """A request that used the strategy is over."""
-        breaker = self._breakers[strategy]
-        if has_scored:
-            self.errors.pop(strategy, None)
-            breaker.succeed()
-        elif error is not None:
-            self.errors.setdefault(strategy, error)
-            breaker.fail(permit)
-        else:
-            breaker.leave(permit)
+def closed_in(run: Mapping[str, CircuitBreaker]) -> dict[str, str]:
+    """The strategies that are not tried at present, and why."""
+    return {strategy: breaker.error for strategy, breaker in run.items() if breaker.state == "open"}

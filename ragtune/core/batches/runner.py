@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
+from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, closed_in
 from ragtune.core.batches.pace import Pace
 from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.plain import quoted, words
-from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.plain import describe, quoted, words
 from ragtune.core.pool.columns import all_calibrated, is_calibrated
-from ragtune.core.pool.items import ItemState, PoolItem
+from ragtune.core.pool.items import ItemState, PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.bills import checked, describe, reported
-from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.clock import MonotonicClock
+from ragtune.core.request.context import CostMeter, RAGtuneContext, checked, reported
 from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
 
 T = TypeVar("T")
@@ -26,27 +27,17 @@ T = TypeVar("T")
 BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
 """Work that yields the batches to score, and receives their scores or the reranker's error."""
 
-_ENOUGH = 3
-"""Batches of a live strategy after which their times are believed alone."""
-
 
 @dataclass
-class Answer:
-    """The result of one batch.
+class _Answer:
+    """Usable scores by document id, and for each other document of the batch why it has none.
 
-    Attributes:
-        scores: usable scores by document id.
-        lost: for each other document of the batch, why it has no score.
-        error: why the batch as a whole brought no score; None where it brought one.
-        is_telling: whether a failure shows that the reranker does not work.
-        was_sent: whether the reranker was asked at all.
+    ``error`` is why the batch as a whole brought no score.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
-    error: str | None = None
-    is_telling: bool = True
-    was_sent: bool = True
+    error: Exception | str | None = None
 
 
 @dataclass
@@ -54,7 +45,7 @@ class BatchBook:
     """One request's batches: breakers, documents without a score, and the real cost.
 
     The sets name strategies: ``mispriced`` could not state a price, ``sent`` got a batch, ``too_slow`` had a batch that
-    was expected to exceed the time left, ``learned_too_slow`` by learned times.
+    was expected to exceed the time left.
     """
 
     breakers: RequestBreakers
@@ -63,19 +54,11 @@ class BatchBook:
     mispriced: set[str] = field(default_factory=set)
     sent: set[str] = field(default_factory=set)
     too_slow: set[str] = field(default_factory=set)
-    learned_too_slow: set[str] = field(default_factory=set)
 
     def fork(self) -> BatchBook:
         """A book that says what this one does now."""
-        return replace(
-            self,
-            breakers=self.breakers.fork(),
-            dropped=dict(self.dropped),
-            mispriced=set(self.mispriced),
-            sent=set(self.sent),
-            too_slow=set(self.too_slow),
-            learned_too_slow=set(self.learned_too_slow),
-        )
+        own = {name: copy(getattr(self, name)) for name in ("dropped", "mispriced", "sent", "too_slow")}
+        return replace(self, breakers=self.breakers.fork(), **own)
 
 
 class BatchRunner:
@@ -103,12 +86,14 @@ class BatchRunner:
 
     def forget_failures(self) -> None:
         """Open every strategy again."""
-        self._run = RunBreakers(self._policy, self._rerankers)
+        policy, clock = self._policy, MonotonicClock()
+        cooldown_ms = policy.retry_after_s * 1000.0
+        self._run = {name: CircuitBreaker(policy.requests_in_a_row, cooldown_ms, clock) for name in self._rerankers}
 
     @property
     def closed(self) -> dict[str, str]:
         """The strategies that are not tried at present, and why."""
-        return self._run.closed
+        return closed_in(self._run)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_run"}  # it holds locks and a clock
@@ -119,7 +104,7 @@ class BatchRunner:
 
     def open_book(self) -> BatchBook:
         """The book of a new request."""
-        return BatchBook(self._run.open_request())
+        return BatchBook(RequestBreakers(self._run, self._policy))
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
         """The expected charge: the reranker's tokens, money and recorded time, the loop's count of documents and calls,
@@ -142,26 +127,22 @@ class BatchRunner:
         return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
-        """The larger of the reranker's estimate and the learned time; with enough batches the learned time alone."""
+        """The learned time; the reranker's own estimate until a batch was seen."""
         if not context.tracker.clock.is_real or self._simulates_time[strategy]:
             return said_ms
-        pace = self._paces[strategy]
-        learned = pace.expect(docs) or 0.0
-        expected = learned if len(pace) >= _ENOUGH else max(said_ms, learned)
+        learned_ms = self._paces[strategy].expect(docs)
+        expected = said_ms if learned_ms is None else learned_ms
         if expected <= context.tracker.time_left_ms:
             return expected
         if strategy in self._starved and docs == 1 and strategy not in book.sent:
             return 0.0
         book.too_slow.add(strategy)
-        if learned > context.tracker.time_left_ms:
-            book.learned_too_slow.add(strategy)
         return expected
 
     def close_book(self, book: BatchBook) -> None:
         """The request is over: what it has learned of its strategies is kept for the next ones."""
-        starved = book.too_slow - book.sent
-        self._starved |= starved
-        for strategy in starved & book.learned_too_slow:
+        for strategy in book.too_slow - book.sent:
+            self._starved.add(strategy)
             self._paces[strategy].forget_slowest()
         book.breakers.finish()
 
@@ -191,12 +172,14 @@ class BatchRunner:
             context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)
         else:
             context.tracker.refund(charged)
-            self._count_failure(context, proposal.strategy, answer, book, docs=len(pool))
-        self._note_overrun(context, started_ms)
+            self._count_failure(context, proposal.strategy, answer.error, book, docs=len(pool))
+        if context.tracker.overrun_ms:
+            limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
+            context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
         self._lose(pool, context, proposal.strategy, answer.lost, book)
 
     @staticmethod
-    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[Answer]:
+    def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[_Answer]:
         items = pool.get_items(proposal.doc_ids)
         try:
             with context.tracker.read_only():
@@ -205,9 +188,7 @@ class BatchRunner:
         except InputError:
             raise
         except Exception as error:
-            why = describe(error)
-            is_telling, was_sent = not isinstance(error, InconclusiveError), not isinstance(error, NotAskedError)
-            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, is_telling, was_sent)
+            return _Answer({}, dict.fromkeys(proposal.doc_ids, describe(error)), error)
         if answer.scores:
             pool.update_scores(answer.scores, proposal.strategy)
         else:
@@ -215,7 +196,7 @@ class BatchRunner:
         return answer
 
     def _bill(
-        self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: Answer
+        self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: _Answer
     ) -> CostObject:
         """The charge, once the time has passed.
 
@@ -232,14 +213,17 @@ class BatchRunner:
         took_ms = tracker.let_pass(recorded_ms, started_ms)
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
-        if not answer.was_sent:
+        if isinstance(answer.error, NotAskedError):
             return said.model_copy(update={"docs": 0, "latency_ms": took_ms})
         return _booked(said, docs, took_ms)
 
+    @staticmethod
     def _count_failure(
-        self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook, *, docs: int
+        context: RAGtuneContext, strategy: str, error: Exception | str, book: BatchBook, *, docs: int
     ) -> None:
-        if book.breakers.failed_with(strategy, str(answer.error), docs=docs, is_telling=answer.is_telling):
+        why = error if isinstance(error, str) else describe(error)
+        is_telling = not isinstance(error, InconclusiveError)
+        if book.breakers.failed_with(strategy, why, docs=docs, is_telling=is_telling):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     def _lose(
@@ -260,20 +244,14 @@ class BatchRunner:
             doc_ids = [doc_id for doc_id, reason in lost.items() if reason == why]
             context.trace.add("controller", action, doc_ids=doc_ids, error=why)
 
-    @staticmethod
-    def _note_overrun(context: RAGtuneContext, started_ms: float) -> None:
-        limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
-        if context.tracker.overrun_ms:
-            context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
 
-
-def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> Answer:
+def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> _Answer:
     """The usable scores, and why the other documents of the batch have none."""
     if not isinstance(returned, Mapping):
         raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
-    answer = Answer()
+    answer = _Answer()
     if list(returned) == list(sent) and all_calibrated(returned):
-        return Answer(scores={doc_id: float(score) for doc_id, score in returned.items()})
+        return _Answer(scores={doc_id: float(score) for doc_id, score in returned.items()})
     for doc_id in sent:
         if doc_id not in returned:
             answer.lost[doc_id] = "not scored by the reranker"

@@ -48,7 +48,7 @@ def propose(
     return BatchProposal(doc_ids=wish, strategy=strategy, expected_cost=cost, diagnostics=diagnostics)
 
 
-def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None, *, diverse: bool = True) -> list[str]:
+def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None) -> list[str]:
     """The ``count`` eligible documents to score next, best first, ties by rule.
 
     There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``), and half as
@@ -57,10 +57,10 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
     Args:
         pool: the candidates.
         count: number of documents.
-        acquisition: decides where the estimator gives a belief; otherwise, and with None, the estimator's own
-            acquisition or mean decides.
-        diverse: after each pick, the others are valued as if it had been scored as expected, so that its
-            near-duplicates lose the appeal of their uncertainty (GP-BUCB, Desautels, Krause and Burdick, JMLR 2014).
+        acquisition: decides where the estimator gives a belief. After each pick, the others are valued as if it had
+            been scored as expected, so that its near-duplicates lose the appeal of their uncertainty (GP-BUCB,
+            Desautels, Krause and Burdick, JMLR 2014). Otherwise, and with None, the estimator's own acquisition or mean
+            decides.
     """
     belief = pool.belief
     if pool.estimates.batch_limit is not None:
@@ -69,8 +69,6 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None,
         count = min(count, max(1, len(pool.batches[-1].positions) // 2))
     if acquisition is None or belief is None:
         return pool.top_candidates(count)
-    if not diverse:
-        return pool.top_candidates(count, acquisition.utility(belief, pool))
     return [pool.doc_ids[i] for i in _one_by_one(pool, count, acquisition, belief)]
 
 

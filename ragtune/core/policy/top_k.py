@@ -1,7 +1,8 @@
-"""The top-k threshold: what a document's key must exceed to be among the k best."""
+"""The top-k threshold, which a document's key must exceed to be among the k best, and the chance that it does."""
 
 from __future__ import annotations
 
+from math import erfc
 from typing import NamedTuple
 
 import numpy as np
@@ -36,3 +37,8 @@ def top_k_threshold(keys: FloatArray, k: int) -> TopKThreshold:
         return TopKThreshold(middle, middle)
     parted = np.partition(keys, (len(keys) - k - 1, len(keys) - k))
     return TopKThreshold(float(parted[len(keys) - k]), float(parted[len(keys) - k - 1]))
+
+
+def tail(z: FloatArray) -> FloatArray:
+    """P(Z > z) of a standard normal."""
+    return np.array([0.5 * erfc(value / np.sqrt(2.0)) for value in np.asarray(z, dtype=float)])

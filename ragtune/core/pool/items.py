@@ -1,8 +1,8 @@
-"""Pool items and their state machine (rules P2 and P7)."""
+"""Pool items, their state machine (rules P2 and P7), and batches of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -12,8 +12,9 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import Entries, Facts, Hits
 from ragtune.core.pool.columns import constant, read_only
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -93,55 +94,13 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
-        return cls._joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
+        return _joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
 
     @classmethod
     def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
         """The document at a 0-based rank of some hits as a new candidate."""
         score = hits.scores[rank]
-        return cls._joining(hits.facts[rank], initial_rank, score, {source: score})
-
-    @classmethod
-    def _joining(
-        cls,
-        facts: Facts | ScoredDocument,
-        initial_rank: int,
-        score: float,
-        sources: dict[str, float],
-        fusion_score: float | None = None,
-    ) -> PoolItem:
-        return _made(
-            {
-                "doc_id": facts.id,
-                "content": facts.content,
-                "metadata": dict(facts.metadata),
-                "state": ItemState.CANDIDATE,
-                "sources": sources,
-                "initial_rank": initial_rank,
-                "retrieval_score": score,
-                "fusion_score": fusion_score,
-                "token_count": tokens_of(facts),
-                "priority_value": 0.0,
-                "reranker_score": None,
-                "reranker_strategy": None,
-                "posterior": None,
-            }
-        )
-
-    def at(
-        self, state: ItemState, priority: float, score: float | None, strategy: str | None, posterior: float | None
-    ) -> PoolItem:
-        """This item as it stands now."""
-        return _made(
-            {
-                **self.__dict__,
-                "state": state,
-                "priority_value": priority,
-                "reranker_score": score,
-                "reranker_strategy": strategy,
-                "posterior": posterior,
-            }
-        )
+        return _joining(hits.facts[rank], initial_rank, score, {source: score})
 
     def final_score(self) -> float:
         """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
@@ -157,15 +116,27 @@ def tokens_of(facts: Facts | ScoredDocument | PoolItem) -> int:
     return facts.token_count or count_tokens(facts.content)
 
 
+def _joining(
+    facts: Facts | ScoredDocument,
+    initial_rank: int,
+    score: float,
+    sources: dict[str, float],
+    fusion_score: float | None = None,
+) -> PoolItem:
+    return PoolItem(
+        facts.id,
+        facts.content,
+        dict(facts.metadata),
+        sources=sources,
+        initial_rank=initial_rank,
+        retrieval_score=score,
+        fusion_score=fusion_score,
+        token_count=tokens_of(facts),
+    )
+
+
 tie_key = attrgetter("initial_rank", "doc_id")
 """What breaks ties, ascending (rule O4)."""
-
-
-def _made(values: dict[str, Any]) -> PoolItem:
-    """The item with these fields, all named; in half the time of a frozen dataclass's constructor."""
-    item = object.__new__(PoolItem)
-    object.__setattr__(item, "__dict__", values)
-    return item
 
 
 class SentBatch(NamedTuple):
@@ -186,3 +157,27 @@ class SentBatch(NamedTuple):
     def of(cls, strategy: str, positions: IntArray) -> SentBatch:
         """A batch without scores so far."""
         return cls(strategy, read_only(positions), constant(len(positions), np.nan))
+
+
+class RerankBatch(NamedTuple):
+    """The documents that one request asks to have scored next.
+
+    Attributes:
+        items: the documents of the batch.
+        context: the request.
+        strategy: name of the reranker that is asked.
+    """
+
+    items: Sequence[PoolItem]
+    context: RAGtuneContext
+    strategy: str = "default"
+
+
+def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
+    """Ids of a batch's documents; makes no item where the batch holds columns."""
+    return items.doc_ids if isinstance(items, Entries) else [item.doc_id for item in items]
+
+
+def lengths_of(items: Sequence[PoolItem]) -> list[int]:
+    """Tokens of each document of a batch; makes no item where the batch holds columns."""
+    return items.token_counts if isinstance(items, Entries) else [item.token_count for item in items]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
+from ragtune.core.hits import Entries
 from ragtune.core.pool.belief import Belief, EmpiricalBelief
 from ragtune.core.pool.columns import (
     CANDIDATE,
@@ -26,7 +27,6 @@ from ragtune.core.pool.columns import (
     replaced,
     where,
 )
-from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown
@@ -51,7 +51,6 @@ class CandidatePool:
         self.keeps_dropped = True  # whether DROPPED items are ranked, like others without a score (rule F1)
         self._roster = roster or Roster.of_items(())
         n = len(self._roster.doc_ids)
-        self._strategies: Mapping[int, str] = {}
         self._states: NDArray[np.int8] = read_only(np.full(n, CANDIDATE, dtype=np.int8))
         self._eligible: IntArray | None = None
         self._score = unknown(n)
@@ -197,7 +196,7 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return self._strategies.get(int(position))
+        return _strategy(self._batches, int(position))
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -241,7 +240,7 @@ class CandidatePool:
         """The items at ``positions`` as they stand now, in that order."""
         places = positions.tolist()
         doc_ids = [self._roster.doc_ids[i] for i in places]
-        make = partial(_item, self._roster.items, self.columns(), self._strategies, places)
+        make = partial(_item, self._roster.items, self.columns(), self._batches, places)
         return Entries(doc_ids, self._roster.token_counts[positions], make)
 
     def get_active_items(self) -> list[PoolItem]:
@@ -257,10 +256,6 @@ class CandidatePool:
         return [doc_ids[i] for i in best.tolist()]
 
     # -- writing: the controller only ------------------------------------------------------------------------------
-
-    def read_only(self) -> AbstractContextManager[None]:
-        """While a component works on the pool, nothing in it can be moved, scored or added."""
-        return self.gate.closed()
 
     def note(self, ranking: Callable[[], Sequence[str]]) -> None:
         """Add what gives the present final order to :attr:`rankings`."""
@@ -303,12 +298,11 @@ class CandidatePool:
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
-        *before, latest = self._batches
-        known = dict(zip(positions.tolist(), values.tolist(), strict=True))
-        found = [known.get(position, np.nan) for position in latest.positions.tolist()]
-        self._batches = (*before, latest._replace(scores=read_only(np.array(found))))
         self._states = replaced(self._states, positions, RERANKED)
-        self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
+        *before, latest = self._batches
+        sent = latest.positions
+        found = np.where(self._states[sent] == RERANKED, self._score[sent], np.nan)
+        self._batches = (*before, SentBatch(strategy, sent, read_only(found)))
         self._eligible = None
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
@@ -335,15 +329,22 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, strategies: Mapping[int, str], places: Sequence[int], i: int
+    items: Sequence[PoolItem], columns: PoolColumns, batches: Sequence[SentBatch], places: Sequence[int], i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = places[i]
     score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
-    return items[position].at(
-        STATES[columns.states[position]],
-        float(columns.priorities[position]),
-        score if score == score else None,  # NaN differs from itself
-        strategies.get(position),
-        posterior if posterior == posterior else None,
+    return replace(
+        items[position],
+        state=STATES[columns.states[position]],
+        priority_value=float(columns.priorities[position]),
+        reranker_score=score if score == score else None,  # NaN differs from itself
+        reranker_strategy=_strategy(batches, position) if score == score else None,
+        posterior=posterior if posterior == posterior else None,
     )
+
+
+def _strategy(batches: Sequence[SentBatch], position: int) -> str | None:
+    """The strategy whose batch has given a document its score."""
+    scored = (batch for batch in reversed(batches) if not np.isnan(batch.scores[batch.positions == position]).all())
+    return next((batch.strategy for batch in scored), None)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
-from ragtune.core.hits import Hits
+from ragtune.core.hits import Entries, Hits
 from ragtune.core.pool.columns import constant, read_only, require_finite
-from ragtune.core.pool.entries import Entries
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.tokens import count_tokens

@@ -38,7 +38,6 @@ class Valuation(Mapping[str, float]):
         roster: the pool's documents.
         eligible: positions of the documents that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
-        variance: variance of that estimate, same scale squared; None where the estimator has no notion of it.
         acquisition: utility that the next batch should maximise, where the estimator itself decides; None means the
             mean.
         posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
@@ -61,7 +60,6 @@ class Valuation(Mapping[str, float]):
         eligible: IntArray,
         mean: FloatArray,
         *,
-        variance: FloatArray | None = None,
         acquisition: FloatArray | None = None,
         posterior: FloatArray | None = None,
         belief: Belief | None = None,
@@ -73,7 +71,6 @@ class Valuation(Mapping[str, float]):
         self.roster = roster
         self._eligible = eligible
         self.mean = mean
-        self.variance = variance
         self.acquisition = acquisition
         self.posterior = posterior
         self.belief = belief
@@ -99,9 +96,9 @@ class Valuation(Mapping[str, float]):
         """
         ids = self.roster.doc_ids
         self.mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
-        self.posterior, self.variance, self.acquisition = (
+        self.posterior, self.acquisition = (
             None if values is None else _column(values, ids, "estimate")
-            for values in (self.posterior, self.variance, self.acquisition)
+            for values in (self.posterior, self.acquisition)
         )
 
     @property

@@ -5,33 +5,75 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.errors import InputError
 from ragtune.core.request.accounts import (
-    DIGITS,
     REFORMULATION,
     RERANK,
     Account,
-    Shortfall,
+    Amount,
+    Count,
     Spending,
     amount_left,
-    left,
-    limited_units,
+    count_left,
 )
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.gate import Gate
-from ragtune.core.request.limits import Limits
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import FREE, CostObject, Pricer, RemainingBudgetView, price_by_count
+from ragtune.core.units import REFUSED_FIRST, TIME, TOKENS, Unit
 
 
-class CostBudget(Limits):
-    """The :class:`~ragtune.core.request.limits.Limits` of a request, and the account that enforces them.
+class CostBudget(BaseModel):
+    """Limits of one request; ``None`` (or infinity) means unlimited.
 
     ``CostBudget()`` has defaults (rule B1) that limit tokens, documents and time at once;
     :meth:`only` limits the named units and nothing else.
+
+    Attributes:
+        max_tokens: tokens for reranking, LLM calls and the assembled context together.
+        max_reranker_docs: documents sent to a reranker.
+        max_reranker_calls: reranker calls, failed ones included.
+        max_reformulations: reformulator calls.
+        max_retrieval_rounds: retrieval rounds beyond the original one.
+        max_latency_ms: milliseconds since the request began; no batch starts that is expected to pass it.
+        max_cost_usd: dollars.
+        max_flops: floating-point operations of the reranker, where the size of its model is declared.
+        max_search_units: search units of the reranker, where it is billed in such.
+        max_joules: energy, where the machine measures it: what a batch takes is known once it has run, so the batch
+            that passes the limit is the last.
+        max_expanded_docs: documents that an expander may add to the pool.
+        assembly_token_buffer: tokens that reranking may not touch, so that a context is left; None for half of
+            ``max_tokens``.
+        charge_failures: whether a failed batch's documents and calls, and the tokens and money that the reranker
+            reports for it, are charged. False is rule F2 to the letter: nothing is consumed by a failed batch.
     """
+
+    max_tokens: Count = 4000
+    max_reranker_docs: Count = 50
+    max_reranker_calls: Count = None
+    max_reformulations: Count = 1
+    max_retrieval_rounds: Count = 2
+    max_latency_ms: Amount = 2000.0
+    max_cost_usd: Amount = None
+    max_flops: Amount = None
+    max_search_units: Count = None
+    max_joules: Amount = None
+    max_expanded_docs: Count = None
+    assembly_token_buffer: Annotated[int, Field(ge=0)] | None = None
+    charge_failures: bool = True
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def tokens_for_assembly(self) -> int:
+        """The buffer in tokens: as given, else half of ``max_tokens``, and 0 where tokens are unlimited."""
+        if self.assembly_token_buffer is not None:
+            return self.assembly_token_buffer
+        return 0 if self.max_tokens is None else self.max_tokens // 2
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
@@ -56,6 +98,9 @@ class CostBudget(Limits):
         return CostTracker(self, trace if trace is not None else ControllerTrace(), clock)
 
 
+_TOO_FEW = "cannot consume {!r} of {}: allowed is an integer >= 0"
+
+
 class CostTracker:
     """Spends a :class:`CostBudget`; what it grants is never more, and exhaustion returns False, it never raises
     (rule B2). A true cost that turns out above the expected one is booked all the same.
@@ -68,7 +113,11 @@ class CostTracker:
 
     def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:
         self._budget = budget
-        self._limited = limited_units(budget)
+        self._limited = [  # the unit, its limit, and what is kept of it, in the order in which a refusal is explained
+            (unit, limit, budget.tokens_for_assembly if unit is TOKENS else 0)
+            for unit in REFUSED_FIRST
+            if (limit := getattr(budget, unit.limit)) is not None
+        ]
         self._trace = trace
         self._clock = clock if clock is not None else MonotonicClock()
         self._start_ms = self._clock.now_ms()
@@ -78,41 +127,10 @@ class CostTracker:
         self.budget_was_read = False  # by a component, whose decisions may then depend on it
 
     @property
-    def elapsed_ms(self) -> float:
-        """Milliseconds since the request began, on the run's clock."""
-        return self._clock.now_ms() - self._start_ms
-
-    @property
-    def time_left_ms(self) -> float:
-        """Milliseconds left until the limit, never below 0; infinite without one."""
-        self._note_reader()
-        return amount_left(self._budget.max_latency_ms, self.elapsed_ms)
-
-    @property
-    def overrun_ms(self) -> float:
-        """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
-        self._note_reader()
-        limit = self._budget.max_latency_ms
-        return 0.0 if limit is None else max(0.0, round(self.elapsed_ms - limit, DIGITS))
-
-    @property
-    def assembled_tokens(self) -> int:
-        """Tokens that assembly has spent."""
-        return self._spent.assembled_tokens
-
-    @property
     def budget(self) -> CostBudget:
-        """The limits."""
-        self._note_reader()
+        """The limits; it is noted where a component looks at them, or at what is left of them."""
+        self.budget_was_read |= bool(self.gate.closed_by)
         return self._budget
-
-    def note_reader(self) -> None:
-        """Note that a component has looked at the limits, or at what is left of them."""
-        self.budget_was_read = True
-
-    def _note_reader(self) -> None:
-        if self.gate.closed_by:
-            self.budget_was_read = True
 
     @property
     def trace(self) -> ControllerTrace:
@@ -123,6 +141,27 @@ class CostTracker:
     def clock(self) -> Clock:
         """The clock that latency is read from."""
         return self._clock
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Milliseconds since the request began, on the run's clock."""
+        return self._clock.now_ms() - self._start_ms
+
+    @property
+    def time_left_ms(self) -> float:
+        """Milliseconds left until the limit, never below 0; infinite without one."""
+        return amount_left(self.budget.max_latency_ms, self.elapsed_ms)
+
+    @property
+    def overrun_ms(self) -> float:
+        """Milliseconds by which the request has passed its time limit; 0 within it or without one."""
+        limit = self.budget.max_latency_ms
+        return 0.0 if limit is None else amount_left(self.elapsed_ms, limit)
+
+    @property
+    def assembled_tokens(self) -> int:
+        """Tokens that assembly has spent."""
+        return self._spent.assembled_tokens
 
     def read_only(self) -> AbstractContextManager[None]:
         """While a component is at work, nothing can be spent; an assembler may, see :meth:`assembling`."""
@@ -146,31 +185,26 @@ class CostTracker:
 
     def fork(self, budget: CostBudget) -> CostTracker:
         """An account of ``budget`` that has spent what this one has, with its own clock and trace."""
-        clock = copy(self._clock)
-        twin = CostTracker(budget, self._trace.fork(clock), clock)
-        twin._start_ms, twin._spent = self._start_ms, self._spent.fork()
+        clock = copy(self.clock)
+        twin = CostTracker(budget, self.trace.fork(clock), clock)
+        twin._start_ms, twin._spent = self._start_ms, copy(self._spent)
         return twin
 
-    # -- reranking -------------------------------------------------------------------------------------------------
-
-    def shortfall(self, cost: CostObject) -> Shortfall | None:
+    def shortfall(self, cost: CostObject) -> Account | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
-        self._note_reader()
-        if not self._limited:
-            return None
-        for account, asked in self._spent.accounts(self._limited, self.elapsed_ms, cost):
-            if not account.has(asked):
-                return Shortfall(account, asked)
+        for unit, account in self._accounts():
+            if not account.has(asked := getattr(cost, unit.name)):
+                return account._replace(asked=asked)
         return None
 
-    def charge(self, cost: CostObject) -> Shortfall | None:
+    def charge(self, cost: CostObject) -> Account | None:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
         self.gate.require_open()
         if short := self.shortfall(cost):
-            self._trace.add("budget", "deny_rerank", **short.figures())
+            self.trace.add("budget", "deny_rerank", **short.figures())
             return short
         self._spent.book(cost, RERANK)
-        self._trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
+        self.trace.add("budget", "consume_rerank", count=cost.docs, cost=cost.by_unit())
         return None
 
     def consume(self, cost: CostObject) -> bool:
@@ -192,9 +226,8 @@ class CostTracker:
         self._spent.book(charged, spent_on, sign=-1)
         self._spent.book(actual, spent_on)
         before, after = charged.by_unit(), actual.by_unit()
-        known = [unit for unit in before if unit != "latency_ms" or before[unit]]
-        action = "overrun" if any(after.get(unit, 0) > before[unit] for unit in known) else "settle"
-        self.trace.add("budget", f"{action}_{spent_on}", charged=before, actual=after)
+        is_over = any(after.get(unit, 0) > amount for unit, amount in before.items() if unit != "latency_ms" or amount)
+        self.trace.add("budget", f"{'overrun' if is_over else 'settle'}_{spent_on}", charged=before, actual=after)
 
     def refund(self, cost: CostObject, spent_on: str = RERANK) -> None:
         """Book a failed batch: it stays charged, unless the budget follows rule F2 to the letter and gives it back."""
@@ -205,20 +238,15 @@ class CostTracker:
         self._spent.book(cost, spent_on, sign=-1)
         self.trace.add("budget", f"refund_{spent_on}", wasted=cost.by_unit())
 
-    # -- everything else -------------------------------------------------------------------------------------------
-
     def try_consume_reformulation(self, n: int = 1, cost: CostObject = FREE) -> bool:
-        """Spend ``n`` reformulator calls and the tokens, time and money that they cost; all of it or nothing.
-
-        Tokens, time and money come from reranking's account: tokens only down to the assembly buffer.
+        """Spend ``n`` reformulator calls and the tokens (down to the assembly buffer), time and money that they cost,
+        on reranking's account; all of it or nothing.
         """
-        if cost == FREE:
-            return self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n)
-        if short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0})):
+        if cost != FREE and (short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0}))):
             self.trace.add("budget", f"deny_{REFORMULATION}", **short.figures())
             return False
-        limit, given = self._budget.max_reformulations, {"cost": cost.by_unit()}
-        if not self._try_count(REFORMULATION, "reformulations", limit, n, **given):
+        price = {} if cost == FREE else {"cost": cost.by_unit()}
+        if not self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n, **price):
             return False
         self._spent.book(cost, REFORMULATION)
         return True
@@ -238,7 +266,8 @@ class CostTracker:
         """
         if not self._is_assembling:
             self.gate.require_open()
-        _require_not_negative("tokens", n_tokens)
+        if n_tokens < 0:
+            raise InputError(_TOO_FEW.format(n_tokens, "tokens"))
         limit, spent = self._budget.max_tokens, self._spent
         if limit is not None:
             reserve = min(limit, self._budget.tokens_for_assembly) - spent.assembled_tokens
@@ -254,26 +283,20 @@ class CostTracker:
         self._spent.tokens -= self._spent.assembled_tokens
         self._spent.assembled_tokens = 0
 
-    # -- views -----------------------------------------------------------------------------------------------------
-
     def remaining_view(
-        self,
-        strategies: tuple[str, ...] = ("default",),
-        pricer: Pricer = price_by_count,
-        closed: tuple[str, ...] = (),
+        self, strategies: tuple[str, ...] = ("default",), pricer: Pricer = price_by_count, closed: tuple[str, ...] = ()
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
-        self._note_reader()
-        budget, spent = self._budget, self._spent
+        budget, spent = self.budget, self._spent
         return RemainingBudgetView(
-            remaining_tokens=left(budget.max_tokens, spent.tokens),
-            remaining_rerank_docs=left(budget.max_reranker_docs, spent.rerank_docs),
-            remaining_rerank_calls=left(budget.max_reranker_calls, spent.rerank_calls),
+            remaining_tokens=count_left(budget.max_tokens, spent.tokens),
+            remaining_rerank_docs=count_left(budget.max_reranker_docs, spent.rerank_docs),
+            remaining_rerank_calls=count_left(budget.max_reranker_calls, spent.rerank_calls),
             assembly_token_buffer=budget.tokens_for_assembly,
             remaining_latency_ms=self.time_left_ms,
             remaining_usd=amount_left(budget.max_cost_usd, spent.usd),
             remaining_flops=amount_left(budget.max_flops, spent.flops),
-            remaining_search_units=left(budget.max_search_units, spent.search_units),
+            remaining_search_units=count_left(budget.max_search_units, spent.search_units),
             remaining_joules=amount_left(budget.max_joules, spent.joules),
             strategies=strategies,
             closed=closed,
@@ -282,19 +305,15 @@ class CostTracker:
 
     def remaining_expansion(self) -> int:
         """Documents that may still be added to the pool."""
-        self._note_reader()
-        return left(self._budget.max_expanded_docs, self._spent.expanded_docs)
+        return count_left(self.budget.max_expanded_docs, self._spent.expanded_docs)
 
     def remaining_retrieval_rounds(self) -> int:
         """Retrieval rounds beyond the original one that may still begin."""
-        self._note_reader()
-        return left(self._budget.max_retrieval_rounds, self._spent.retrieval_rounds)
+        return count_left(self.budget.max_retrieval_rounds, self._spent.retrieval_rounds)
 
     def exhausted_account(self) -> Account | None:
         """The account of the first unit in which no further batch is possible, or None."""
-        self._note_reader()
-        accounts = self._spent.accounts(self._limited, self.elapsed_ms)
-        return next((account for account, _ in accounts if account.is_exhausted()), None)
+        return next((account for _, account in self._accounts() if account.is_exhausted()), None)
 
     def is_exhausted(self) -> bool:
         """Whether no further batch can be paid for (rule B2)."""
@@ -308,26 +327,24 @@ class CostTracker:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
         return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)
 
-    # -- internals -------------------------------------------------------------------------------------------------
+    def _accounts(self) -> Iterator[tuple[Unit, Account]]:
+        self.budget_was_read |= bool(self.gate.closed_by)
+        for unit, limit, reserved in self._limited:
+            used = self.elapsed_ms if unit is TIME else getattr(self._spent, unit.account)
+            yield unit, Account(unit.account, used, limit, reserved)
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         self.gate.require_open()
-        _require_not_negative(what, n)
+        if n < 0:
+            raise InputError(_TOO_FEW.format(n, what))
         used: int = getattr(self._spent, account)
         if self.time_left_ms <= 0:
-            elapsed = self.elapsed_ms
-            self.trace.add(
-                "budget", f"deny_{what}", reason="latency_exceeded", requested=n, remaining=0.0, elapsed=elapsed
-            )
+            late = {"reason": "latency_exceeded", "requested": n, "remaining": 0.0, "elapsed": self.elapsed_ms}
+            self.trace.add("budget", f"deny_{what}", **late)
             return False
-        if n > left(limit, used):
+        if n > count_left(limit, used):
             self.trace.add("budget", f"deny_{what}", reason="limit_reached", requested=n, used=used, limit=limit)
             return False
         setattr(self._spent, account, used + n)
         self.trace.add("budget", f"consume_{what}", count=n, **given)
         return True
-
-
-def _require_not_negative(what: str, n: int) -> None:
-    if n < 0:
-        raise InputError(f"cannot consume {n!r} of {what}: allowed is an integer >= 0")

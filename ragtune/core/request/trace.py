@@ -53,12 +53,7 @@ class ControllerTrace(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     def model_post_init(self, context: Any, /) -> None:
-        self.use_clock(self.clock)
-
-    def use_clock(self, clock: Clock) -> None:
-        """Stamp the following events by ``clock``, counted from now."""
-        self.clock = clock
-        self.start_ms = clock.now_ms()
+        self.start_ms = self.clock.now_ms()
 
     def fork(self, clock: Clock) -> ControllerTrace:
         """A trace with the same events so far, whose next ones are stamped by ``clock``."""

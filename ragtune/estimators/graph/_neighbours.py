@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Self
 
@@ -12,12 +13,16 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
-from ragtune.core.interfaces import TextVectors
+from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Valuation
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.data.graph import NOBODY, CorpusGraph
 from ragtune.data.topk import best_positions
-from ragtune.estimators.posterior._texts import cosines_at_once
+from ragtune.estimators.posterior._first_stage import cosines_at_once
 
 
 class Edges(NamedTuple):
@@ -146,17 +151,76 @@ def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
     return to, np.fromiter(chain.from_iterable(one.weights for one in edges), float, len(of)), of
 
 
-def neighbours_by(
-    corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int, graph: str | None
-) -> Callable[[], Neighbours]:
-    """Makes the neighbours of a request: by the graph in the folder ``graph``, or by text where that is None.
+class GraphEstimator(BaseEstimator):
+    """Base of estimators that follow a graph of similar documents.
+
+    Args:
+        corpus: collection that ``vectors`` and ``graph`` are made from.
+        vectors: makes the text vectors of the corpus; used where there is no graph.
+        k: neighbours of a document.
+        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
 
     Raises:
         ConfigError: if ``k`` is not a positive integer, or the graph cannot be used.
     """
-    check_count("estimator.k", k, low=1)
-    if graph is not None:
-        opened = CorpusGraph.open(graph, corpus, k)
-        return lambda: GraphNeighbours(opened)
-    made = check_vectors("estimator.vectors", vectors)(corpus)
-    return lambda: TextNeighbours(made, k)
+
+    reads_files = ("graph",)
+
+    def __init__(
+        self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int = 16, graph: str | None = None
+    ) -> None:
+        self.k = check_count("estimator.k", k, low=1)
+        self._neighbours: Callable[[], Neighbours] = (  # of a new request
+            partial(TextNeighbours, check_vectors("estimator.vectors", vectors)(corpus), k)
+            if graph is None
+            else partial(GraphNeighbours, CorpusGraph.open(graph, corpus, k))
+        )
+
+
+class AlternationState(ABC):
+    """One request: how many batches it has had, and which source the next one is taken from.
+
+    Args:
+        neighbours: which documents of the pool are near each other.
+    """
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self.neighbours = neighbours
+        self._observed = 0
+        self._next_turn = 0
+        self._turn = 0
+
+    def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
+        """Eligible positions, best first, where the first mention of one counts, and how many of them are the source's
+        whose turn it is. Every batch that was sent passes the turn on.
+        """
+        if new := len(pool.batches) - self._observed:
+            self._observed += new
+            self._next_turn = self._turn + new
+        eligible = pool.eligible
+        sources = (eligible[~pool.discovered[eligible]], self.queue(pool, context))
+        # A source that has run dry is passed over; it is asked anew as long as the batch has not been taken.
+        self._turn = self._next_turn if len(sources[self._next_turn % 2]) else self._next_turn + 1
+        current, other = sources[self._turn % 2], sources[(self._turn + 1) % 2]
+        return np.concatenate([current, other, eligible]), len(current)
+
+    @abstractmethod
+    def queue(self, pool: CandidatePool, context: RAGtuneContext) -> IntArray:
+        """Eligible positions that the graph leads to, best first."""
+
+
+class AlternatingEstimator(GraphEstimator):
+    """Base of GAR and Quam."""
+
+    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
+        state = context.remember(self, lambda: self._start(self._neighbours()))
+        order, current = state.order(pool, context)
+        acquisition: FloatArray = np.zeros(len(pool))
+        acquisition[order[::-1]] = np.arange(1, len(order) + 1) / max(1, len(order))  # of several, the last one stays
+        return pool.valuation(
+            first_stage_scores(pool), acquisition=read_only(acquisition), batch_limit=current if current else None
+        )
+
+    @abstractmethod
+    def _start(self, neighbours: Neighbours) -> AlternationState:
+        """The state of a new request."""

@@ -12,13 +12,11 @@ from ragtune.core.arrays import IntArray
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.estimators.graph._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators.graph._neighbours import Neighbours
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours
 
 
-class GAREstimator(AlternatingEstimator["_Gar"]):
+class GAREstimator(AlternatingEstimator):
     """GAR (MacAvaney, Tonellotto and Macdonald, "Adaptive Re-Ranking with a Corpus Graph", CIKM 2022, algorithm 1).
 
     Batches come by turns from the initial ranking R0 and from the neighbour queue (the paper's frontier F of the corpus
@@ -103,7 +101,8 @@ class _Gar(AlternationState):
             del self._fed[
                 min(n for n, batch in enumerate(self._fed) if any(position in changed for position, _, _ in batch)) :
             ]
-        limit = _limit_of(context.tracker.budget)
+        docs = context.tracker.budget.max_reranker_docs
+        limit = math.inf if docs is None else docs
         if changed or limit != self._queue.limit:
             self._queue = _Queue(limit, self._fed)
         for batch in pool.batches[len(self._fed) :]:
@@ -120,7 +119,3 @@ class _Gar(AlternationState):
         scored.sort(reverse=True)
         edges = self.neighbours.of(pool, [i for _, _, i in scored])
         return [(i, score, edge.positions) for (score, _, i), edge in zip(scored, edges, strict=True)]
-
-
-def _limit_of(budget: CostBudget) -> float:
-    return math.inf if budget.max_reranker_docs is None else budget.max_reranker_docs

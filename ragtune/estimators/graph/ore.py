@@ -8,16 +8,16 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
-from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import Neighbours, joined, neighbours_by
+from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours, joined
 from ragtune.estimators.posterior._first_stage import scores_by_stage
 
 
-class OREEstimator(BaseEstimator):
+class OREEstimator(GraphEstimator):
     """ORE (Rathee, Venktesh, MacAvaney and Anand, "Breaking the Lens of the Telescope: Online Relevance Estimation
     over Large Retrieval Sets", SIGIR 2025): a linear bandit whose arms are the documents of the pool.
 
@@ -50,8 +50,6 @@ class OREEstimator(BaseEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    reads_files = ("graph",)
-
     def __init__(
         self,
         corpus: Corpus,
@@ -61,8 +59,7 @@ class OREEstimator(BaseEstimator):
         top_s: int = 10,
         ridge: float = 1.0,
     ) -> None:
-        self._neighbours = neighbours_by(corpus, vectors, k, graph)
-        self.k = k
+        super().__init__(corpus, vectors, k, graph)
         self.top_s = check_count("estimator.top_s", top_s, low=1)
         self.ridge = check_number("estimator.ridge", ridge, low=1e-9)
 

@@ -12,11 +12,10 @@ from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._alternation import AlternatingEstimator, AlternationState
-from ragtune.estimators.graph._neighbours import Neighbours, joined
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours, joined
 
 
-class QuamEstimator(AlternatingEstimator["_Quam"]):
+class QuamEstimator(AlternatingEstimator):
     """Quam (Rathee, MacAvaney and Anand, "Quam: Adaptive Retrieval through Query Affinity Modelling", WSDM 2025).
 
     As GAR, batches come by turns from the initial ranking and from the neighbour queue; but a document d of the queue
@@ -44,8 +43,6 @@ class QuamEstimator(AlternatingEstimator["_Quam"]):
     Raises:
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
-
-    reads_files = ("graph",)
 
     def __init__(
         self,

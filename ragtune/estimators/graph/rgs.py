@@ -8,17 +8,17 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.interfaces import TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import Neighbours, neighbours_by
+from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours
 
 
-class RGSEstimator(BaseEstimator):
+class RGSEstimator(GraphEstimator):
     """RGS (Xu and Chen, "Beyond Sequential Reranking: Reranker-Guided Search Improves Reasoning Intensive Retrieval",
     ICLR 2026, arXiv 2509.07163): greedy best-first search on a document graph, led by the reranker.
 
@@ -49,8 +49,6 @@ class RGSEstimator(BaseEstimator):
         ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
-    reads_files = ("graph",)
-
     def __init__(
         self,
         corpus: Corpus,
@@ -60,8 +58,7 @@ class RGSEstimator(BaseEstimator):
         seeds: int = 1,
         length: int | None = 100,
     ) -> None:
-        self._neighbours = neighbours_by(corpus, vectors, k, graph)
-        self.k = k
+        super().__init__(corpus, vectors, k, graph)
         self.seeds = check_count("estimator.seeds", seeds, low=1)
         self.length = None if length is None else check_count("estimator.length", length, low=1)
 

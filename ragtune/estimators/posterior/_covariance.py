@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.estimators.posterior._texts import compact
+from ragtune.core.arrays import FloatArray
+from ragtune.estimators.posterior._first_stage import compact
 
 
 class Covariance:
@@ -34,24 +34,14 @@ class Covariance:
     def column(self, position: int) -> FloatArray:
         """Covariance of a document with all, shape (n,)."""
         if position not in self._columns:
-            terms, values = self._text(position)
-            self._buffer[terms] = values
-            self._hold(position, self._compact @ self._buffer)
+            place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+            terms = self._compact.indices[place]
+            self._buffer[terms] = self._compact.data[place]
+            column = self.design @ self.design[position] + self._text_weight * (self._compact @ self._buffer)
+            column[position] += self._own[position]
+            self._columns[position] = column
             self._buffer[terms] = 0.0
         return self._columns[position]
-
-    def ask(self, positions: Sequence[int]) -> None:
-        """Make the columns of several documents that are not there yet, in one pass over all texts."""
-        missing = [position for position in positions if position not in self._columns]
-        if len(missing) < 2:
-            return  # which a buffer that is there already makes faster
-        vectors = np.zeros((self._compact.shape[1], len(missing)))
-        for i, position in enumerate(missing):
-            terms, values = self._text(position)
-            vectors[terms, i] = values
-        cosines = np.ascontiguousarray((self._compact @ vectors).T)
-        for position, row in zip(missing, cosines, strict=True):
-            self._hold(position, row)
 
     def forget(self, position: int) -> None:
         """Let a column go."""
@@ -68,12 +58,18 @@ class Covariance:
             self._text_weight,
         )
 
-    def _text(self, position: int) -> tuple[IntArray, FloatArray]:
-        """Terms of a document's vector, and its values there."""
-        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
-        return self._compact.indices[place], self._compact.data[place]
 
-    def _hold(self, position: int, cosines: FloatArray) -> None:
-        column = self.design @ self.design[position] + self._text_weight * cosines
-        column[position] += self._own[position]
-        self._columns[position] = column
+def next_row(
+    position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
+) -> tuple[FloatArray, float]:
+    """The next row of a Cholesky factor over n documents, shape (n,), and its pivot, if a document were scored next.
+
+    Args:
+        position: the document.
+        covariance: shape (n,), its prior covariance with all.
+        factor: shape (k, n).
+        variance: shape (n,); one below 0 counts as 0.
+        noise: variance of its score.
+    """
+    pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
+    return (covariance - factor[:, position] @ factor) / pivot, pivot

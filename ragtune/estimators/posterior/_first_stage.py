@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, squarable
+from ragtune.core.arrays import FloatArray, IntArray, dense, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
-from ragtune.estimators.posterior._texts import compact
 
 RETRIEVAL = "retrieval"
 """Name of the only source where items say nothing of their sources."""
@@ -164,3 +163,86 @@ def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
     highest = float(likeness.max())
     shares: FloatArray = np.clip(likeness / highest, 0.0, 1.0) if highest > 0.0 else np.ones(len(likeness))
     return shares
+
+
+_AT_ONCE = 2**17
+"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
+
+
+def compact(rows: Any) -> tuple[Any, IntArray]:
+    """Return the rows without empty columns, and the columns that are left, ascending.
+
+    Hashed terms have a million columns. A dense vector over all of them takes 8 MB, one over a request's own
+    terms a few KB. The values and their order stay the same, so sums over a row are the same bit by bit.
+
+    Args:
+        rows: text vectors, shape (n, columns), ``scipy.sparse.csr_matrix``.
+    """
+    from scipy.sparse import csr_matrix
+
+    if rows.shape[1] <= rows.nnz:
+        return rows, np.arange(rows.shape[1])
+    columns, places = np.unique(rows.indices, return_inverse=True)
+    return csr_matrix((rows.data, places, rows.indptr), shape=(rows.shape[0], len(columns))), columns
+
+
+def cosines_at_once(rows: Any) -> FloatArray | None:
+    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
+
+    To the bit those that a product of some of the rows has: each is a sum by itself.
+    """
+    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
+        return None
+    return dense(rows @ rows.T)
+
+
+_TINY = 1e-6
+"""Spreads and weights below it are none."""
+
+_LIMIT = 3.0
+"""Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+
+
+class Feedback:
+    """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
+
+    Args:
+        pooled: first-stage evidence, shape (n,); the highest are the top documents.
+        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
+        docs: how many top documents, >= 1.
+
+    Attributes:
+        column: the standardised likeness, shape (n,).
+        says_something: whether some documents read more like the top documents than others do.
+    """
+
+    def __init__(self, pooled: FloatArray, rows: Any, docs: int) -> None:
+        top = np.argsort(-pooled, kind="stable")[:docs]
+        weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
+        weights /= weights.sum()
+        short, self._terms = compact(rows)
+        self._centroid = _weighted_sum(short, top.tolist(), weights.tolist())
+        likeness = short @ self._centroid
+        lengths = squared_lengths(rows[top])
+        likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
+        self._mean, self._deviation = float(likeness.mean()), float(likeness.std())
+        self.column = standardised(likeness)
+        self.says_something = self._deviation >= _TINY
+
+    def of_new(self, rows: Any) -> FloatArray:
+        """The likeness of documents that joined later, shape (m,); 0 where the first ones' says nothing."""
+        if not self.says_something:
+            return np.zeros(rows.shape[0])
+        centroid = np.zeros(rows.shape[1])
+        centroid[self._terms] = self._centroid
+        likeness: FloatArray = (rows @ centroid - self._mean) / self._deviation
+        return np.clip(likeness, -_LIMIT, _LIMIT)
+
+
+def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
+    """The sum of some rows, each times its weight, shape (terms,)."""
+    total = np.zeros(rows.shape[1])
+    for position, weight in zip(positions, weights, strict=True):
+        place = slice(rows.indptr[position], rows.indptr[position + 1])
+        total[rows.indices[place]] += rows.data[place] * weight
+    return total

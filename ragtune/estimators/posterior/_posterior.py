@@ -9,12 +9,46 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators.posterior._calibration import LogitCalibration
 from ragtune.estimators.posterior._corroboration import Corroboration
-from ragtune.estimators.posterior._covariance import Covariance
-from ragtune.estimators.posterior._factor import Factor, next_row
-from ragtune.estimators.posterior._feedback import Feedback
-from ragtune.estimators.posterior._first_stage import FirstStageEvidence, squared_lengths
+from ragtune.estimators.posterior._covariance import Covariance, next_row
+from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, squared_lengths
+
+_PRIOR_COUNT = 4.0
+"""Number of documents that weigh as much as the assumption that two strategies agree already."""
+
+
+class LogitCalibration:
+    """Maps a strategy's logits to the reference strategy's: calibrated = (logit - shift) / stretch.
+
+    Two strategies never score the same document (a document is reranked once), so what the reference would have said is
+    the posterior's prediction from documents that read alike. ``stretch`` and ``shift`` are the Bayesian least-squares
+    line of the logits on those predictions (Bishop 2006, section 3.3), with prior line y = x; the stretch is kept
+    positive, so an order is never reversed.
+    """
+
+    def __init__(self) -> None:
+        self._predictions: list[float] = []
+        self._logits: list[float] = []
+        self.shift = 0.0
+        self.stretch = 1.0
+
+    def learn(self, prediction: float, logit: float) -> None:
+        """Take in a document's predicted reference logit and the strategy's own."""
+        self._predictions.append(prediction)
+        self._logits.append(logit)
+        x, y = np.array(self._predictions), np.array(self._logits)
+        spread = max(float(x.var()), 1.0)
+        design = np.column_stack([np.ones(len(x)), x - x.mean()])
+        precision = np.diag([_PRIOR_COUNT, _PRIOR_COUNT * spread])
+        prior_line = np.array([x.mean(), 1.0])
+        line = np.linalg.solve(design.T @ design + precision, design.T @ y + precision @ prior_line)
+        self.stretch = max(float(line[1]), 0.1)
+        self.shift = float(line[0]) - self.stretch * float(x.mean())
+
+    def __call__(self, logit: float) -> float:
+        """The logit on the reference's scale."""
+        return (logit - self.shift) / self.stretch
+
 
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""
@@ -86,7 +120,7 @@ class RelevancePosterior:
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
-        self.factor = Factor(n)
+        self._rows = np.zeros((32, n))
         self._pivots: list[float] = []
         self._lower = np.zeros((0, 0))
         self._logits, self._offsets = np.zeros(32), np.zeros(32)
@@ -111,7 +145,6 @@ class RelevancePosterior:
         """
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        self.covariance.ask(positions)
         for position, score, strategy in zip(positions, scores, strategies, strict=True):
             clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
             logit = float(np.log(clipped / (1.0 - clipped)))
@@ -128,10 +161,10 @@ class RelevancePosterior:
         feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst @ self._weights)
-        columns = np.zeros((self.factor.room, count))
+        columns = np.zeros((len(self._rows), count))
         columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
-        self.factor = self.factor.widened(columns)
+        self._rows = np.hstack([self._rows, columns])
         self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
@@ -139,6 +172,11 @@ class RelevancePosterior:
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
+
+    @property
+    def factor(self) -> FloatArray:
+        """The rows of the Cholesky factor so far, shape (k, n); later scores write behind them."""
+        return self._rows[: len(self._order)]
 
     @property
     def corroboration(self) -> float:
@@ -174,7 +212,7 @@ class RelevancePosterior:
         k, m = len(self._order), len(self._lower)
         if m < k:
             self._lower = np.pad(self._lower, (0, k - m))
-            self._lower[m:] = np.tril(self.factor.having(k)[:, self._order[m:]].T, m - 1)
+            self._lower[m:] = np.tril(self.factor[:, self._order[m:]].T, m - 1)
             self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
         return self._lower
 
@@ -198,11 +236,11 @@ class RelevancePosterior:
         k = len(self._order)
         if k == len(self._logits):
             self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
-        factor = self.factor.having(k)
-        seen = factor[:, position].copy()
+            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
+        seen = self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
-        row, pivot = next_row(position, self.covariance.column(position), factor, self.variance, self._prior.noise)
-        self.factor.append(row)
+        row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
+        self._rows[k] = row
         self._pivots.append(pivot)
         self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
         self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
@@ -223,7 +261,7 @@ class RelevancePosterior:
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
-        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor.having(k)
+        self.mean = self._prior_mean + (self.inverse_scale * logits - offsets) @ self.factor
 
     def _own(self, lengths: FloatArray) -> FloatArray:
         """The diagonal D: of the text part, a document has as its own what it has not in common with itself."""

@@ -76,7 +76,6 @@ class BAGELEstimator(BaseEstimator):
         promise = found.cosines[:-1, -1] if left else mean + self.beta * np.sqrt(variance)
         return pool.valuation(
             np.clip(mean, 0.0, 1.0),
-            variance=variance,
             acquisition=promise,
             posterior=with_twins_level(mean, pool),
             batch_limit=left or None,

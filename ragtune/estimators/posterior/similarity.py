@@ -15,7 +15,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._texts import cosines_at_once
+from ragtune.estimators.posterior._first_stage import cosines_at_once
 
 
 class SimilarityEstimator(BaseEstimator):

@@ -12,12 +12,13 @@ from ragtune.core.arguments import check_count, check_flag, check_number, check_
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.twins import with_twins_level
+from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._belief import PosteriorBelief
+from ragtune.estimators.posterior._covariance import next_row
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
 
@@ -38,8 +39,8 @@ class UncertaintyEstimator(BaseEstimator):
     See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
     chapter 2) for the regression.
 
-    It gives mean and variance on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior
-    key for ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
+    It gives the mean on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior key for
+    ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
     In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
     a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
     less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
@@ -103,14 +104,13 @@ class UncertaintyEstimator(BaseEstimator):
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
-        mean, spread = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
+        mean = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
         return pool.valuation(
             read_only(mean),
-            variance=read_only(spread),
             posterior=key,
             belief=belief,
             diagnostics={
-                "scored": posterior.factor.k,
+                "scored": len(posterior.factor),
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
@@ -146,11 +146,10 @@ def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]
     return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
 
 
-def _on_score_scale(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of sigmoid(x), x ~ N(mean, variance): MacKay (1992) for the mean, delta method for the rest."""
-    expected = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
-    slope = expected * (1.0 - expected)
-    return expected, slope**2 * variance
+def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Mean of sigmoid(x), x ~ N(mean, variance), after MacKay (1992)."""
+    expected: FloatArray = 1.0 / (1.0 + np.exp(-mean / np.sqrt(1.0 + np.pi * variance / 8.0)))
+    return expected
 
 
 def _checked(prior: Prior) -> Prior:
@@ -162,3 +161,25 @@ def _checked(prior: Prior) -> Prior:
         else:
             check_number(f"estimator.{name}", value, low=-np.inf if name in anything else _TINY * (name in tiny))
     return prior
+
+
+class PosteriorBelief(Belief):
+    """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
+
+    def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
+        self._covariance, self._factor = posterior.covariance, posterior.factor
+        self._raw_variance = posterior.variance
+        self.mean = posterior.mean
+        self.variance = np.maximum(posterior.variance, 0.0)
+        self.key = key
+        self.noise = noise
+
+    def observing(self, position: int) -> PosteriorBelief:
+        column = self._covariance.column(position)
+        row, _ = next_row(position, column, self._factor, self._raw_variance, self.noise)
+        after = PosteriorBelief.__new__(PosteriorBelief)
+        after.__dict__ |= self.__dict__
+        after._factor = np.vstack([self._factor, row])
+        after._raw_variance = self._raw_variance - row * row
+        after.variance = np.maximum(after._raw_variance, 0.0)
+        return after

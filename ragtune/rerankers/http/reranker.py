@@ -12,8 +12,7 @@ from typing import Any
 
 from ragtune.core.arguments import check_choice, check_flag, check_number
 from ragtune.core.errors import ConfigError, InputError, LLMError
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject

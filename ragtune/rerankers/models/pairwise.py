@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragtune.core.arguments import check_flag
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject

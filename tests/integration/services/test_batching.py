@@ -16,8 +16,7 @@ from patience import HANG_S, wait_until
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject

@@ -10,7 +10,7 @@ import pytest
 from ragtune.core.drivers import Flight, alone, lockstep, stepwise
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.batch import RerankBatch
+from ragtune.core.pool.items import RerankBatch
 from ragtune.testing import make_context, small_pool_items
 
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.documents import checked_documents
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import Facts, Hits, checked_documents
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
@@ -43,16 +42,6 @@ def test_a_pool_of_hits_is_the_pool_of_their_documents(scores, source):
     for column in fields(pool.roster):
         if column.name != "items":
             np.testing.assert_array_equal(getattr(pool.roster, column.name), getattr(expected.roster, column.name))
-
-
-def test_a_pool_of_hits_grows_as_any_other():
-    items = list(pool_of(hits([3.0, 2.0, 1.0])))
-    pool, expected = pool_of(hits([3.0, 2.0])), pool_of(list(hits([3.0, 2.0])))
-    for each in (pool, expected):
-        each.add(items[2:])
-    assert list(pool) == list(expected) == items
-    np.testing.assert_array_equal(pool.roster.token_counts, [item.token_count for item in items])
-    assert items[0].token_count > 0  # its source did not count
 
 
 @pytest.mark.parametrize("counts", [[1], [], [1, -2], [1, 2.5], [1, "2"], [5, 5]])

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ragtune import CostBudget
 from ragtune.core.types import BatchProposal, CostObject
@@ -65,69 +63,3 @@ def test_scores_in_the_trace_are_plain_numbers(fakes):
     output = fakes.controller(reranker=reranker).run("q")
     assert set(output.trace.find("rerank")[0].details["scores"].values()) == {0.5}
     assert '"doc_000":0.5' in output.trace.model_dump_json()
-
-
-wishes = st.lists(st.integers(1, 8), min_size=1, max_size=8)
-
-
-@settings(deadline=None)
-@given(
-    wishes=wishes,
-    docs=st.none() | st.integers(0, 15),
-    calls=st.none() | st.integers(0, 5),
-    tokens=st.none() | st.integers(0, 120),
-    buffer=st.integers(0, 60),
-    latency=st.none() | st.integers(0, 60),
-    cents=st.none() | st.integers(0, 60),
-    prices=st.lists(
-        st.builds(
-            CostObject,
-            docs=st.just(0),
-            calls=st.integers(0, 2),
-            tokens=st.integers(0, 40),
-            latency_ms=st.integers(0, 20),
-            usd=st.integers(0, 20).map(lambda c: c / 100),
-        ),
-        min_size=1,
-        max_size=8,
-    ),
-    failures=st.sets(st.integers(0, 7)),
-)
-def test_no_policy_overspends_any_unit(fakes, wishes, docs, calls, tokens, buffer, latency, cents, prices, failures):
-    sizes, costs = iter(wishes), list(prices)
-
-    def choose(pool, budget):
-        size = next(sizes, None)
-        return None if size is None else batch(*pool.top_candidates(size))
-
-    script = [
-        RuntimeError("boom") if i in failures else (lambda items: dict.fromkeys((x.doc_id for x in items), 0.5))
-        for i in range(8)
-    ]
-    reranker = fakes.Reranker(
-        cost=lambda items: costs[len(reranker.batches) % len(costs)].model_copy(update={"docs": len(items)}),
-        script=script,
-    )
-    budget = limits(
-        max_reranker_docs=docs,
-        max_reranker_calls=calls,
-        max_tokens=tokens,
-        assembly_token_buffer=buffer,
-        max_latency_ms=latency,
-        max_cost_usd=None if cents is None else cents / 100,
-    )
-    output = fakes.controller(
-        documents=fakes.docs(30), scheduler=fakes.Scheduler(choose=choose), reranker=reranker, budget=budget
-    ).run("q")
-    charged = output.history[-1].cost
-    for used, limit in (
-        (charged.docs, docs),
-        (charged.calls, calls),
-        (charged.tokens, None if tokens is None else max(0, tokens - buffer)),
-        (charged.latency_ms, latency),
-        (charged.usd, None if cents is None else cents / 100),
-        (output.final_budget_state["tokens"], tokens),
-    ):
-        assert limit is None or used <= limit
-    if tokens is not None and tokens - charged.tokens >= 10 and output.ranking:
-        assert output.documents

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.types import CostObject
 
 limits = CostBudget.only
 
@@ -55,13 +54,6 @@ def test_skip_rerank_is_traced_when_the_budget_let_no_batch_run(fakes, budget):
     output = fakes.controller(reranker=reranker, budget=budget).run("q")
     assert reranker.batches == []
     assert output.trace.find("skip_rerank", "controller")[0].details == {"reason": "budget_denied"}
-
-
-def test_skip_rerank_is_not_claimed_when_batches_ran_and_failed(fakes):
-    reranker = fakes.Reranker(script=[RuntimeError("boom")] * 9, cost=lambda items: CostObject(docs=5, latency_ms=9.0))
-    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=9.0)).run("q")
-    assert output.stop.reason == "budget_exhausted"
-    assert "skip_rerank" not in actions(output)
 
 
 # -- expansion ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReformulator, BaseRetriever, BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.request.request import Request
+from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.types import RemainingBudgetView, ScoredDocument
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.fusion.rrf import RRFFusion

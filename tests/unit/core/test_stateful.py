@@ -100,7 +100,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(ids=st.lists(IDS, min_size=1, max_size=2))
     def meddle(self, ids: list[str]) -> None:
-        with self.pool.read_only():
+        with self.pool.gate.closed():
             self.attempt(False, self.pool.transition, ids, ItemState.DROPPED)
             self.attempt(False, self.pool.update_scores, dict.fromkeys(ids, 0.5), "default")
 

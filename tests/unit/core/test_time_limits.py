@@ -10,10 +10,6 @@ from ragtune.core.types import CostObject
 from ragtune.schedulers.greedy import GreedyScheduler
 
 
-def test_nothing_is_expected_before_anything_was_seen():
-    assert Pace().expect(5) is None
-
-
 def test_a_line_through_the_batches_errs_on_the_long_side():
     pace = Pace()
     for docs, ms in [(10, 120.0), (20, 220.0), (5, 70.0)]:
@@ -23,14 +19,6 @@ def test_a_line_through_the_batches_errs_on_the_long_side():
     for _ in range(3):
         pace.observe(10, 150.0)
     assert pace.expect(10) >= 150.0 - 1e-9
-
-
-def test_batches_of_one_size_say_what_a_document_takes():
-    pace = Pace()
-    pace.observe(4, 40.0)
-    pace.observe(4, 80.0)
-    assert pace.expect(4) == pytest.approx(76.0)
-    assert pace.expect(8) == pytest.approx(136.0)
 
 
 def test_an_expectation_is_never_negative():
@@ -114,8 +102,8 @@ def test_a_warm_up_on_a_busy_machine_is_corrected(fakes, slow):
     budget = CostBudget.only(max_latency_ms=400.0)
     controller = fakes.controller(reranker=reranker, scheduler=GreedyScheduler(batch_size=5), budget=budget)
     docs = [controller.run(f"q{i}").final_budget_state["rerank_docs"] for i in range(10)]
-    assert docs[:2] == [0, 1]
-    assert max(docs) > 5
+    assert docs[0] == 0
+    assert docs[1] > 5  # its first document has told that the warm-up was wrong
 
 
 def test_a_batch_that_failed_says_nothing_of_what_one_takes(fakes, machine, slow):

@@ -11,8 +11,7 @@ from ragtune.core.request.trace import ControllerTrace
 
 def test_events_are_stamped_from_the_start_of_the_trace():
     clock = VirtualClock(start_ms=100.0)
-    trace = ControllerTrace(query_id="q")
-    trace.use_clock(clock)
+    trace = ControllerTrace(query_id="q", clock=clock)
     trace.add("budget", "deny_rerank", reason="x")
     clock.advance(3.0)
     trace.add("controller", "stop")

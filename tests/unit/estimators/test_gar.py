@@ -24,15 +24,6 @@ def test_sources_take_turns(gar, make_pool, make_context, score, advise):
     assert advise(gar, pool, context) == "ce"
 
 
-def test_asking_twice_changes_nothing(gar, make_pool, make_context, score, advise):
-    pool, context = make_pool(), make_context()
-    for _ in range(3):
-        assert advise(gar, pool, context) == "abcdef"
-    score(pool, a=0.5)
-    for _ in range(3):
-        assert advise(gar, pool, context) == "ef"
-
-
 def test_a_source_that_has_run_dry_is_passed_over(gar, make_pool, make_context, score, advise):
     pool, context = make_pool("cdab"), make_context()
     score(pool, c=0.5)

@@ -91,26 +91,6 @@ def test_unscored_documents_rank_by_the_estimate_behind_the_scored_ones(make_ore
     assert order[2] == "e"
 
 
-def test_asking_twice_changes_nothing(make_ore, make_pool, make_context, score):
-    pool, context, ore = make_pool(), make_context(), make_ore()
-    ore.value(pool, context)
-    score(pool, a=0.9)
-    assert dict(ore.value(pool, context)) == dict(ore.value(pool, context))
-
-
-def test_the_pool_may_grow(make_ore, make_pool, make_context, score, discover):
-    pool, context, ore = make_pool("abc"), make_context(), make_ore()
-    ore.value(pool, context)
-    score(pool, c=0.9)
-    before = ore.value(pool, context)
-    discover(pool, "x", "y")
-    after = ore.value(pool, context)
-    assert after["a"] == before["a"]
-    assert after["x"] > after["y"] == 0.0
-    score(pool, x=0.3)
-    assert all(np.isfinite(list(ore.value(pool, context).values())))
-
-
 @pytest.mark.parametrize("arguments", [{"top_s": 0}, {"ridge": 0.0}, {"ridge": float("nan")}, {"k": -1}])
 def test_bad_arguments_are_refused(make_ore, arguments):
     with pytest.raises(ConfigError, match=f"estimator.*{next(iter(arguments))}="):

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.posterior._belief import PosteriorBelief
-from ragtune.estimators.posterior._calibration import LogitCalibration
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, first_stage_evidence, source_weights
-from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import LogitCalibration, Prior, RelevancePosterior
+from ragtune.estimators.posterior.uncertainty import PosteriorBelief
 
 
 def _evidence(n: int, sources: int = 1, seed: int = 0) -> FirstStageEvidence:
@@ -132,16 +131,6 @@ def test_a_belief_stays_what_it_was_whatever_is_supposed_or_scored_after_it() ->
     posterior.update(range(10, 50), [0.5] * 40, ["a"] * 40)
     np.testing.assert_array_equal(belief.observing(5).variance, first)
     np.testing.assert_array_equal(supposed.observing(5).variance, second)
-
-
-def test_columns_asked_for_together_are_those_asked_for_one_by_one() -> None:
-    """To the last bit, for a run must not depend on which batches were chosen from a short list."""
-    posterior, other = (RelevancePosterior(_evidence(60), _rows(60), Prior()) for _ in range(2))
-    together, alone = posterior.covariance, other.covariance
-    together.column(7)
-    together.ask([3, 7, 50, 11])
-    for position in (3, 7, 50, 11):
-        np.testing.assert_array_equal(together.column(position), alone.column(position))
 
 
 @settings(max_examples=60, deadline=None)
@@ -283,7 +272,6 @@ def test_hashed_terms_take_the_memory_of_those_that_occur_and_give_the_same_numb
     for given_rows in (rows, hashed):
         tracemalloc.start()
         posterior = RelevancePosterior(_evidence(20), given_rows, prior, feedback_source=True)
-        posterior.covariance.ask([4, 5, 6])
         posterior.update([4, 5, 6], np.array([0.9, 0.5, 0.1]), ["ce"] * 3)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -16,8 +16,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._belief import PosteriorBelief
-from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
+from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -332,24 +331,6 @@ def test_a_window_on_which_all_hangs_is_asked_for_by_halves(make):
     asked.append(sent(list(game.ask.window), np.arange(40.0)))
     game.hear(asked)
     assert game.ask.ranking != before
-
-
-def test_a_copy_of_a_game_goes_on_alike_and_by_itself():
-    worth, other = worths(40)[:2]
-    game = Game(partial(BlitzRankEstimator(window=8).play, documents(40), lambda: None))
-    batches = []
-    for _ in range(3):
-        batches.append(sent(list(game.ask.window), worth))
-        game.hear(batches)
-    twin = deepcopy(game)
-    twin.hear([*batches, sent(list(twin.ask.window), other)])
-    before = game.ask
-    batches.append(sent(list(game.ask.window), worth))
-    game.hear(batches)
-    alone = Game(partial(BlitzRankEstimator(window=8).play, documents(40), lambda: None))
-    alone.hear(batches)
-    assert game.ask == alone.ask != before
-    assert twin.ask != game.ask
 
 
 def test_a_window_that_was_cut_orders_what_is_left_among_its_own_places():

@@ -89,22 +89,22 @@ def test_the_top_is_that_of_the_final_order_with_unscored_documents_in_it(expand
     assert ids(expander(top=3, ordering=Ordering.FINAL_SCORE).expand(pool, context, 10)) == ["y", "z"]
 
 
-def test_the_limit_and_the_batch_limit_let_the_best_in_and_the_others_wait(expander, pool, context):
+def test_the_limit_lets_the_best_in_and_the_others_wait(expander, pool, context):
     score(pool, a=0.5, b=1.0)
-    slow = expander(per_batch=1)
-    assert ids(slow.expand(pool, context, 10)) == ["y"]
-    assert ids(slow.expand(pool, context, 10)) == ["x"]
+    slow = expander()
+    assert ids(slow.expand(pool, context, 1)) == ["y"]
+    assert ids(slow.expand(pool, context, 1)) == ["x"]
     assert ids(slow.expand(pool, context, 0)) == []
     assert ids(slow.expand(pool, context, 10)) == ["z"]
     assert slow.expand(pool, context, 10) == []
 
 
 def test_a_better_neighbour_found_later_lifts_one_that_waits(expander, pool, context):
-    slow = expander(per_batch=1)
+    slow = expander()
     score(pool, a=0.5)
-    assert ids(slow.expand(pool, context, 10)) == ["x"]
+    assert ids(slow.expand(pool, context, 1)) == ["x"]
     score(pool, b=1.0)
-    assert [(doc.id, doc.score) for doc in slow.expand(pool, context, 10)] == [("y", pytest.approx(0.9))]
+    assert [(doc.id, doc.score) for doc in slow.expand(pool, context, 1)] == [("y", pytest.approx(0.9))]
 
 
 def test_fewer_neighbours_can_be_used_than_are_stored(expander, pool, context):
@@ -156,7 +156,6 @@ def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
         ({"k": 4}, "k=4"),
         ({"k": 0}, "k=0"),
         ({"top": 0}, "expander.top=0"),
-        ({"per_batch": 0}, "expander.per_batch=0"),
         ({"ordering": "random"}, "'random'"),
     ],
 )

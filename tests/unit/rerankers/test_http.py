@@ -17,8 +17,7 @@ from rerank_shapes import SHAPES
 
 from ragtune import CostBudget
 from ragtune.core.errors import ConfigError, LLMError
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.pool.batch import RerankBatch
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.request import Request
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
@@ -69,19 +68,6 @@ def test_a_window_is_cut_to_what_is_left_but_not_to_a_single_document(controller
     alone = controller(BlitzRankEstimator(window=8, top_k=3), max_reranker_docs=9).run("q")
     assert [len(call.details["doc_ids"]) for call in alone.trace.find("propose")] == [8]
     assert (alone.stop.reason, alone.stop.source) == ("budget_exhausted", "scheduler")
-
-
-def test_one_request_answers_for_many_budgets_in_calls(controller):
-    budgets = [CostBudget.only(max_reranker_calls=calls) for calls in (0, 1, 3, 4, 50)]
-    made = controller(BlitzRankEstimator(window=8, top_k=3))
-    made.rerankers["default"].recorded = True
-    assert made.shares_budgets
-    together = made.run_under(Request("q"), budgets)
-    for output, budget in zip(together, budgets, strict=True):
-        alone = controller(BlitzRankEstimator(window=8, top_k=3)).run("q", budget)
-        assert output.ranking == alone.ranking
-        assert output.stop == alone.stop
-        assert [event.details for event in output.trace.events] == [event.details for event in alone.trace.events]
 
 
 def test_a_call_that_fails_takes_nothing_from_what_was_compared_before(controller):
