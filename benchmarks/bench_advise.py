@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from experiments.advise.choose import bounds, choose, options_of
+from experiments.advise.options import CANDIDATES, TRUSTS
+from experiments.advise.prices import Prices
+from experiments.advise.replays import Replays, replay_all
+from experiments.advise.trials import halves, trial
+from experiments.advise.trust import choose_trust
 from experiments.config.compose import compose
-from experiments.study.advise.choose import bounds, choose, options_of
-from experiments.study.advise.options import CANDIDATES, TRUSTS
-from experiments.study.advise.prices import Prices
-from experiments.study.advise.replays import Replays, replay_all
-from experiments.study.advise.trials import halves, trial
-from experiments.study.advise.trust import choose_trust
 
 COLLECTIONS = {"nfcorpus": ("ce", "identity"), "cranfield": ("ce", "identity"), "dl19": ("monot5-base", "log_prob")}
 QUALITIES = (0.99, 0.97, 0.95, 0.9)

@@ -54,18 +54,18 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: on input that cannot be used, before anything is scored or written.
     """
+    from experiments.advise.enough import require_queries
+    from experiments.advise.prices import read_prices
+    from experiments.advise.run import run_advice
+    from experiments.advise.terminal import print_advice
+    from experiments.advise.write import write_advice
     from experiments.config.compose import compose
     from experiments.label.verdict import verdict_of
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset
-    from experiments.study.advise.enough import require_queries
-    from experiments.study.advise.prices import read_prices
-    from experiments.study.advise.run import run_advice
-    from experiments.study.advise.terminal import print_advice
-    from experiments.study.advise.write import write_advice
-    from experiments.study.study import file_stem
-    from experiments.study.write import require_writable
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable
 
     _check(arguments)
     prices = {} if arguments.prices is None else read_prices(arguments.prices)
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from experiments.study.advise.enough import ENOUGH
+    from experiments.advise.enough import ENOUGH
 
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)

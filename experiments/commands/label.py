@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.label.verdict import orders_of
     from experiments.publish.folders import locked
     from experiments.replay.build import load_dataset
-    from experiments.study.study import file_stem
-    from experiments.study.write import require_writable
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable
 
     check_data_options(arguments.overrides, "label compares two orders and tries no policy")
     if arguments.labels is not None:

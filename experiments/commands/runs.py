@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.study.compare.store import TrackedRun
+    from experiments.compare.store import TrackedRun
 
 NAME = "runs"
 SUMMARY = "list tracked runs, find the best, compare two, draw curves"
@@ -84,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from experiments.study.compare.printed import print_runs, print_sweeps
-    from experiments.study.compare.store import measure_of, tracked_runs
+    from experiments.compare.printed import print_runs, print_sweeps
+    from experiments.compare.store import measure_of, tracked_runs
     from ragtune.core.arguments import check_count
 
     if arguments.limit is not None:
@@ -109,8 +109,8 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _best(arguments: argparse.Namespace) -> None:
-    from experiments.study.compare.printed import print_best
-    from experiments.study.compare.store import best_runs, measure_of, tracked_runs
+    from experiments.compare.printed import print_best
+    from experiments.compare.store import best_runs, measure_of, tracked_runs
 
     runs = _filtered(tracked_runs(), arguments)
     measure = arguments.measure and measure_of(arguments.measure, runs)
@@ -150,10 +150,10 @@ def _is(value: str, wanted: str) -> bool:
 
 
 def _diff(arguments: argparse.Namespace) -> None:
-    from experiments.study.compare.difference import difference
-    from experiments.study.compare.printed import print_difference
-    from experiments.study.compare.run_folder import find_runs
-    from experiments.study.compare.store import find_run, tracked_runs
+    from experiments.compare.difference import difference
+    from experiments.compare.printed import print_difference
+    from experiments.compare.run_folder import find_runs
+    from experiments.compare.store import find_run, tracked_runs
 
     tracked = [] if all(Path(text).is_dir() for text in arguments.runs) else tracked_runs()
     texts = [text if Path(text).is_dir() else find_run(text, tracked).run_id for text in arguments.runs]
@@ -164,8 +164,8 @@ def _diff(arguments: argparse.Namespace) -> None:
 
 
 def _draw(arguments: argparse.Namespace) -> None:
+    from experiments.compare.run_folder import reading
     from experiments.publish.files import CURVE, picture_of
-    from experiments.study.compare.run_folder import reading
 
     for folder in arguments.folders:
         with reading(folder / CURVE):

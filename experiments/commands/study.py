@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the study and print its tables."""
     from experiments.publish.progress import progress_bar
+    from experiments.report.changes import read_cells, write_changes
     from experiments.study.frontier import run_frontier
     from experiments.study.grid_file import load_grid
-    from experiments.study.protocol.changes import read_cells, write_changes
 
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))

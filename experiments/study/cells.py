@@ -16,11 +16,11 @@ from experiments.config.progress import Progress
 from experiments.config.run_config import results_key
 from experiments.config.targets import require_allowed
 from experiments.replay.inputs import InputFiles
+from experiments.replay.processes import executed
+from experiments.report.study import Cell, column_of
 from experiments.study import cellreplay
 from experiments.study.cellreplay import Job, run_replay
 from experiments.study.grid import Grid
-from experiments.study.processes import executed
-from experiments.study.study import Cell, column_of
 from ragtune.core.interfaces import BaseScheduler
 
 FULL = "full"

@@ -11,7 +11,7 @@ from experiments.evaluate.steps import Steps
 from experiments.replay.build import session_for
 from experiments.replay.component import component
 from experiments.replay.records import records_of
-from experiments.study.study import Line
+from experiments.report.study import Line
 from ragtune.core.units import DOCS
 
 

@@ -12,12 +12,12 @@ from experiments.evaluate.curves import Bootstrap, bootstrap_interval
 from experiments.evaluate.record import UNITS
 from experiments.publish.provenance import git_sha
 from experiments.replay.build import load_dataset
+from experiments.report.report import grades_of, require_plotly, shown
+from experiments.report.study import Cell, Collection, Line, Study, column_of
+from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
 from experiments.study.every_depth import is_fixed_depth, line_at_every_depth
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
-from experiments.study.report import grades_of, require_plotly, shown
-from experiments.study.study import Cell, Collection, Line, Study, column_of
-from experiments.study.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
 

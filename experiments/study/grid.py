@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from experiments.config.compose import compose
 from experiments.config.options import check_options
+from experiments.report.study import KINDS, Choice, Claim, Policy, Prices
 from experiments.study.grid_checks import (
     is_count,
     require_budgets,
@@ -18,7 +19,6 @@ from experiments.study.grid_checks import (
     require_names,
     require_prices,
 )
-from experiments.study.study import KINDS, Choice, Claim, Policy, Prices
 from ragtune.core.arguments import check_choice, check_count, did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import BY_SHORT, DOCS, Unit
@@ -55,7 +55,7 @@ class PolicyEntry:
 
     Attributes:
         name: name of the policy. A policy that is a preset and no more has the preset's name, and needs no overrides.
-        kind: one of :data:`experiments.study.study.KINDS`.
+        kind: one of :data:`experiments.report.study.KINDS`.
         label: name in tables and figures; by default the name, with blanks for underscores.
         overrides: of ``run.py``; by default ``experiment=NAME``.
     """

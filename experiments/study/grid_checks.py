@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from experiments.study.study import Claim, Prices
+from experiments.report.study import Claim, Prices
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import Unit
 

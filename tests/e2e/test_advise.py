@@ -16,15 +16,15 @@ import pytest
 import yaml
 from web_pages import NEEDS_CHROMIUM, browser_page
 
+from experiments.advise.choose import bounds, choose, options_of
+from experiments.advise.options import CANDIDATES
+from experiments.advise.prices import Prices
+from experiments.advise.replays import Replays, replay_all
+from experiments.advise.trials import halvings
 from experiments.commands import advise
 from experiments.config.compose import compose
 from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.replay.build import session_for
-from experiments.study.advise.choose import bounds, choose, options_of
-from experiments.study.advise.options import CANDIDATES
-from experiments.study.advise.prices import Prices
-from experiments.study.advise.replays import Replays, replay_all
-from experiments.study.advise.trials import halvings
 from ragtune.cli.commands import serve
 from ragtune.core.errors import ConfigError
 from ragtune.facade.reranker import BudgetedReranker

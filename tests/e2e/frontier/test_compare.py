@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from experiments.study.compare.run_folder import find_runs
-from experiments.study.compare.runs import study_of_runs
+from experiments.compare.run_folder import find_runs
+from experiments.compare.runs import study_of_runs
+from experiments.report.recommendation import recommendation
+from experiments.report.tables import cells_table
 from experiments.study.frontier import run_frontier
 from experiments.study.grid_file import load_grid
-from experiments.study.recommendation import recommendation
-from experiments.study.tables import cells_table
 
 Run = Callable[..., SimpleNamespace]
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.study.compare.run_folder import find_runs
-from experiments.study.compare.runs import study_of_runs
+from experiments.compare.run_folder import find_runs
+from experiments.compare.runs import study_of_runs
 from ragtune.core.errors import InputError
 
 

@@ -18,11 +18,11 @@ from experiments.config.sources import Sources
 from experiments.replay import inputs
 from experiments.replay.build import load_dataset
 from experiments.replay.executors.executor import WorkersLostError
+from experiments.report.study import Study
+from experiments.report.tables import policies_table
 from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
-from experiments.study.study import Study
-from experiments.study.tables import policies_table
 from ragtune.core.errors import ConfigError, FailedRunError
 
 Keys = Callable[..., list[str]]
