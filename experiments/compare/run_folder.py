@@ -70,23 +70,15 @@ def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
 
 
 def distinct_names(possible: Sequence[Sequence[str]]) -> list[str]:
-    """Choose for each run the shortest name that tells it from the others.
+    """Choose for each run the shortest of its possible names that no other run could have.
 
     Args:
         possible: possible names of each run, shortest first; the last ones all differ.
     """
-    found = []
-    for names in possible:
-        alike = [other for other in possible if other[0] == names[0]]
-        step = 0
-        while len({_at_most(step, other) for other in alike}) < len(alike):
-            step += 1
-        found.append(_at_most(step, names))
-    return found
-
-
-def _at_most(step: int, names: Sequence[str]) -> str:
-    return names[min(step, len(names) - 1)]
+    return [
+        next((name for name in names if not any(name in other for other in possible if other is not names)), names[-1])
+        for names in possible
+    ]
 
 
 def _possible_names(text: str) -> list[str]:

@@ -105,8 +105,6 @@ def called(call: Callable[[], int | None]) -> int:
         (["study", "--polices", "x"], "did you mean --policies?"),
         (["study", "--policies", "uncertanty"], "did you mean uncertainty?"),
         (["study", "--config", "opne"], "did you mean open?"),
-        (["runs", "list", "--limt", "3"], "did you mean --limit?"),
-        (["runs", "best", "--each-budgt"], "did you mean --each-budget?"),
         (["shadow", "report", "x", "--jsno"], "did you mean --json?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["conformance", "--target", "memry"], "did you mean memory?"),
