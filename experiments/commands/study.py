@@ -6,7 +6,7 @@
 
 Writes frontier.md, frontier.csv and .parquet (one row per cell), policies.csv, curves.csv, per_query.parquet, two
 figures per collection and report.html. It also writes claims.md and claims.csv for the claims of the configuration,
-choice.md for its choice by leaving one group of collections out, and changes.md with --before.
+and changes.md with --before.
 
 Finished cells are cached below the output folder: repeat the command to continue after an interruption. A cell is
 replayed again if its configuration, code or data changed.
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.publish.progress import progress_bar
     from experiments.report.changes import read_cells, write_changes
     from experiments.study.frontier import run_frontier
-    from experiments.study.grid_file import load_grid
+    from experiments.study.grid import load_grid
 
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     grid = load_grid(arguments.config, options).only(_names(arguments.collections), _names(arguments.policies))

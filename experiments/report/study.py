@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic.dataclasses import dataclass as checked
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
@@ -21,6 +23,16 @@ from ragtune.core.units import UNITS as ALL
 KINDS = ("incumbent", "peer", "ours", "ceiling")
 """Fixed depth; published policies; RAGtune's own; policies that know the answer, which win nothing."""
 
+CHECKED = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""How what a configuration says is checked."""
+
+_LISTED = BeforeValidator(lambda value: value if isinstance(value, (list, tuple)) else [value])
+"""A single value stands for the list of one."""
+
+Texts = Annotated[Sequence[str], _LISTED]
+Amount = Annotated[StrictInt | StrictFloat, Field(gt=0)]
+Amounts = Annotated[Sequence[Amount], Field(min_length=1), _LISTED]
+NotNegative = Annotated[float, Field(ge=0)]
 
 FINAL = "final"
 """The one column of a study that compares runs."""
@@ -129,7 +141,7 @@ class Collection:
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
             of the first stage or, of several, their fused order. None where it is not known.
         dataset: name of the test collection, which pairs of first stage and reranker over the same queries share.
-        group: what it is left out with, see :class:`Choice`.
+        group: what it counts once with in the mean of a claim.
         plain: name of the collection that is this one without its signals; empty where it has none.
         whole_curves: curves by policy name that begin at no cost, of fixed depth at every depth; empty where the lines
             are all that is known.
@@ -156,7 +168,7 @@ class Collection:
         return self.whole_curves or self.lines
 
 
-@dataclass(frozen=True)
+@checked(frozen=True, config=CHECKED)
 class Claim:
     """What a study is to show: on every collection, a policy is at most ``margin`` below others, in the headline.
 
@@ -176,12 +188,12 @@ class Claim:
 
     name: str
     policy: str
-    against: Sequence[str]
-    budgets: Sequence[float]
-    depth: float | str = "same"
-    margin: float = 0.0
-    ahead: float | None = None
-    collections: Sequence[str] = ("*",)
+    against: Texts
+    budgets: Amounts
+    depth: Amount | str = "same"
+    margin: NotNegative = 0.0
+    ahead: Annotated[float, Field(gt=0, le=1)] | None = None
+    collections: Texts = ("*",)
     plain: bool = False
 
     def is_about(self, name: str, plain: str) -> bool:
@@ -189,20 +201,7 @@ class Claim:
         return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How one of the policies of kind ``ours`` is chosen: each group of collections by what all others say.
-
-    Attributes:
-        default: name of the policy that is kept unless another one is better.
-        budgets: those at which policies are compared, each counting the same.
-    """
-
-    default: str
-    budgets: Sequence[float]
-
-
-@dataclass(frozen=True)
+@checked(frozen=True, config=CHECKED)
 class Prices:
     """What reranking costs, for the axes in dollars and milliseconds; a reader of the report can change each.
 
@@ -216,13 +215,13 @@ class Prices:
         ms_per_call, ms_per_doc: milliseconds of one call after the other.
     """
 
-    usd_per_unit: float = 0.002
-    docs_per_unit: float = 100
-    usd_per_call: float = 0.0
-    usd_per_doc: float = 0.0
-    usd_per_1k_tokens: float = 0.0
-    ms_per_call: float = 20.0
-    ms_per_doc: float = 5.0
+    usd_per_unit: NotNegative = 0.002
+    docs_per_unit: Annotated[float, Field(ge=1)] = 100
+    usd_per_call: NotNegative = 0.0
+    usd_per_doc: NotNegative = 0.0
+    usd_per_1k_tokens: NotNegative = 0.0
+    ms_per_call: NotNegative = 20.0
+    ms_per_doc: NotNegative = 5.0
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,6 @@ class Study:
         notes: where the compared runs come from, one line each, Markdown.
         prices: what the report's axes in dollars and milliseconds begin with.
         claims: what the study is to show.
-        choice: how one of its policies is chosen; None where none is.
         unit: what the budgets limit and the lines' costs count.
         is_grid: whether the columns are budgets, a policy's being one family of Holm's correction; otherwise the study
             compares runs, in a single column, which is one.
@@ -266,9 +264,8 @@ class Study:
     level: float
     seed: int
     notes: Sequence[str] = ()
-    prices: Prices = Prices()
+    prices: Prices = field(default_factory=Prices)
     claims: Sequence[Claim] = ()
-    choice: Choice | None = None
     unit: Unit = DOCS
     is_grid: bool = True
     question: str = ""

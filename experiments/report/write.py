@@ -8,12 +8,10 @@ from typing import Any
 
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
-from experiments.report.choice_page import choice_page
 from experiments.report.claims import held
 from experiments.report.claims_page import claims_csv, claims_page, figure_name
 from experiments.report.figures import draw_front, draw_lines
 from experiments.report.forest import draw_claim
-from experiments.report.leave_one_out import leave_one_out
 from experiments.report.markdown import markdown
 from experiments.report.overview import overview_of, write_overview
 from experiments.report.report import html
@@ -75,7 +73,7 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
 
 
 def _write_answers(study: Study, folder: Path) -> None:
-    """What became of the study's claims, and which policy is chosen, where that is asked."""
+    """What became of the study's claims."""
     if found := [answer for claim in study.claims if (answer := held(study, claim))]:
         table = claims_csv(found)
         table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format=_DIGITS)
@@ -83,8 +81,6 @@ def _write_answers(study: Study, folder: Path) -> None:
         for number, answer in enumerate(found, 1):
             if answer.claim.ahead is None:
                 draw_claim(folder / figure_name(number), study, answer)
-    if study.choice:
-        write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
 
 def draw_collections(study: Study, folder: Path) -> None:

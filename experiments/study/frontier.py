@@ -67,7 +67,6 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         notes=_notes(grid, cells),
         prices=grid.prices,
         claims=grid.claims,
-        choice=grid.choice,
         unit=grid.limited,
     )
 

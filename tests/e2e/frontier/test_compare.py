@@ -17,7 +17,7 @@ from experiments.compare.runs import study_of_runs
 from experiments.report.recommendation import recommendation
 from experiments.report.tables import cells_table
 from experiments.study.frontier import run_frontier
-from experiments.study.grid_file import load_grid
+from experiments.study.grid import load_grid
 
 Run = Callable[..., SimpleNamespace]
 
