@@ -8,7 +8,7 @@ from pathlib import Path
 from experiments.advise import words
 from experiments.advise.advice import Advice
 from experiments.publish.files import write_text
-from experiments.report.report import PAGE as REPORT_PAGE
+from experiments.report.report import STYLE, Trusted
 
 PAGE = Path(__file__).with_name("page.html")
 PRESET = "experiment/advice.yaml"
@@ -33,12 +33,5 @@ def html(advice: Advice) -> str:
     from experiments.advise.figure import svg
 
     template = Environment(autoescape=True).from_string(PAGE.read_text(encoding="utf-8"))
-    style = (REPORT_PAGE / "page.css").read_text(encoding="utf-8")
-    return template.render(a=advice, w=words, style=_Trusted(style), figure=svg(advice))
-
-
-class _Trusted(str):
-    """Text of this checkout, which the template must not escape."""
-
-    def __html__(self) -> str:
-        return self
+    style = STYLE.read_text(encoding="utf-8")
+    return template.render(a=advice, w=words, style=Trusted(style), figure=svg(advice))

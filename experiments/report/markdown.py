@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from experiments.evaluate.significance import SIGNIFICANT
@@ -10,6 +11,21 @@ from experiments.report.recommendation import recommendation
 from experiments.report.study import Collection, Study
 from experiments.report.tables import p_text, verdict
 from ragtune.core.units import DOCS, UNITS, Unit
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a row for each policy; its cells are Markdown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def markdown(self) -> str:
+        """The table under its heading."""
+        lines = [f"### {self.title}\n", f"| {' | '.join(self.columns)} |", f"|---|{'---:|' * (len(self.columns) - 1)}"]
+        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
 
 
 def markdown(study: Study, cells: Any, policies: Any) -> str:
@@ -22,7 +38,9 @@ def markdown(study: Study, cells: Any, policies: Any) -> str:
     parts = [_advice(study, cells), _head(study)]
     for collection in study.collections:
         mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
-        parts.append(_collection(study, collection, mine, policies[policies["collection"] == collection.name]))
+        of_collection = tables_of(study, mine, policies[policies["collection"] == collection.name])
+        parts += [f"## {collection.name}\n", f"{described(study, collection)}\n"]
+        parts += [table.markdown for table in of_collection]
     return "\n".join(parts)
 
 
@@ -57,32 +75,60 @@ def _of_curves(study: Study) -> list[str]:
     return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
-def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> str:
+def described(study: Study, collection: Collection) -> str:
+    """How many queries a collection has, what full quality is there, and where the curves start."""
     headline = study.measures[0]
-    shown = [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]
-    parts = [
-        f"## {collection.name}\n",
-        f"{len(collection.queries)} queries. Full quality: {headline} {collection.target[0]:.3f} at "
-        f"{study.unit.number.format(collection.target_spent)} {study.noun} a query.{_start(study, collection)}\n",
-    ]
+    full = f"{headline} {collection.target[0]:.3f} at {study.unit.number.format(collection.target_spent)}"
+    return f"{len(collection.queries)} queries. Full quality: {full} {study.noun} a query.{_start(study, collection)}"
+
+
+def tables_of(study: Study, cells: Any, policies: Any) -> list[Table]:
+    """The tables of a collection.
+
+    Args:
+        study: what was measured.
+        cells: its rows of the table of cells, indexed by policy and budget.
+        policies: its rows of the table of policies.
+    """
+    rows = policies.set_index("policy")
+    headline, reference = study.measures[0], study.by_name[study.reference].label
+
+    def table(title: str, columns: Sequence[str], cell: Callable[[str, str], str]) -> Table:
+        labels = [f"*{p.label}*" if p.kind == "ceiling" else p.label for p in study.policies]
+        names = [p.name for p in study.policies]
+        body = [[label, *(cell(name, c) for c in columns)] for label, name in zip(labels, names, strict=True)]
+        return Table(title, ["policy", *columns], body)
+
+    def by_column(title: str, text: Callable[[str, Any], str]) -> Table:
+        return table(title, study.columns, lambda name, column: text(name, cells.loc[(name, column)]))
+
+    found = []
     if study.is_grid:
-        for measure in shown:
-            parts += [f"### {measure}, by {study.noun} a query (hard limit)\n", _measure(study, cells, measure)]
+        for measure in [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]:
+            title = f"{measure}, by {study.noun} a query (hard limit)"
+            found.append(table(title, study.columns, _measure(study, cells, measure)))
     else:
-        parts += ["### Means with intervals\n", _means(study, cells)]
-        parts += [f"### Differences to {study.by_name[study.reference].label}\n", _differences(study, cells)]
-    parts += [f"### Areas and {study.noun} to quality ({headline})\n", _areas(study, policies)]
-    parts += [f"### Queries won / lost / tied against {study.by_name[study.reference].label}\n", _wins(study, cells)]
-    parts += ["### Documents charged a query, mean (10% - 90% of the queries)\n", _charged(study, cells)]
+        found.append(table("Means with intervals", study.measures, _mean(study, cells)))
+        found.append(table(f"Differences to {reference}", study.measures, _difference(study, cells)))
+    areas = ["area", "area, log axis", f"{study.noun} to 95%", f"{study.noun} to 99%", "largest fall with more budget"]
+    found.append(table(f"Areas and {study.noun} to quality ({headline})", areas, _area(study, rows)))
+    found.append(
+        by_column(
+            f"Queries won / lost / tied against {reference}",
+            lambda name, row: "" if name == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}",
+        )
+    )
+    found.append(by_column("Documents charged a query, mean (10% - 90% of the queries)", lambda _, row: _charged(row)))
     if study.unit is not DOCS:
-        parts += ["### Calls / 1000 tokens / dollars charged a query, mean\n", _calls(study, cells)]
+        found.append(by_column("Calls / 1000 tokens / dollars charged a query, mean", lambda _, row: _calls(row)))
     for unit in UNITS:
-        if f"{unit.name}_mean" in cells and not unit.is_always_told and cells[f"{unit.name}_mean"].any():
-            parts += [f"### {unit.label} charged a query, mean\n", _mean_charged(study, cells, unit)]
+        column = f"{unit.name}_mean"
+        if column in cells and not unit.is_always_told and cells[column].any():
+            found.append(by_column(f"{unit.label} charged a query, mean", _amount(unit)))
     if cells["ineligible_mean"].any():
-        title = "### Neighbours found that the reranker cannot score, mean a query\n"
-        parts += [title, _grid(study, study.columns, lambda *key: f"{cells.loc[key, 'ineligible_mean']:.1f}")]
-    return "\n".join(parts)
+        title = "Neighbours found that the reranker cannot score, mean a query"
+        found.append(by_column(title, lambda _, row: f"{row['ineligible_mean']:.1f}"))
+    return found
 
 
 def _start(study: Study, collection: Collection) -> str:
@@ -96,7 +142,10 @@ def _start(study: Study, collection: Collection) -> str:
     return f" At 0 {study.noun}, before anything is reranked, {others}the order of {label} has {quality}."
 
 
-def _measure(study: Study, cells: Any, measure: str) -> str:
+Cell = Callable[[str, str], str]
+
+
+def _measure(study: Study, cells: Any, measure: str) -> Cell:
     real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
     figures = {column: [round(cells.loc[(name, column), measure], 4) for name in real] for column in study.columns}
     best = {column: max(values) for column, values in figures.items() if max(values) > min(values)}
@@ -108,18 +157,18 @@ def _measure(study: Study, cells: Any, measure: str) -> str:
             text = f"**{text}**"
         return text + verdict(row, measure)
 
-    return _grid(study, study.columns, cell)
+    return cell
 
 
-def _means(study: Study, cells: Any) -> str:
+def _mean(study: Study, cells: Any) -> Cell:
     def cell(name: str, measure: str) -> str:
         row = cells.loc[(name, study.columns[0])]
         return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
 
-    return _grid(study, study.measures, cell)
+    return cell
 
 
-def _differences(study: Study, cells: Any) -> str:
+def _difference(study: Study, cells: Any) -> Cell:
     """With their intervals and both corrected p-values, of the t-test and of the randomization test."""
 
     def cell(name: str, measure: str) -> str:
@@ -130,64 +179,36 @@ def _differences(study: Study, cells: Any) -> str:
         low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
         return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {p_text(p_t)} / {p_text(p_randomization)}"
 
-    return _grid(study, study.measures, cell)
+    return cell
 
 
-def _areas(study: Study, policies: Any) -> str:
-    rows = policies.set_index("policy")
-    to = [f"{study.noun} to 95%", f"{study.noun} to 99%"]
-    names = ["area", "area, log axis", *to, "largest fall with more budget"]
+def _area(study: Study, rows: Any) -> Cell:
+    keys = {"area": "area", "area, log axis": "area_log", "largest fall with more budget": "largest_fall"}
 
     def cell(name: str, column: str) -> str:
         row = rows.loc[name]
-        if column in to:
-            return _reached(row, f"{study.unit.name}_to_{column[-3:-1]}", study.unit)
-        key = {"area": "area", "area, log axis": "area_log"}.get(column, "largest_fall")
-        return f"{row[key]:.4f}"
+        if column in keys:
+            return f"{row[keys[column]]:.4f}"
+        reached = f"{study.unit.name}_to_{column[-3:-1]}"
+        if row[reached] != row[reached]:
+            return "-"
+        return f"{'≤ ' if row[f'{reached}_at_first'] else ''}{study.unit.number.format(row[reached])}"
 
-    return _grid(study, names, cell)
-
-
-def _reached(row: Any, name: str, unit: Unit) -> str:
-    spent = row[name]
-    if spent != spent:
-        return "-"
-    return f"{'≤ ' if row[f'{name}_at_first'] else ''}{unit.number.format(spent)}"
+    return cell
 
 
-def _wins(study: Study, cells: Any) -> str:
-    def cell(name: str, column: str) -> str:
-        row = cells.loc[(name, column)]
-        return "" if name == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}"
-
-    return _grid(study, study.columns, cell)
+def _charged(row: Any) -> str:
+    spread = "" if row["docs_p10"] == row["docs_p90"] else f" ({row['docs_p10']:.0f}-{row['docs_p90']:.0f})"
+    return f"{row['docs_mean']:.1f}{spread}"
 
 
-def _charged(study: Study, cells: Any) -> str:
-    def cell(name: str, column: str) -> str:
-        row = cells.loc[(name, column)]
-        spread = "" if row["docs_p10"] == row["docs_p90"] else f" ({row['docs_p10']:.0f}-{row['docs_p90']:.0f})"
-        return f"{row['docs_mean']:.1f}{spread}"
-
-    return _grid(study, study.columns, cell)
+def _calls(row: Any) -> str:
+    return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
 
 
-def _calls(study: Study, cells: Any) -> str:
-    def cell(name: str, column: str) -> str:
-        row = cells.loc[(name, column)]
-        return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
+def _amount(unit: Unit) -> Callable[[str, Any], str]:
+    def text(_: str, row: Any) -> str:
+        amount = row[f"{unit.name}_mean"]
+        return unit.number.format(0.0 if amount != amount else amount)  # what spent nothing does not tell the unit
 
-    return _grid(study, study.columns, cell)
-
-
-def _mean_charged(study: Study, cells: Any, unit: Unit) -> str:
-    charged = cells[f"{unit.name}_mean"].fillna(0.0)  # a cell in which nothing was spent does not tell the unit
-    return _grid(study, study.columns, lambda *key: unit.number.format(charged.loc[key]))
-
-
-def _grid(study: Study, columns: Sequence[str], cell: Callable[[str, str], str]) -> str:
-    lines = [f"| policy | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
-    for policy in study.policies:
-        label = f"*{policy.label}*" if policy.kind == "ceiling" else policy.label
-        lines.append(f"| {label} | {' | '.join(cell(policy.name, column) for column in columns)} |")
-    return "\n".join([*lines, ""])
+    return text

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import html as escaping
 import json
+import re
 from collections.abc import Iterable
+from html import escape
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from experiments.datasets.dataset import Qrels
 from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
-from experiments.report.figures import styles
-from experiments.report.recommendation import recommendation
-from experiments.report.study import Cell, Collection, Line, Study
-from experiments.report.tables import verdict
+from experiments.report.markdown import Table, described, tables_of
+from experiments.report.plot import costs_of, plot
+from experiments.report.recommendation import Recommendation, recommendation
+from experiments.report.study import Cell, Collection, Study
+from experiments.report.tables import line_fronts
 from ragtune.core.errors import MissingExtraError
 
-PAGE = Path(__file__).with_name("page")
-SCRIPTS = ("base.js", "costs.js", "quality.js", "queries.js", "start.js")
+PAGE = Path(__file__).with_name("page.html")
+STYLE = Path(__file__).with_name("page.css")
 SNIPPET = 400
 """Characters of a document's text that the page shows."""
 
@@ -59,157 +64,139 @@ def html(study: Study, cells: Any, policies: Any) -> str:
         study: what was measured.
         cells, policies: tables of the study, see ``tables.py``.
     """
+    from jinja2 import Environment
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-    data = json.dumps(_data(study, cells, policies), separators=(",", ":"), allow_nan=False)
-    parts = {
-        "TITLE": escaping.escape(study.title),
-        "STYLE": (PAGE / "page.css").read_text(encoding="utf-8"),
-        "PLOTLY": get_plotlyjs(),
-        "DATA": data.replace("<", "\\u003c"),
-        "SCRIPT": "\n".join((PAGE / name).read_text(encoding="utf-8") for name in SCRIPTS),
-    }
-    pieces = (PAGE / "page.html").read_text(encoding="utf-8").split("@@")
-    return "".join(parts.get(piece, piece) for piece in pieces)
+    advice = recommendation(cells, study.measures[0])
+    environment = Environment(autoescape=True)
+    environment.filters["marked"] = marked
+    template = environment.from_string(PAGE.read_text(encoding="utf-8"))
+    data = json.dumps(_data(study, advice), separators=(",", ":"), allow_nan=False)
+    return template.render(
+        study=study,
+        advice=advice,
+        notes=[note.replace("`", "") for note in study.notes],
+        cost=_cost_of_advice(study, advice),
+        style=STYLE.read_text(encoding="utf-8"),
+        plotly=get_plotlyjs(),
+        data=data.replace("<", "\\u003c"),
+        collections=[_collection(study, collection, cells, policies, advice) for collection in study.collections],
+    )
 
 
-def _data(study: Study, cells: Any, policies: Any) -> dict[str, Any]:
+class Trusted(str):
+    """Text that a template must not escape."""
+
+    def __html__(self) -> str:
+        return self
+
+
+def marked(cell: str) -> Trusted:
+    """A cell of a Markdown table as HTML: its bold and its italic text are, and nothing else."""
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(cell))
+    return Trusted(re.sub(r"^\*(.+)\*$", r"<i>\1</i>", bold))
+
+
+def _collection(study: Study, collection: Collection, cells: Any, policies: Any, advice: Recommendation) -> Any:
+    mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
+    first, *others = tables_of(study, mine, policies[policies["collection"] == collection.name])
+    wanted = {study.reference, advice.policy, next((p.name for p in study.policies if p.kind == "ours"), "")}
     return {
-        "name": study.title,
-        "command": study.command,
-        "git_sha": study.git_sha,
-        "measures": list(study.measures),
-        "units": list(UNITS),
-        "reference": study.reference,
-        "columns": list(study.columns),
-        "notes": [note.replace("`", "") for note in study.notes],
-        "columns_are_budgets": study.is_grid,
-        "traced_column": study.traced_column,
-        "target_label": study.target_label,
-        "level": study.level,
-        "resamples": study.resamples,
-        "permutations": study.permutations,
-        "prices": vars(study.prices),
-        "advice": vars(recommendation(cells, study.measures[0])),
-        "policies": _policies(study),
-        "fields": list(ROW),
-        "step_fields": list(STEP),
-        "collections": [_collection(study, collection, cells, policies) for collection in study.collections],
+        "name": collection.name,
+        "described": f"{described(study, collection)}{_starts(study, collection)}",
+        "plot": plot(study, collection, wanted),
+        "first": first,
+        "front": _front(study, collection),
+        "others": [*others, _costs(study, collection)],
     }
 
 
-_PLOTLY_MARKERS = {
-    "o": ("circle", "●"), "P": ("cross", "✚"), "X": ("x", "✖"), "*": ("star", "★"), "s": ("square-open", "□"),
-    "D": ("diamond", "◆"), "^": ("triangle-up", "▲"), "v": ("triangle-down", "▼"), "<": ("triangle-left", "◀"),
-    ">": ("triangle-right", "▶"), "p": ("pentagon", "⬟"), "h": ("hexagon", "⬢"), "+": ("cross-thin-open", "+"),
-    "x": ("x-thin-open", "✕"), "1": ("y-down-open", "Y"),
-}  # fmt: skip
-"""Matplotlib's markers as Plotly calls them, and as a letter of a legend."""
+def _starts(study: Study, collection: Collection) -> str:
+    """Where each curve begins that begins at no cost."""
+    first = {policy.label: collection.curves[policy.name] for policy in study.policies}
+    starts = [f"{label} {line.mean[0, 0]:.3f}" for label, line in first.items() if line.spent[0] == 0]
+    return f" Curves start with {', '.join(starts)}." if starts else ""
 
 
-def _policies(study: Study) -> list[dict[str, Any]]:
-    found = []
-    for policy in study.policies:
-        style = styles(study)[policy.name]
-        marker, sign = _PLOTLY_MARKERS[style.marker]
-        dash = "solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1])
-        found.append({**vars(policy), "ink": style.ink, "dash": dash, "marker": marker, "sign": sign})
-    return found
+def _front(study: Study, collection: Collection) -> Table:
+    """The points that no other beats in cost and quality; neighbours of the same policies share a row."""
+    points: dict[tuple[float, float], list[str]] = {}
+    for name, kept in line_fronts(study, collection).items():
+        line = collection.lines[name]
+        for spent, quality in zip(line.spent[kept].round(6), line.mean[kept, 0].round(6), strict=True):
+            points.setdefault((float(spent), float(quality)), []).append(study.by_name[name].label)
+    rows = []
+    for labels, same in groupby(sorted(points), key=lambda point: " = ".join(dict.fromkeys(points[point]))):
+        costs, qualities = zip(*same, strict=True)
+        spent = [study.unit.number.format(cost) for cost in costs]
+        reached = [f"{quality:.3f}" for quality in qualities]
+        rows.append([labels, *(" to ".join(dict.fromkeys((ends[0], ends[-1]))) for ends in (spent, reached))])
+    title = "What is worth its cost: no other policy and budget beats these in both cost and quality (Pareto front)"
+    return Table(title, ["policy", f"{study.noun} a query", study.measures[0]], rows)
 
 
-def _collection(study: Study, collection: Collection, cells: Any, policies: Any) -> dict[str, Any]:
-    rows = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
-    summary = policies[policies["collection"] == collection.name].set_index("policy")
+def _costs(study: Study, collection: Collection) -> Table:
+    def said(name: str, column: str) -> str:
+        costs = costs_of(study.prices, collection.cells[name, column])
+        return " / ".join((f"{costs['calls']:.1f}", f"{costs['ms']:,.0f}", f"{costs['usd']:.4f}"))
+
+    rows = [[policy.label, *(said(policy.name, column) for column in study.columns)] for policy in study.policies]
+    return Table("Calls / milliseconds / dollars a query, by the study's prices", ["policy", *study.columns], rows)
+
+
+def _cost_of_advice(study: Study, advice: Recommendation) -> str:
+    """What the recommended cell costs in calls and dollars: the rule looks at one unit only."""
+    if advice.policy == study.reference:
+        return ""
+    column = advice.column if advice.column in study.columns else study.columns[0]
+    means = []
+    for name in (advice.policy, study.reference):
+        found = [costs_of(study.prices, collection.cells[name, column]) for collection in study.collections]
+        means.append({unit: float(np.mean([costs[unit] for costs in found])) for unit in ("calls", "usd")})
+    ours, theirs = means
+    warning = " See the costs below before you follow it." if ours["usd"] > 1.05 * theirs["usd"] else ""
+    place = " at the same budget" if study.is_grid else ""
+    return (
+        f"The rule looks at {study.noun}. By the study's prices a query costs {ours['calls']:.1f} calls and "
+        f"${ours['usd']:.4f}; with {study.by_name[study.reference].label}{place} it costs {theirs['calls']:.1f} calls "
+        f"and ${theirs['usd']:.4f}.{warning}"
+    )
+
+
+def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
+    """What the view of the queries shows."""
+    others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
+    known = {policy.name for policy in others}
+    chosen = advice.policy if advice.policy in known else next((p.name for p in others if p.kind == "ours"), "")
+    return {
+        "reference": study.reference,
+        "policy": chosen or others[0].name,
+        "column": advice.column if advice.column in study.columns else study.traced_column,
+        "columns": list(study.columns),
+        "is_grid": study.is_grid,
+        "traced_column": study.traced_column,
+        "measure": study.measures[0],
+        "unit": UNITS.index(study.unit.name),
+        "noun": study.noun,
+        "labels": {policy.name: policy.label for policy in study.policies},
+        "others": [policy.name for policy in others],
+        "row": list(ROW),
+        "step": list(STEP),
+        "collections": [_queries(study, collection) for collection in study.collections],
+    }
+
+
+def _queries(study: Study, collection: Collection) -> dict[str, Any]:
+    texts = collection.doc_texts.items()
+    keys = [(policy.name, column) for policy in study.policies for column in study.columns]
+    traced = {p.name: dict(collection.cells[p.name, study.traced_column].decisions) for p in study.policies}
     return {
         "name": collection.name,
         "queries": list(collection.queries),
         "query_texts": dict(collection.query_texts),
-        "doc_texts": {doc: _cut(text) for doc, text in collection.doc_texts.items()},
+        "doc_texts": {doc: text if len(text) <= SNIPPET else f"{text[:SNIPPET]} …" for doc, text in texts},
         "grades": {query: dict(grades) for query, grades in collection.grades.items()},
-        "target": _rounded(collection.target),
-        "target_docs": round(collection.target_spent, 2),
-        "lines": {name: _line(line) for name, line in collection.lines.items()},
-        "curves": {name: _line(line) for name, line in collection.curves.items()},
-        "start": None if collection.start is None else _rounded(collection.start),
-        "totals": _totals(collection),
-        "cells": {
-            policy.name: {column: _cell(study, rows.loc[(policy.name, column)]) for column in study.columns}
-            for policy in study.policies
-        },
-        "values": {
-            policy.name: {c: _rounded(collection.cells[policy.name, c].values.T) for c in study.columns}
-            for policy in study.policies
-        },
-        **{
-            name: {
-                policy.name: {c: getattr(collection.cells[policy.name, c], part).tolist() for c in study.columns}
-                for policy in study.policies
-            }
-            for name, part in (("charged", "docs"), ("calls", "calls"))
-        },
-        "summary": {policy.name: _summary(summary.loc[policy.name]) for policy in study.policies},
-        "decisions": {
-            policy.name: dict(decisions)
-            for policy in study.policies
-            if (decisions := collection.cells[policy.name, study.traced_column].decisions)
-        },
+        "values": {f"{name}|{c}": collection.cells[name, c].values[:, 0].round(5).tolist() for name, c in keys},
+        "spent": {f"{name}|{c}": collection.cells[name, c].in_unit(study.unit).round(6).tolist() for name, c in keys},
+        "decisions": {name: decisions for name, decisions in traced.items() if decisions},
     }
-
-
-def _totals(collection: Collection) -> dict[str, float]:
-    """What all cells together were charged, which tells the units that are known."""
-    charged = sum(cell.charged.sum(axis=0) for cell in collection.cells.values())
-    return {unit: round(float(amount), 6) for unit, amount in zip(UNITS, charged, strict=True)}
-
-
-def _line(line: Line) -> dict[str, Any]:
-    return {
-        **{unit: [_number(x) for x in amounts] for unit, amounts in zip(UNITS[1:], line.costs.T[1:], strict=True)},
-        "allowed": line.allowed.tolist(),
-        "steps": line.steps,
-        "docs": _rounded(line.spent),
-        **{key: _rounded(getattr(line, key).T) for key in ("mean", "low", "high")},
-    }
-
-
-def _cell(study: Study, row: Any) -> dict[str, Any]:
-    of_measure = [
-        {
-            "mean": _number(row[m]),
-            "low": _number(row[f"{m}_low"]),
-            "high": _number(row[f"{m}_high"]),
-            "diff": _number(row[f"{m}_diff"]),
-            "diff_low": _number(row[f"{m}_diff_low"]),
-            "diff_high": _number(row[f"{m}_diff_high"]),
-            "p_t": _number(row[f"{m}_p_t_holm"], 3),
-            "p_randomization": _number(row[f"{m}_p_randomization_holm"], 3),
-            "verdict": verdict(row, m),
-        }
-        for m in study.measures
-    ]
-    keys = ("docs_mean", "docs_p10", "docs_median", "docs_p90", "calls_mean", "expanded_mean")
-    costs: dict[str, float | None] = {key: round(float(row[key]), 2) for key in keys}
-    costs |= {f"{key}_mean": _number(row.get(f"{key}_mean", 0.0)) for key in UNITS[2:]}
-    stops = json.loads(row["stop_reasons"])
-    return {"measures": of_measure, **costs, "stops": stops, "on_front": bool(row["on_front"])}
-
-
-def _summary(row: Any) -> dict[str, Any]:
-    keys = ("area", "area_log", "docs_to_95", "docs_to_99", "largest_fall")
-    firsts = {f"docs_to_{p}_at_first": bool(row[f"docs_to_{p}_at_first"]) for p in (95, 99)}
-    return {key: _number(row[key]) for key in keys} | firsts
-
-
-def _number(value: Any, digits: int = 6) -> float | None:
-    """Rounded; NaN and None become None, very small numbers keep three significant digits."""
-    if value is None or value != value:
-        return None
-    return float(f"{value:.3g}") if abs(value) < 10**-digits else round(float(value), digits)
-
-
-def _rounded(values: Any) -> Any:
-    return values.round(5).tolist()  # shown with three digits: of four, 0.78253 would be shown as 0.782
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(" ", 1)[0] + " …"

@@ -203,7 +203,7 @@ class Claim:
 
 @checked(frozen=True, config=CHECKED)
 class Prices:
-    """What reranking costs, for the axes in dollars and milliseconds; a reader of the report can change each.
+    """What reranking costs, for the report's figures in dollars and milliseconds.
 
     The defaults are an example: a service that asks 2 dollars for 1000 search units of 100 documents each, and a model
     that takes 5 ms a document and 20 ms a call.
@@ -222,6 +222,13 @@ class Prices:
     usd_per_1k_tokens: NotNegative = 0.0
     ms_per_call: NotNegative = 20.0
     ms_per_doc: NotNegative = 5.0
+
+    def bill(self, docs: Any, calls: Any, tokens: Any) -> tuple[FloatArray, FloatArray]:
+        """Milliseconds and dollars of queries with so many documents, calls and tokens; arrays of one shape."""
+        units = np.maximum(calls, np.ceil(docs / self.docs_per_unit))
+        usd = self.usd_per_unit * units + self.usd_per_call * calls + self.usd_per_doc * docs
+        ms: FloatArray = self.ms_per_call * calls + self.ms_per_doc * docs
+        return ms, usd + self.usd_per_1k_tokens * tokens / 1000.0
 
 
 @dataclass(frozen=True)
