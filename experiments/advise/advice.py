@@ -34,7 +34,6 @@ class Row(_Part):
     batch_size: int | None
     budget: int
     trust: float | None
-    deployable: bool
     quality: float
     kept: Interval
     cost: dict[str, float]
@@ -87,29 +86,6 @@ class Question(_Part):
     more_queries: int
 
 
-class Sureness(_Part):
-    """The advice tried on itself.
-
-    Attributes:
-        halvings: how often the queries were halved: chosen on one half, looked at on the other.
-        held: how often what was kept on the other half lay in the interval.
-        promise: how often the share that was asked for was kept there.
-        kept, saved: means of the share kept and of the share of the cost saved there.
-        choices: what was chosen, by policy, most often first.
-        held_out: share kept by cross-fitting, with its interval.
-        as_many_new: share that the recommended option should keep on as many other queries.
-    """
-
-    halvings: int
-    held: int
-    promise: int
-    kept: float
-    saved: float
-    choices: dict[str, int]
-    held_out: Interval
-    as_many_new: Interval
-
-
 class Advice(_Part):
     """All that the page, the terminal and ``advice.json`` say; see the classes of the parts.
 
@@ -119,7 +95,9 @@ class Advice(_Part):
         list_prices: of services, where no price of this reranker is known.
         trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
             cross-validation; None where it was not chosen.
+        held_out: share kept by cross-fitting: chosen on nine tenths of the queries, measured on the rest in turn.
         labels: what the labels of ragtune label decide; None without them.
+        use: what to copy, by where it goes (see ``snippets``).
     """
 
     dataset: str
@@ -144,7 +122,7 @@ class Advice(_Part):
     saved_a_month: dict[str, float]
     ladder: list[Rung]
     questions: list[Question]
-    sure: Sureness
+    held_out: Interval
     options: list[Row]
     warnings: list[str]
     command: str

@@ -85,11 +85,6 @@ class Options:
         means = self.values.mean(axis=0)
         return self.nothing if means[self.nothing] >= means[self.full] - _SMALL else self.full
 
-    @property
-    def deployable(self) -> NDArray[np.bool_]:
-        """Which of them the facade and the server have."""
-        return np.array([option.candidate.deployable for option in self.options])
-
 
 def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
     """All options of the replayed policies.
@@ -183,7 +178,7 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
     spread[target] = 0.0
     error = spread / math.sqrt(n)
     weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
-    family = options.deployable & (error > 0.0) if changed.any() else np.zeros(len(kept), dtype=bool)
+    family = error > 0.0 if changed.any() else np.zeros(len(kept), dtype=bool)
     drawn = residuals[:, family]
     means = weights @ drawn
     errors = np.sqrt((weights @ drawn**2 - means**2 + typical / n) / (n - 1))
@@ -206,11 +201,11 @@ def shares(values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def cheapest(options: Options, known: Bounds, quality: float) -> int | None:
-    """The cheapest option that the facade and the server have and that is shown to keep ``quality``; None if none is.
+    """The cheapest option that is shown to keep ``quality``; None if none is.
 
     Where the first stage is the target, it costs nothing: then only what is shown to be better counts.
     """
-    shown = (known.low >= quality - _SMALL) & options.deployable
+    shown = known.low >= quality - _SMALL
     if known.target != options.full:
         shown &= known.low > 1.0 + _SMALL
     return next(iter(options.order(shown)), None)
@@ -248,7 +243,7 @@ def open_questions(options: Options, known: Bounds, chosen: int, quality: float)
     """
     cost = options.costs[options.unit].mean(axis=0)
     quality = quality if known.target == options.full else 1.0
-    asked = options.deployable & (known.kept > quality + _SMALL) & (known.low < quality)
+    asked = (known.kept > quality + _SMALL) & (known.low < quality)
     if known.target == options.full or chosen != known.target:
         asked &= cost < cost[chosen] - _SMALL
     fewest = math.inf
@@ -260,3 +255,25 @@ def open_questions(options: Options, known: Bounds, chosen: int, quality: float)
             fewest = more
             front.append(Open(i, more))
     return front
+
+
+def held_out(
+    options: Options, quality: float, folds: int, *, resamples: int, level: float, seed: int
+) -> tuple[float, float, float]:
+    """What the rule keeps on queries that it has not seen: share, and interval by Student's t.
+
+    Each of the folds is looked at under the option that the others chose (cross-fitting), so that nothing is measured
+    where it was picked.
+    """
+    from scipy.stats import t
+
+    n = len(options.values)
+    drawn = np.random.default_rng(seed).permutation(n)
+    values = np.empty((n, 1))
+    for fold in np.array_split(drawn, min(folds, n // 2)):
+        rest = options.of(np.setdiff1d(drawn, fold))
+        chosen = choose(rest, bounds(rest, resamples=resamples, level=level, seed=seed), quality)
+        values[fold, 0] = options.values[fold, chosen]
+    kept, residuals = shares(values, options.values[:, options.target])
+    half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(residuals.std(ddof=1)) / math.sqrt(n)
+    return float(kept[0]), float(kept[0]) - half, float(kept[0]) + half

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung, Sureness
-from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, open_questions, options_of
+from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
+from experiments.advise.choose import (
+    Bounds,
+    Options,
+    bounds,
+    cheapest,
+    choose,
+    held_out,
+    open_questions,
+    options_of,
+)
 from experiments.advise.enough import require_telling
-from experiments.advise.list_prices import ListedService
 from experiments.advise.options import FIXED
-from experiments.advise.prices import UNITS, Prices
+from experiments.advise.prices import UNITS, ListedService, Prices
 from experiments.advise.replays import Replays
-from experiments.advise.trials import halvings, held_out, on_others
 from experiments.advise.trust import Trust
 from experiments.evaluate.curves import bootstrap_interval
 from experiments.label.verdict import Verdict
 
-HALVINGS = 50
 FOLDS = 10
 FEW = 30
 """Queries below which intervals are uncertain themselves."""
@@ -116,9 +119,9 @@ def conclude(
             for one in open_questions(options, known, chosen, quality)
         ],
         labels=labels,
-        sure=_sureness(options, known, chosen, quality, limit, **{**settings, "resamples": min(resamples, 500)}),
+        held_out=_within(limit, *held_out(options, quality, FOLDS, **{**settings, "resamples": min(resamples, 500)})),
         options=rows,
-        warnings=_warnings(replays, rows, best, rows[options.target], unit=unit, quality=quality),
+        warnings=_warnings(replays, rows, rows[options.target]),
         command=command,
         git_sha=git_sha,
     )
@@ -132,7 +135,6 @@ def _row(options: Options, known: Bounds, i: int, limit: float) -> Row:
         batch_size=option.candidate.batch,
         budget=option.budget,
         trust=option.candidate.trust,
-        deployable=option.candidate.deployable,
         quality=float(options.values[:, i].mean()),
         kept=_within(limit, float(known.kept[i]), float(known.low[i]), float(known.high[i])),
         cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},
@@ -204,44 +206,17 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
     ]
 
 
-def _sureness(options: Options, known: Bounds, chosen: int, quality: float, limit: float, **settings: Any) -> Sureness:
-    trials = list(halvings(options, quality, HALVINGS, **settings))
-    named = [options.options[one.option] for one in trials]
-    policies = ["no reranking" if o.is_nothing else "everything" if o.is_full else o.candidate.label for o in named]
-    return Sureness(
-        halvings=len(trials),
-        held=sum(one.holds for one in trials),
-        promise=sum(one.promise for one in trials),
-        kept=float(np.mean([one.kept for one in trials])),
-        saved=float(np.mean([one.saved for one in trials])),
-        choices=dict(Counter(policies).most_common()),
-        held_out=_within(limit, *held_out(options, quality, FOLDS, **settings)),
-        as_many_new=_within(limit, *on_others(known, chosen, known.queries)),
-    )
-
-
-def _warnings(
-    replays: Replays, rows: Sequence[Row], chosen: Row, target: Row, *, unit: str, quality: float
-) -> list[str]:
+def _warnings(replays: Replays, rows: Sequence[Row], target: Row) -> list[str]:
     # Without judgments the headline says what stands in for them.
     found = [f"{count} {what}" for what, count in replays.dataset.warnings.items() if replays.judged]
     if len(replays.queries) < FEW:
         found.append(
             f"{len(replays.queries)} queries are few: intervals from so small a sample are themselves uncertain"
         )
-    wanted = quality if target.budget else 1.0
-    best = max((row for row in rows if row.deployable), key=lambda row: row.quality)
+    best = max(rows, key=lambda row: row.quality)
     if replays.judged and target.budget and best.kept.low is not None and best.kept.low > 1.0:
         found.append(
             f"quality above that of reranking everything can be had: {best.label} has {best.quality:.3f}, "
             f"for {best.cost['docs']:.1f} documents a query"
-        )
-    rivals = [row for row in rows if not row.deployable and row.cost[unit] < chosen.cost[unit]]
-    rivals = [row for row in rivals if row.kept.low is not None and row.kept.low >= wanted]
-    if rivals:
-        rival = min(rivals, key=lambda row: row.cost[unit])
-        found.append(
-            f"{rival.label}, which only ragtune run has, would do for {rival.cost['docs']:.1f} documents a query: "
-            f"it keeps {100 * rival.kept.value:.1f}%"
         )
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 from experiments.advise.advice import Advice, Row
@@ -17,8 +16,6 @@ _LOOK: dict[str, dict[str, Any]] = {
     "early_stop": {"color": "#009E73", "linestyle": (0, (4, 1, 1, 1)), "marker": "D"},
 }
 """Okabe and Ito's colours, and a dash and a marker each for print in black."""
-
-_PEER: dict[str, Any] = {"color": "#8c959f", "linewidth": 0.9, "linestyle": "-", "zorder": 2}
 
 
 def svg(advice: Advice) -> str:
@@ -39,14 +36,17 @@ def svg(advice: Advice) -> str:
 
 def _draw(axes: Any, advice: Advice) -> None:
     best = advice.recommended
-    peers = [curve for curve in _curves(advice.options) if not curve[0].deployable]
-    for i, curve in enumerate(peers):
-        _plot(axes, curve, label="GAR, Quam, ORE" if not i else None, **_PEER)
     for curve in _shown(advice):
         first = curve[0]
-        label = "fixed depth" if first.policy == FIXED else f"{first.label.rpartition(', ')[0]}"
-        emphasis = 2.2 if first.policy == best.policy else 1.4
-        _plot(axes, curve, label=label, linewidth=emphasis, markersize=4.5, zorder=4, **_LOOK[first.policy])
+        axes.plot(
+            [row.cost["docs"] for row in curve],
+            [100.0 * row.kept.value for row in curve],
+            label="fixed depth" if first.policy == FIXED else first.label.rpartition(", ")[0],
+            linewidth=2.2 if first.policy == best.policy else 1.4,
+            markersize=4.5,
+            zorder=4,
+            **_LOOK[first.policy],
+        )
     wanted = 100.0 if advice.is_worse else 100.0 * advice.quality
     axes.axhline(wanted, color="0.35", linewidth=0.9, linestyle=(0, (1, 2)))
     axes.annotate(
@@ -75,22 +75,13 @@ def _draw(axes: Any, advice: Advice) -> None:
     axes.figure.legend(fontsize=10.5, frameon=False, loc="outside lower center", ncols=2)
 
 
-def _plot(axes: Any, curve: Sequence[Row], **style: Any) -> None:
-    axes.plot([row.cost["docs"] for row in curve], [100.0 * row.kept.value for row in curve], **style)
-
-
 def _shown(advice: Advice) -> list[list[Row]]:
-    """Of each policy that can be deployed, the recommended batches, else the smallest."""
-    found: dict[str, list[Row]] = {}
-    for curve in _curves(advice.options):
-        first = curve[0]
-        if first.deployable and (first.policy not in found or first.batch_size == advice.recommended.batch_size):
-            found[first.policy] = curve
-    return list(found.values())
-
-
-def _curves(rows: Sequence[Row]) -> list[list[Row]]:
+    """Of each policy the recommended batches, else the smallest."""
     curves: dict[tuple[str, int | None], list[Row]] = {}
-    for row in rows:
+    for row in advice.options:
         curves.setdefault((row.policy, row.batch_size), []).append(row)
-    return list(curves.values())
+    found: dict[str, list[Row]] = {}
+    for (policy, batch), curve in curves.items():
+        if policy not in found or batch == advice.recommended.batch_size:
+            found[policy] = curve
+    return list(found.values())

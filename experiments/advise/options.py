@@ -13,11 +13,8 @@ LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
 FIXED = "fixed_depth"
 BATCHES = (5, 10, 20)
 STOPPING_BATCHES = (5, 10)
-PEER_BATCH = 10
 TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
 """What is tried for the option ``trust`` of the estimator, with judgments."""
-
-PEERS = {"gar": "GAR", "quam": "Quam", "ore": "ORE"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,6 @@ class Candidate:
         policy: its name, that of the facade and of ``conf/experiment``.
         batch: documents a call; None for all of them in one.
         label: its name in tables.
-        deployable: whether the facade and the server have it; the others are shown beside it.
         stops: whether it may stop before its budget is spent.
         trust: whose word counts where scores cannot tell, 0 the first stage's to 1 the reranker's; None for policies
             that order scored documents by the reranker alone.
@@ -37,7 +33,6 @@ class Candidate:
     policy: str
     batch: int | None
     label: str
-    deployable: bool = True
     stops: bool = False
     trust: float | None = None
 
@@ -74,9 +69,8 @@ CANDIDATES = (
         Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
         for size in STOPPING_BATCHES
     ),
-    *(Candidate(peer, PEER_BATCH, f"{label}, batches of {PEER_BATCH}", False) for peer, label in PEERS.items()),
 )
-"""What is replayed. ``gar``, ``quam`` and ``ore`` take a document's neighbours inside the pool: they need no graph."""
+"""What is replayed: all of it is in the library and the server."""
 
 
 def budgets_up_to(pool: int) -> list[int]:

@@ -11,9 +11,12 @@ import yaml
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from experiments.config.paths import CONF
 from experiments.evaluate.curves import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+LIST_PRICES = CONF / "list_prices.yaml"
 
 UNITS = ("usd", "ms", "docs", "calls", "tokens")
 """The units that a cost is told in: dollars, milliseconds, and what is counted."""
@@ -126,3 +129,39 @@ def read_prices(file: Path) -> dict[str, float]:
         raise ConfigError(
             f"--prices {file}: {name}={quoted(first['input'])}: {first['msg']}; allowed names are {allowed}"
         ) from None
+
+
+class ListedService(BaseModel):
+    """A service with its prices, the day on which they were read, and where.
+
+    Attributes:
+        secondary: whether that page is not the vendor's own.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    read: str
+    source: str
+    secondary: bool
+    prices: Prices
+
+
+def listed_services(file: Path = LIST_PRICES) -> list[ListedService]:
+    """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices.
+
+    Raises:
+        ConfigError: if it cannot be read, or an entry lacks one of them or has an unknown price.
+    """
+    try:
+        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+        known = ("name", "read", "source", "secondary")
+        return [
+            ListedService(
+                **{name: entry.get(name) for name in known},
+                prices=Prices(**{name: value for name, value in entry.items() if name not in known}),
+            )
+            for entry in entries or []
+        ]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, ValidationError) as error:
+        raise ConfigError(f"list prices {file}: cannot be used: {' '.join(str(error).split())}") from None

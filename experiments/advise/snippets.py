@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.advise.advice import Row
 from experiments.advise.options import FIXED, LIKE_THE_FACADE
-from experiments.config.names import presets
+
+FILE = "advice.json"
 
 _FACADE = """\
 from ragtune import BudgetedReranker
-
-
-def score(query, texts):  # in its place: a cross-encoder's folder or hub name, or a rerank server's address
-    words = set(query.lower().split())
-    return [len(words & set(text.lower().split())) / len(words) for text in texts]
-
-
-reranker = BudgetedReranker({model}, docs={docs}, policy="{policy}", batch_size={batch}{trust})
+from ragtune.facade.advice import advised
+{model}
+reranker = BudgetedReranker(model, **advised({file!r}))
 ranking = reranker.rank(
     "green tea",
     ["Coffee is roasted.", "Green tea is steamed.", "Ships have sails."],
@@ -31,45 +25,44 @@ ranking = reranker.rank(
 print([found.index for found in ranking])
 """
 
-_UPSTREAM = {"model": "--upstream-model", "dialect": "--upstream-dialect", "api_key_env": "--upstream-key-env"}
+_STAND_IN = """
+
+def model(query, texts):  # in its place: a cross-encoder's folder or hub name, or a rerank server's address
+    words = set(query.lower().split())
+    return [len(words & set(text.lower().split())) / len(words) for text in texts]
+
+"""
+
+_FLAGS = {
+    "model": "--upstream-model",
+    "dialect": "--upstream-dialect",
+    "api_key_env": "--upstream-key-env",
+    "usd_per_search_unit": "--usd-per-search-unit",
+    "usd_per_1k_tokens": "--usd-per-1k-tokens",
+}
 
 _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
 
 
-def snippets(row: Row, config: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
-    """What to copy, by where it goes: ``run``, ``preset`` (a file for Hydra), ``facade``, ``serve``.
+def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
+    """What to copy, by where it goes: ``run``, ``facade``, ``serve``.
 
     Args:
         row: the recommended option.
-        config: the user's configuration, with the reranker that the user named.
+        reranker: the options of the reranker that the user named.
         data: the overrides that choose collection, first stage and recorded scores, and so replay what was looked at.
-        folder: where the preset is written.
+        folder: where the advice is written.
     """
+    file = str(folder / FILE)
+    is_local = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
+    model = str(reranker["model"]) if is_local else reranker.get("url")
     return {
-        "run": shlex.join(["ragtune", "run", "--config-dir", str(folder), "experiment=advice", *data]),
-        "plain": shlex.join(["ragtune", "run", *data, *_overrides(row)]),
-        "preset": preset(row),
-        "facade": _facade(row, config["reranker"]) if row.budget else _NOTHING,
-        "serve": _serve(row, config["reranker"]) if row.budget else _NOTHING,
+        "run": shlex.join(["ragtune", "run", *data, *_overrides(row)]),
+        "facade": _FACADE.format(model=f"\nmodel = {model!r}" if model else _STAND_IN, file=file)
+        if row.budget
+        else _NOTHING,
+        "serve": _serve(model, reranker, file) if row.budget else _NOTHING,
     }
-
-
-def preset(row: Row) -> str:
-    """The option as a preset of ``conf/experiment``, YAML."""
-    is_fixed = row.policy == FIXED
-    defaults = [{"override /estimator": "baseline" if is_fixed else "uncertainty"}]
-    if not is_fixed:
-        defaults.append({f"override /{LIKE_THE_FACADE.partition('=')[0]}": LIKE_THE_FACADE.partition("=")[2]})
-    policy = presets()[row.policy]
-    defaults += [{"override /scheduler": policy.chosen.get("scheduler", "greedy")}, {"override /budget": "tight"}]
-    body: dict[str, Any] = {"defaults": defaults}
-    if not is_fixed:
-        body["estimator"] = {"trust": row.trust}
-        body["scheduler"] = {**policy.options.get("scheduler", {}), "batch_size": row.batch_size}
-    body["assembler"] = {"ordering": "reranked_first" if is_fixed else "posterior"}
-    body["budget"] = {"max_reranker_docs": row.budget}
-    text = yaml.safe_dump(body, sort_keys=False)
-    return f"# @package _global_\n# What ragtune advise recommends: {row.label}.\n{text}"
 
 
 def _overrides(row: Row) -> list[str]:
@@ -79,31 +72,9 @@ def _overrides(row: Row) -> list[str]:
     return [*policy, f"scheduler.batch_size={row.batch_size}", f"budget={row.budget}"]
 
 
-def _facade(row: Row, reranker: Mapping[str, Any]) -> str:
-    model = _model(reranker)
-    trust = "" if row.trust is None else f", trust={row.trust}"
-    named = {"policy": row.policy, "batch": row.batch_size or row.budget, "trust": trust}
-    text = _FACADE.format(model=repr(model) if model else "score", docs=row.budget, **named)
-    if not model:
-        return text
-    before, _, rest = text.partition("\n\n\ndef ")
-    return before + "\n\nreranker = " + rest.partition("\nreranker = ")[2]
-
-
-def _serve(row: Row, reranker: Mapping[str, Any]) -> str:
-    model = _model(reranker)
-    flags = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--docs", str(row.budget)]
-    flags += ["--policy", row.policy, "--batch-size", str(row.batch_size or row.budget)]
-    flags += [] if row.trust is None else ["--trust", str(row.trust)]
-    named = {"usd_per_search_unit": "--usd-per-search-unit", "usd_per_1k_tokens": "--usd-per-1k-tokens"}
-    if reranker.get("url"):
-        named = {**_UPSTREAM, **named}
-    flags += [part for name, flag in named.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+def _serve(model: str | None, reranker: Mapping[str, Any], file: str) -> str:
+    words = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--advice", file]
+    own = {name: flag for name, flag in _FLAGS.items() if reranker.get("url") or name.startswith("usd_")}
+    words += [part for name, flag in own.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
     note = "" if model else "# MODEL: your cross-encoder (a folder or a hub name), or your rerank server's address\n"
-    return note + shlex.join(flags) + "\n"
-
-
-def _model(reranker: Mapping[str, Any]) -> str | None:
-    """What facade and server know it by: a cross-encoder's folder or hub name, or a rerank server's address."""
-    is_cross_encoder = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
-    return str(reranker["model"]) if is_cross_encoder else reranker.get("url")
+    return note + shlex.join(words) + "\n"

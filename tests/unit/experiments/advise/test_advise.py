@@ -22,9 +22,8 @@ from experiments.advise.choose import (
 )
 from experiments.advise.conclude import conclude
 from experiments.advise.enough import require_queries, require_telling
-from experiments.advise.list_prices import listed_services
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
-from experiments.advise.prices import Prices, Work, prices_of, read_prices
+from experiments.advise.prices import Prices, Work, listed_services, prices_of, read_prices
 from experiments.advise.replays import Curve, Replays
 from experiments.advise.trust import Trust, choose_trust
 from experiments.label.decide import Decision
@@ -182,7 +181,7 @@ def concluded_without_judgments() -> Advice:
 def test_agreement_is_never_above_all_in_an_interval(concluded_without_judgments: Advice) -> None:
     advice = concluded_without_judgments
     intervals = [row.kept for row in advice.options]
-    intervals += [advice.sure.held_out, advice.sure.as_many_new]
+    intervals.append(advice.held_out)
     assert max(one.high for one in intervals if one.high is not None) == 1.0
     assert "P@10" not in advice.model_dump_json()
 
