@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.evaluate.significance import SIGNIFICANT
-from experiments.report.recommendation import recommendation
+from experiments.report.recommendation import Recommendation
 from experiments.report.study import Collection, Study
 from experiments.report.tables import p_text, verdict
 from ragtune.core.units import DOCS, UNITS, Unit
@@ -28,14 +28,15 @@ class Table:
         return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
 
 
-def markdown(study: Study, cells: Any, policies: Any) -> str:
+def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
     """The tables of every collection, under a head that says how to make and how to read them.
 
     Args:
         study: what was measured.
         cells, policies: tables of the study, see ``tables.py``.
+        advice: what it recommends.
     """
-    parts = [_advice(study, cells), _head(study)]
+    parts = [_advice(study, advice), _head(study)]
     for collection in study.collections:
         mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
         of_collection = tables_of(study, mine, policies[policies["collection"] == collection.name])
@@ -44,8 +45,7 @@ def markdown(study: Study, cells: Any, policies: Any) -> str:
     return "\n".join(parts)
 
 
-def _advice(study: Study, cells: Any) -> str:
-    found = recommendation(cells, study.measures[0])
+def _advice(study: Study, found: Recommendation) -> str:
     evidence = "".join(f"- {sentence}\n" for sentence in found.evidence)
     return f"# {study.title}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.publish.files import write_text
-from experiments.report.recommendation import Recommendation, nearest_for_less, recommendation
+from experiments.report.recommendation import Recommendation, nearest_for_less, recommended_in
 from experiments.report.study import file_stem, unit_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
@@ -89,11 +89,12 @@ def _page(body: str) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """One study: where it lies below the folder of results, its table of cells, and what its rule concludes."""
+    """One study: where it lies below the folder of results, its table of cells, its heading, and what it recommends."""
 
     folder: Path
     kind: str
     cells: Any
+    heading: str
     advice: Recommendation
 
     @property
@@ -103,22 +104,17 @@ class _Found:
     @property
     def question(self) -> str:
         """The heading of its tables; the folder's name where that says no more."""
-        tables = self.folder / f"{self.kind}.md"
-        heading = tables.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") if tables.is_file() else ""
-        return heading if heading.endswith("?") else self.folder.name.replace("_", " ")
-
-    @property
-    def finding(self) -> str:
-        """What was found, in a few sentences."""
-        return f"{self.advice.title} {self.advice.summary}"
+        return self.heading if self.heading.endswith("?") else self.folder.name.replace("_", " ")
 
 
 def _studies(results: Path, kind: str) -> Iterator[_Found]:
     import pandas as pd
 
-    for table in sorted(results.glob(f"{kind}/*/{kind}.csv")):
-        cells = pd.read_csv(table, dtype={"budget": str})
-        yield _Found(table.parent, kind, cells, recommendation(cells, measures_of(cells)[0]))
+    for tables in sorted(results.glob(f"{kind}/*/{kind}.md")):
+        text, file = tables.read_text(encoding="utf-8"), tables.with_suffix(".csv")
+        if file.is_file() and (advice := recommended_in(text)):
+            cells = pd.read_csv(file, dtype={"budget": str})
+            yield _Found(tables.parent, kind, cells, text.partition("\n")[0].removeprefix("# "), advice)
 
 
 def _recommended(studies: Sequence[_Found]) -> str:
@@ -151,7 +147,7 @@ def _article(study: _Found) -> str:
     policies = study.cells["policy"].nunique()
     return f"""<article id="{escape(study.folder.name)}">
 <h3>{escape(study.question)}</h3>
-<p>{escape(study.finding)}</p>
+<p>{escape(study.advice.title)} {escape(study.advice.summary)}</p>
 <p class="note">{_counted(policies, "policy", "policies")}, {_counted(len(study.collections), "collection")}; folder
 {escape(f"{study.kind}/{study.folder.name}")}</p>
 {_details("On each collection", _listed(study.advice.evidence))}

@@ -19,6 +19,7 @@ from experiments.evaluate.record import UNITS
 from experiments.publish.files import write_text
 from experiments.report.markdown import markdown
 from experiments.report.overview import measures_of, overview_of, write_overview
+from experiments.report.recommendation import recommendation, recommended_in
 from experiments.report.study import Collection, Line, Policy, Study, unit_of
 from experiments.report.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
@@ -65,7 +66,11 @@ def redraw(folder: Path) -> None:
     text = (folder / "frontier.md").read_text(encoding="utf-8")
     study = _study(cells, policies, curves, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
     study = replace(study, notes=re.findall(NOTE, text, re.MULTILINE))
-    write_text(folder / "frontier.md", markdown(study, cells, policies))
+    # The tables of version 0.55 and earlier lack what the rule compares: their own recommendation stands.
+    advice = recommendation(cells, study.measures[0]) if "full_diff" in cells else recommended_in(text)
+    if advice is None:
+        raise ConfigError(f"{str(folder / 'frontier.md')!r} does not begin with a recommendation")
+    write_text(folder / "frontier.md", markdown(study, cells, policies, advice))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
         write_overview(results)

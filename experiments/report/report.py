@@ -17,7 +17,7 @@ from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.plot import costs_of, plot
-from experiments.report.recommendation import Recommendation, recommendation
+from experiments.report.recommendation import Recommendation
 from experiments.report.study import Cell, Collection, Study
 from experiments.report.tables import line_fronts
 from ragtune.core.errors import MissingExtraError
@@ -57,17 +57,17 @@ def grades_of(qrels: Qrels, cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
     return {q: {doc: grade for doc, grade in sorted(qrels.get(q, {}).items()) if doc in named} for q in traced}
 
 
-def html(study: Study, cells: Any, policies: Any) -> str:
+def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
     """Make the page as HTML.
 
     Args:
         study: what was measured.
         cells, policies: tables of the study, see ``tables.py``.
+        advice: what it recommends.
     """
     from jinja2 import Environment
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-    advice = recommendation(cells, study.measures[0])
     environment = Environment(autoescape=True)
     environment.filters["marked"] = marked
     template = environment.from_string(PAGE.read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@ from experiments.report.figures import draw_front, draw_lines
 from experiments.report.forest import draw_claim
 from experiments.report.markdown import markdown
 from experiments.report.overview import overview_of, write_overview
+from experiments.report.recommendation import recommendation
 from experiments.report.report import html
 from experiments.report.study import Study, file_stem
 from experiments.report.tables import cells_table, curves_table, per_query_table, policies_table
@@ -59,13 +60,15 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     if study.is_grid:
         curves_table(study).to_csv(folder / "curves.csv", index=False, lineterminator="\n", float_format=_DIGITS)
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
-    write_text(folder / f"{name}.md", markdown(study, _as_kept(cells), _as_kept(policies)))
+    kept = _as_kept(cells)
+    advice = recommendation(kept, study.measures[0])
+    write_text(folder / f"{name}.md", markdown(study, kept, _as_kept(policies), advice))
     if figures:
         draw_collections(study, folder)
     _write_answers(study, folder)
     page = folder / "report.html"
     if report:
-        write_text(page, html(study, cells, policies))
+        write_text(page, html(study, cells, policies, advice))
     else:
         page.unlink(missing_ok=True)  # an earlier study's would stand beside the tables of this one
     if results := overview_of(folder.resolve()):

@@ -11,6 +11,7 @@ import pytest
 
 from experiments.report.figures import styles
 from experiments.report.markdown import markdown
+from experiments.report.recommendation import recommendation
 from experiments.report.report import html
 from experiments.report.study import Cell, Collection, Line, Policy, Study, file_stem
 from experiments.report.tables import cells_table, per_query_table, policies_table
@@ -62,6 +63,11 @@ def study() -> Callable[..., Study]:
     return make
 
 
+def tables_page(study: Study) -> str:
+    cells = cells_table(study)
+    return markdown(study, cells, policies_table(study), recommendation(cells, "nDCG@10"))
+
+
 def test_a_clear_gain_is_significant_in_both_tests_and_the_reference_has_no_test(study: Callable[..., Study]) -> None:
     rows = cells_table(study()).set_index(["policy", "budget"])
     ours, fixed = rows.loc[("ours", "10")], rows.loc[("fixed", "10")]
@@ -105,7 +111,7 @@ def test_per_query_rows_hold_every_query_of_every_cell(study: Callable[..., Stud
 
 def test_the_page_of_tables_says_how_it_was_made_and_marks_what_is_significant(study: Callable[..., Study]) -> None:
     made = study()
-    page = markdown(made, cells_table(made), policies_table(made))
+    page = tables_page(made)
     assert "`python x`" in page
     assert "`abc`" in page
     assert "| ours <b>&</b> | **0.600**▲ | **0.700**▲ |" in page
@@ -119,30 +125,31 @@ def test_neighbours_that_cannot_be_scored_are_counted_and_shown_where_there_are_
 ) -> None:
     made = study()
     title = "### Neighbours found that the reranker cannot score, mean a query"
-    assert title not in markdown(made, cells_table(made), policies_table(made))
+    assert title not in tables_page(made)
     cells = made.collections[0].cells
     cells["ours", "20"].ineligible[:5] = 2
     rows = cells_table(made)
     assert rows.set_index(["policy", "budget"]).loc[("ours", "20"), "ineligible_mean"] == 0.5
     assert list(rows.columns).index("ineligible_mean") == list(rows.columns).index("expanded_mean") + 1
     assert per_query_table(made)["ineligible"].sum() == 10
-    section = markdown(made, rows, policies_table(made)).split(title)[1]
+    section = tables_page(made).split(title)[1]
     assert "| ours <b>&</b> | 0.0 | 0.5 |" in section
 
 
 def test_operations_are_shown_where_the_size_of_the_model_is_known(study: Callable[..., Study]) -> None:
     made = study()
     title = "### FLOPs charged a query, mean"
-    assert title not in markdown(made, cells_table(made), policies_table(made))
+    assert title not in tables_page(made)
     made.collections[0].cells["ours", "20"].recorded[:, UNITS.index(FLOPS) - 2] = 2.5e12
-    page = markdown(made, cells_table(made), policies_table(made))
+    page = tables_page(made)
     assert "| ours <b>&</b> | 0 | 2.5e+12 |" in page.split(title)[1]
     assert "search units" not in page
 
 
 def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..., Study]) -> None:
     made = study(text="</script><script>alert(1)</script> @@DATA@@")
-    page = html(made, cells_table(made), policies_table(made))
+    cells = cells_table(made)
+    page = html(made, cells, policies_table(made), recommendation(cells, "nDCG@10"))
     data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
     assert json.loads(data)["collections"][0]["query_texts"]["q0"].startswith("</script>")
     assert "<script src" not in page
