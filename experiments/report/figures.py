@@ -10,7 +10,6 @@ import numpy as np
 
 from experiments.publish.palette import BLACK, Style, styles_of
 from experiments.report.study import Collection, Line, Policy, Study
-from experiments.report.tables import line_fronts
 from ragtune.core.units import DOCS
 
 WIDTH = 6.0
@@ -94,51 +93,6 @@ def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
             shown.append(i)
             last = x
     return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
-
-
-def draw_front(file: Path, study: Study, collection: Collection) -> None:
-    """Draw the Pareto front: the policies and budgets that no other beats in both cost and quality.
-
-    Args:
-        file: the PNG to write.
-        study: what was measured.
-        collection: which part of it.
-    """
-    fronts, look = line_fronts(study, collection), styles(study)
-    shown = [name for name, on_front in fronts.items() if any(on_front)]
-    figure = _blank(3.4 + 0.19 * len(shown))
-    axes = figure.add_subplot()
-    taken: list[tuple[float, float]] = []
-    for name in shown:
-        line, style, kept = collection.lines[name], look[name], fronts[name]
-        label = fill(f"{study.by_name[name].label} ({sum(kept)} of {len(kept)} points)", 70)
-        free = [i for i, keep in enumerate(kept) if keep and _is_apart(taken, line.spent[i], line.mean[i, 0])]
-        docs, mean, low, high = line.spent[free], line.mean[free, 0], line.low[free, 0], line.high[free, 0]
-        pen = {"color": style.ink, "markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.6, "zorder": 3}
-        edges = np.abs([low - mean, high - mean])
-        axes.errorbar(docs, mean, edges, fmt=style.marker, label=label, elinewidth=0.8, capsize=2, **pen)
-    held = sorted((d, m) for n in shown for d, m in zip(*_points(collection, n, fronts[n]), strict=True))
-    axes.step(*zip(*held, strict=True), where="post", color="0.75", linewidth=1.2, zorder=1)
-    _cost_axis(axes, study, collection)
-    axes.set_xlabel(_cost_label(study), fontsize=9)
-    axes.set_ylabel(f"mean {study.measures[0]} over {len(collection.queries)} queries", fontsize=9)
-    axes.set_title(f"{collection.name}: what is worth its cost (Pareto front)", fontsize=10)
-    title = "points too close to tell apart carry one marker"
-    figure.legend(loc="outside lower center", frameon=False, fontsize=SMALL, title=title, title_fontsize=SMALL)
-    figure.savefig(file, dpi=120, metadata={"Software": None})
-
-
-def _is_apart(taken: list[tuple[float, float]], x: float, y: float) -> bool:
-    """Whether a marker would cover none of those that are drawn already; if so, it becomes one of them."""
-    apart = all(abs(x - u) > 0.025 * x or abs(y - v) > 0.01 for u, v in taken)
-    if apart:
-        taken.append((float(x), float(y)))
-    return apart
-
-
-def _points(collection: Collection, name: str, kept: list[bool]) -> tuple[list[float], list[float]]:
-    line = collection.lines[name]
-    return line.spent[kept].tolist(), line.mean[kept, 0].tolist()
 
 
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:

@@ -26,8 +26,8 @@ FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of
 FILES |= {"changes.md": "what changed", "{}.md": "tables", "{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
 """Files of a study that the page links to where they are there, with what it calls them."""
 
-FIGURES = {".curves.png": "curves", ".front.png": "front"}
-"""Endings of the figures of a collection, with what the page calls them."""
+CURVES = ".curves.png"
+"""Ending of the figure of a collection."""
 
 STYLE = """
 body { margin: 0 auto; max-width: 60rem; padding: 1rem; color: #1b1f24; background: #fff; line-height: 1.5;
@@ -165,12 +165,10 @@ def _files(study: _Found) -> str:
     named = {name.format(study.kind): text for name, text in FILES.items()}
     rows = [", ".join(link(name, text) for name, text in named.items() if (study.folder / name).is_file())]
     figures = sorted(file.name for file in study.folder.glob("*.png"))
-    of_claims = [name for name in figures if not name.endswith(tuple(FIGURES))]
+    of_claims = [name for name in figures if not name.endswith(CURVES)]
     rows += [", ".join(link(name, name.removesuffix(".png").replace("-", " ")) for name in of_claims)]
-    for collection in study.collections:
-        mine = {f"{file_stem(collection)}{ending}": text for ending, text in FIGURES.items()}
-        links = [link(name, text) for name, text in mine.items() if name in figures]
-        rows += [f"{escape(collection)}: {', '.join(links)}"] if links else []
+    drawn = [(collection, f"{file_stem(collection)}{CURVES}") for collection in study.collections]
+    rows += [", ".join(link(name, collection) for collection, name in drawn if name in figures)]
     return "<ul>" + "".join(f"<li>{row}</li>" for row in rows if row) + "</ul>"
 
 

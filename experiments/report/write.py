@@ -10,7 +10,7 @@ from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
 from experiments.report.claims_page import claims_csv, claims_page, figure_name
-from experiments.report.figures import draw_front, draw_lines
+from experiments.report.figures import draw_lines
 from experiments.report.forest import draw_claim
 from experiments.report.markdown import markdown
 from experiments.report.overview import overview_of, write_overview
@@ -47,7 +47,7 @@ def _as_kept(table: Any) -> Any:
 
 
 def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, what is asked of the study, two figures a collection and the interactive report.
+    """Write Parquet, CSV, Markdown, what is asked of the study, a figure for each collection, and the report.
 
     The index page of the folder of results is written too, where the study lies in one.
     """
@@ -87,11 +87,9 @@ def _write_answers(study: Study, folder: Path) -> None:
 
 
 def draw_collections(study: Study, folder: Path) -> None:
-    """Draw two figures a collection, which need the lines of a study only."""
+    """Draw a figure for each collection, which needs the lines of a study only."""
     for collection in study.collections:
-        stem = file_stem(collection.name)
-        draw_lines(folder / f"{stem}.curves.png", study, collection)
-        draw_front(folder / f"{stem}.front.png", study, collection)
+        draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
 
 
 def _table_name(study: Study) -> str:

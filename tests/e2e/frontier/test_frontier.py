@@ -17,7 +17,6 @@ FILES = [
     "cells",
     "curves.csv",
     "demo.curves.png",
-    "demo.front.png",
     "frontier.csv",
     "frontier.md",
     "frontier.parquet",

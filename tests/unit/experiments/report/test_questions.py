@@ -1,21 +1,18 @@
-"""What a study is asked: its claims, and what changed since an earlier table."""
+"""What a study is asked: its claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from experiments.report.changes import changes_page, read_cells
 from experiments.report.claims import Held, held
 from experiments.report.claims_page import claims_page
 from experiments.report.study import Cell, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import CALLS, DOCS, MONEY, UNITS
+from ragtune.core.units import CALLS, MONEY, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 Quality = Mapping[str, tuple[float, float]]
@@ -175,46 +172,3 @@ def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margi
     assert answer(claim, level).by_chance["a"] == 0.0, "the queries differ alike"
     assert answer(claim, shifted).by_chance["a"] == pytest.approx(0.5, abs=0.1)
     assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)
-
-
-def test_what_got_worse_comes_first_with_others_that_are_not_what_they_were(tmp_path: Path) -> None:
-    rows = [("a", "fixed", "incumbent", 0.4), ("a", "gar", "peer", 0.5), ("a", "ours", "ours", 0.5)]
-    rows += [("b", "ours", "ours", 0.5)]
-    before = pd.DataFrame(rows, columns=["collection", "policy", "kind", "nDCG@10"]).assign(budget="10", label="it")
-    before["nDCG@10_diff"] = before["nDCG@10_diff_low"] = 0.0
-    file = tmp_path / "frontier.csv"
-    before.to_csv(file, index=False)
-    after = pd.concat([before, before[-1:].assign(collection="c")]).assign(**{"nDCG@10": [0.4, 0.1, 0.51, 0.48, 0.5]})
-    page = changes_page(read_cells(file, "nDCG@10", DOCS), after, "nDCG@10", "frontier.csv").splitlines()
-    assert page[2].startswith("**2 of 3 pairs of collection and policy got worse at some budget**; 1 cells")
-    assert [line.split(" | ")[2] for line in page[7:]] == ["-0.400", "-0.020", "+0.010"]
-    assert " -0.020 | 10 | 0.500 | 0.480 | " in page[8]
-
-
-def test_cells_without_a_value_are_no_change() -> None:
-    cells = pd.DataFrame({"collection": ["a"], "policy": "ours", "budget": "5", "kind": "ours", "label": "it"})
-    page = changes_page(cells.assign(AP=np.nan), cells.assign(AP=0.1), "AP", "frontier.csv")
-    assert page.splitlines()[2].startswith(
-        "**0 of 0 pairs of collection and policy got worse at some budget**; 1 cells"
-    )
-
-
-def test_an_earlier_table_that_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "frontier.csv"
-    file.write_text("collection,policy,budget,label,kind,unit,AP,AP_diff_low\na,b,5,b,ours,calls,0.1,0")
-    with pytest.raises(ConfigError, match=r"has no nDCG@10: allowed is a table of it, not of \['AP'\]"):
-        read_cells(file, "nDCG@10", CALLS)
-    with pytest.raises(ConfigError, match=r"has budgets in calls: allowed is a table of budgets in documents"):
-        read_cells(file, "AP", DOCS)
-    row = "a,b,5,b,ours,calls,0.1,0\n"
-    for damaged, said in (
-        (row.replace("0.1", "high"), r"AP='high': allowed is a number"),
-        (row.replace("calls", "bananas"), r"unit='bananas': allowed are docs, calls, "),
-        (row + row, r"has several cells of collection 'a', policy 'b', budget '5'"),
-    ):
-        file.write_text("collection,policy,budget,label,kind,unit,AP,AP_diff_low\n" + damaged)
-        with pytest.raises(ConfigError, match=said):
-            read_cells(file, "AP", CALLS)
-    file.write_text("x,y")
-    with pytest.raises(ConfigError, match=r"is no table of a study: it has no column 'collection'"):
-        read_cells(file, "AP", DOCS)

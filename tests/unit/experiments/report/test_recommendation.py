@@ -123,13 +123,12 @@ def test_the_tables_of_a_study_are_written_again_alike_from_its_csv_files(
 
 def test_a_study_is_drawn_again_from_its_tables_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.report.write.draw_lines", lambda *given: given[0].write_text("drawn"))
-    monkeypatch.setattr("experiments.report.write.draw_front", lambda *given: given[0].write_text("drawn"))
     source, folder = RESULTS / "frontier" / "shared", tmp_path / "results" / "frontier" / "shared"
     folder.mkdir(parents=True)
     for name in ("frontier.md", "frontier.csv", "policies.csv"):
         (folder / name).write_bytes((source / name).read_bytes())
     redraw(folder)
-    assert len(list(folder.glob("*.png"))) == 10
+    assert len(list(folder.glob("*.png"))) == 5
     assert (tmp_path / "results" / "index.html").is_file()
     (folder / "policies.csv").unlink()
     with pytest.raises(ConfigError, match=r"policies\.csv is missing"):
@@ -143,7 +142,6 @@ def test_a_study_in_dollars_is_drawn_again_with_its_costs_and_the_names_of_its_b
     monkeypatch.setattr(
         "experiments.report.write.draw_lines", lambda file, study, of: seen.append(of.lines["sliding"].spent)
     )
-    monkeypatch.setattr("experiments.report.write.draw_front", lambda *given: None)
     source = RESULTS / "frontier" / "calls"
     (tmp_path / "frontier.md").write_bytes((source / "frontier.md").read_bytes())
     cells, policies = (pd.read_csv(source / name) for name in ("frontier.csv", "policies.csv"))
