@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.advise.choose import Options, bounds, choose, options_of
 from experiments.advise.options import CANDIDATES, TRUSTS
-from experiments.advise.prices import Prices
 from experiments.advise.replays import Replays, replay_all
 from experiments.advise.trust import choose_trust
 from experiments.config.compose import compose
+from experiments.report.prices import Prices
 
 COLLECTIONS = {"nfcorpus": ("ce", "identity"), "cranfield": ("ce", "identity"), "dl19": ("monot5-base", "log_prob")}
 QUALITIES = (0.99, 0.97, 0.95, 0.9)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from experiments.advise.enough import ENOUGH
 from experiments.advise.options import FIXED, Candidate
-from experiments.advise.prices import Prices, Work
 from experiments.advise.replays import Curve, Replays
 from experiments.evaluate.curves import FloatArray
+from experiments.report.prices import Prices, Work
 from ragtune.core.errors import ConfigError
 
 POWER_Z = 0.8416

@@ -19,11 +19,11 @@ from experiments.advise.choose import (
 )
 from experiments.advise.enough import require_telling
 from experiments.advise.options import FIXED
-from experiments.advise.prices import UNITS, ListedService, Prices
 from experiments.advise.replays import Replays
 from experiments.advise.trust import Trust
 from experiments.evaluate.curves import bootstrap_interval
 from experiments.label.verdict import Verdict
+from experiments.report.prices import UNITS, ListedService, Prices
 
 FOLDS = 10
 FEW = 30
@@ -60,7 +60,7 @@ def conclude(
         labels: what the labels of ragtune label decide; a reranker that harms is not recommended at any depth.
         quality: share of the quality of reranking everything that shall be kept, in (0, 1]. It plays no part where
             the first stage is at least as good as that.
-        unit: what "cheap" means, a key of :data:`experiments.advise.prices.UNITS`.
+        unit: what "cheap" means, a key of :data:`experiments.report.prices.UNITS`.
         traffic: queries a month.
         resamples, level, seed: of the intervals.
         command, git_sha: the command that makes it again, and the code.

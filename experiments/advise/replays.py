@@ -12,7 +12,6 @@ import numpy as np
 
 from experiments.advise.enough import require_queries
 from experiments.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
-from experiments.advise.prices import Work
 from experiments.advise.trust import Trust, choose_trust
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
@@ -26,6 +25,7 @@ from experiments.replay.build import Session, session_for
 from experiments.replay.processes import executed
 from experiments.replay.records import records_of
 from experiments.replay.subjects.controller import is_free
+from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
 from ragtune.facade.defaults import TRUST
 

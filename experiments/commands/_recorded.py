@@ -46,11 +46,11 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
     Raises:
         ConfigError: if scoring may cost money and nobody agrees.
     """
-    from experiments.advise.prices import prices_of
     from experiments.prepare.live_scores import costs_of_scoring, spends_money, with_scores
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_forecast
     from experiments.replay.build import build_session
+    from experiments.report.prices import prices_of
 
     if build_session(config).rerankers["default"].is_recorded:
         return config

@@ -60,7 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from experiments.advise.conclude import conclude
     from experiments.advise.enough import require_queries
-    from experiments.advise.prices import listed_services, prices_of, read_prices
     from experiments.advise.replays import replay_all
     from experiments.advise.snippets import snippets
     from experiments.advise.write import print_advice, write_advice
@@ -70,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.publish.provenance import git_sha
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset, session_for
+    from experiments.report.prices import listed_services, prices_of, read_prices
     from experiments.report.study import file_stem
     from experiments.report.write import require_writable
 
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _own_prices(node: Mapping[str, Any], replayed: Any) -> list[Mapping[str, Any]]:
     """What the score table knows, then what the reranker's own configuration says."""
-    from experiments.advise.prices import Prices
+    from experiments.report.prices import Prices
 
     table = {name: getattr(replayed, name, 0.0) for name in ("ms_per_doc", "ms_per_call", "usd_per_doc")}
     own = {name: node[name] for name in Prices.model_fields if isinstance(node.get(name), int | float)}

@@ -10,7 +10,8 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
 from experiments.report.figures import styles
-from experiments.report.study import Cell, Collection, Line, Prices, Study
+from experiments.report.prices import Prices, Work
+from experiments.report.study import Cell, Collection, Line, Study
 from ragtune.core.units import UNITS as ALL
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
@@ -25,9 +26,14 @@ _MARKERS = {
 
 def costs_of(prices: Prices, cell: Cell) -> dict[str, float]:
     """Mean calls of a query, and its milliseconds and dollars by the prices."""
-    calls, docs, tokens = cell.calls, cell.docs, cell.charged[:, UNITS.index("tokens")]
-    ms, usd = prices.bill(docs, calls, tokens)
-    return {"calls": float(calls.mean()), "ms": float(ms.mean()), "usd": float(usd.mean())}
+    bill = _bill(prices, cell.charged)
+    return {unit: float(bill[unit].mean()) for unit in ("calls", "ms", "usd")}
+
+
+def _bill(prices: Prices, charged: FloatArray) -> dict[str, FloatArray]:
+    """What was charged, shape (n, u), by the prices; a query's calls are taken to be of one size."""
+    docs, calls, tokens = (charged[:, UNITS.index(name)] for name in ("docs", "calls", "tokens"))
+    return prices.bill(Work(docs, calls, tokens, largest=docs / np.maximum(calls, 1)))
 
 
 def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
@@ -91,10 +97,10 @@ def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
     labels = [(unit.noun, i) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
     labels.sort(key=lambda named: named[1] != UNITS.index(study.unit.name))
     costs: dict[str, list[FloatArray]] = {label: [line.costs[:, i] for line in lines.values()] for label, i in labels}
-    docs, calls, tokens = (UNITS.index(name) for name in ("docs", "calls", "tokens"))
-    if any(line.costs[:, calls].any() for line in lines.values()):
-        billed = [study.prices.bill(*(line.costs[:, i] for i in (docs, calls, tokens))) for line in lines.values()]
-        costs["milliseconds by the prices"], costs["dollars by the prices"] = map(list, zip(*billed, strict=True))
+    bills = [_bill(study.prices, line.costs) for line in lines.values()]
+    if any(bill["calls"].any() for bill in bills):
+        costs["milliseconds by the prices"] = [bill["ms"] for bill in bills]
+        costs["dollars by the prices"] = [bill["usd"] for bill in bills]
     buttons = [
         {
             "label": f"cost in {label}",

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
+from experiments.report.prices import Prices
 from ragtune.core.arguments import check_choice
 from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -201,34 +202,8 @@ class Claim:
         return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
 
 
-@checked(frozen=True, config=CHECKED)
-class Prices:
-    """What reranking costs, for the report's figures in dollars and milliseconds.
-
-    The defaults are an example: a service that asks 2 dollars for 1000 search units of 100 documents each, and a model
-    that takes 5 ms a document and 20 ms a call.
-
-    Attributes:
-        usd_per_unit: dollars a search unit, which is one call, or ``docs_per_unit`` documents of a longer one.
-        docs_per_unit: documents of a search unit, >= 1.
-        usd_per_call, usd_per_doc, usd_per_1k_tokens: dollars, added to the above.
-        ms_per_call, ms_per_doc: milliseconds of one call after the other.
-    """
-
-    usd_per_unit: NotNegative = 0.002
-    docs_per_unit: Annotated[float, Field(ge=1)] = 100
-    usd_per_call: NotNegative = 0.0
-    usd_per_doc: NotNegative = 0.0
-    usd_per_1k_tokens: NotNegative = 0.0
-    ms_per_call: NotNegative = 20.0
-    ms_per_doc: NotNegative = 5.0
-
-    def bill(self, docs: Any, calls: Any, tokens: Any) -> tuple[FloatArray, FloatArray]:
-        """Milliseconds and dollars of queries with so many documents, calls and tokens; arrays of one shape."""
-        units = np.maximum(calls, np.ceil(docs / self.docs_per_unit))
-        usd = self.usd_per_unit * units + self.usd_per_call * calls + self.usd_per_doc * docs
-        ms: FloatArray = self.ms_per_call * calls + self.ms_per_doc * docs
-        return ms, usd + self.usd_per_1k_tokens * tokens / 1000.0
+EXAMPLE_PRICES = Prices(usd_per_search_unit=0.002, ms_per_call=20.0, ms_per_doc=5.0)
+"""What the report's dollars and milliseconds go by where a study names no prices."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +224,7 @@ class Study:
         traced_column: the column whose decisions can be looked at.
         resamples, permutations, level, seed: settings of the intervals and tests.
         notes: where the compared runs come from, one line each, Markdown.
-        prices: what the report's axes in dollars and milliseconds begin with.
+        prices: what the report's dollars and milliseconds go by.
         claims: what the study is to show.
         unit: what the budgets limit and the lines' costs count.
         is_grid: whether the columns are budgets, a policy's being one family of Holm's correction; otherwise the study
@@ -271,7 +246,7 @@ class Study:
     level: float
     seed: int
     notes: Sequence[str] = ()
-    prices: Prices = field(default_factory=Prices)
+    prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
     unit: Unit = DOCS
     is_grid: bool = True

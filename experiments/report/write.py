@@ -9,9 +9,8 @@ from typing import Any
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
-from experiments.report.claims_page import claims_csv, claims_page, figure_name
+from experiments.report.claims_page import claims_csv, claims_page, draw_claim, figure_name
 from experiments.report.figures import draw_lines
-from experiments.report.forest import draw_claim
 from experiments.report.markdown import markdown
 from experiments.report.overview import overview_of, write_overview
 from experiments.report.recommendation import recommendation

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.curves import Bootstrap, bootstrap_interval
+from experiments.evaluate.curves import Bootstrap, bootstrap_interval, curve
+from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
+from experiments.evaluate.steps import Steps
 from experiments.publish.provenance import git_sha
-from experiments.replay.build import load_dataset
+from experiments.replay.build import load_dataset, session_for
+from experiments.replay.component import component
+from experiments.replay.records import records_of
 from experiments.report.report import grades_of, require_plotly, shown
 from experiments.report.study import Cell, Collection, Line, Study, column_of
 from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
-from experiments.study.every_depth import is_fixed_depth, line_at_every_depth
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
@@ -128,9 +132,9 @@ def _curve(
 ) -> Line:
     """From 0 to the largest budget: fixed depth at every depth, any other policy at the budgets that were replayed."""
     config = grid.configuration(entry, policy)
-    if grid.limited is DOCS and is_fixed_depth(config):
+    if grid.limited is DOCS and _is_fixed_depth(config):
         bootstrap = Bootstrap(resamples=grid.resamples, level=grid.level, seed=grid.seed)
-        return line_at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
+        return _at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
     at_budgets = [cells[policy.name, column_of(budget)] for budget in grid.budgets]
     return _line(grid, [0, *grid.budgets], [start, *at_budgets])
 
@@ -141,3 +145,21 @@ def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
     spent = costs[:, UNITS.index(grid.limited.name)]
     return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)
+
+
+def _is_fixed_depth(config: Mapping[str, Any]) -> bool:
+    """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
+    alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
+    return alike and component(config, "subject").is_fixed_depth(config)
+
+
+_PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}
+
+
+def _at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:
+    """The curve of fixed depth after 0, 1, ... documents, from one replay, by the code that measures a run of it."""
+    session = session_for({**config, "budget": {**config["budget"], DOCS.limit: deepest}})
+    measured = Measures(measures, session.dataset.qrels)
+    records = list(records_of(session, session.dataset.judged, traced=False))
+    drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)
+    return Line(drawn.docs.astype(float), drawn.costs[:, 0], drawn.mean, drawn.low, drawn.high, drawn.costs, steps=True)

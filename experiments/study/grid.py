@@ -17,7 +17,8 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.report.study import CHECKED, Amounts, Claim, Policy, Prices, Texts
+from experiments.report.prices import Prices
+from experiments.report.study import CHECKED, EXAMPLE_PRICES, Amounts, Claim, Policy, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
@@ -115,7 +116,7 @@ class Grid:
     figures: bool = True
     report: bool = True
     unit: str = "docs"
-    prices: Prices = field(default_factory=Prices)
+    prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:

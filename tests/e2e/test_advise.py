@@ -18,11 +18,11 @@ from web_pages import NEEDS_CHROMIUM, browser_page
 
 from experiments.advise.choose import bounds, choose, options_of
 from experiments.advise.options import CANDIDATES
-from experiments.advise.prices import Prices
 from experiments.advise.replays import Replays, replay_all
 from experiments.commands import advise
 from experiments.config.compose import compose
 from experiments.replay.build import session_for
+from experiments.report.prices import Prices
 from ragtune.cli.commands import serve
 from ragtune.core.errors import ConfigError
 from ragtune.facade.reranker import BudgetedReranker

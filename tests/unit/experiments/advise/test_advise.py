@@ -23,11 +23,11 @@ from experiments.advise.choose import (
 from experiments.advise.conclude import conclude
 from experiments.advise.enough import require_queries, require_telling
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
-from experiments.advise.prices import Prices, Work, listed_services, prices_of, read_prices
 from experiments.advise.replays import Curve, Replays
 from experiments.advise.trust import Trust, choose_trust
 from experiments.label.decide import Decision
 from experiments.label.verdict import Verdict
+from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
 from ragtune.core.errors import ConfigError
 
 

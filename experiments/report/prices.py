@@ -26,14 +26,14 @@ class Work(NamedTuple):
     """What a reranker did, arrays of one shape.
 
     Attributes:
-        docs, calls, tokens: as the controller charged them.
+        docs, calls, tokens: as the controller charged them, or means of that.
         largest: documents of the largest call.
     """
 
-    docs: NDArray[np.int64]
-    calls: NDArray[np.int64]
-    tokens: NDArray[np.int64]
-    largest: NDArray[np.int64]
+    docs: NDArray[Any]
+    calls: NDArray[Any]
+    tokens: NDArray[Any]
+    largest: NDArray[Any]
 
 
 class Prices(BaseModel):
