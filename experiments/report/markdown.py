@@ -132,14 +132,18 @@ def tables_of(study: Study, cells: Any, policies: Any) -> list[Table]:
 
 
 def _start(study: Study, collection: Collection) -> str:
-    if collection.start is None:
-        return ""
-    label, quality = study.by_name[study.reference].label, f"{collection.start[0]:.3f}"
-    real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
-    lines = [collection.lines[name] for name in real if name in collection.lines]
-    own = sorted({f"{line.mean[0, 0]:.3f}" for line in lines if line.spent[0] == 0} - {quality})
-    others = f"the estimators' own orders have {' to '.join(dict.fromkeys((own[0], own[-1])))}, and " if own else ""
-    return f" At 0 {study.noun}, before anything is reranked, {others}the order of {label} has {quality}."
+    """What each policy's own order has at no cost: policies with an estimator need not begin with the first stage's."""
+    labels: dict[str, list[str]] = {}
+    for policy in study.policies:
+        line = collection.curves.get(policy.name)
+        if line is not None and line.spent[0] == 0 and policy.kind != "ceiling":
+            labels.setdefault(f"{line.mean[0, 0]:.3f}", []).append(policy.label)
+    starts = [f"{mean} ({_some(found)})" for mean, found in labels.items()]
+    return f" At 0 {study.noun}, before anything is reranked: {', '.join(starts)}." if starts else ""
+
+
+def _some(labels: list[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 3 else f"{labels[0]} and {len(labels) - 1} others"
 
 
 Cell = Callable[[str, str], str]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from experiments.evaluate.record import UNITS
 from experiments.publish.files import write_text
 from experiments.report.markdown import markdown
 from experiments.report.overview import measures_of, overview_of, write_overview
-from experiments.report.recommendation import recommendation, recommended_in
+from experiments.report.recommendation import recommendation
 from experiments.report.study import Collection, Line, Policy, Study, unit_of
 from experiments.report.write import draw_collections
 from ragtune.core.errors import ConfigError, RagtuneError
@@ -36,10 +35,6 @@ HEAD = {
 }
 """Where the head of the tables says how the study was made."""
 
-START = r"^## (.+)\n\n.* before anything is reranked, .* has (\d\.\d+)\.$"
-"""Where a collection's part says what the reference has at no cost."""
-
-
 NOTE = r"^- (warning: .*)$"
 """What a collection or its recorded inputs lack, in the head of the tables."""
 
@@ -55,22 +50,17 @@ def redraw(folder: Path) -> None:
     """
     import pandas as pd
 
-    for name in ("frontier.md", "frontier.csv", "policies.csv"):
+    for name in ("frontier.md", "frontier.csv", "policies.csv", "curves.csv"):
         if not (folder / name).is_file():
             raise ConfigError(f"{str(folder)!r} holds no study of a grid: {name} is missing")
     cells = pd.read_csv(folder / "frontier.csv", dtype={"budget": str})
     policies = pd.read_csv(folder / "policies.csv")
     cells = cells.assign(ineligible_mean=cells.get("ineligible_mean", 0.0))
-    file = folder / "curves.csv"
-    curves = pd.read_csv(file) if file.is_file() else None  # earlier versions draw the budgets only
+    curves = pd.read_csv(folder / "curves.csv")
     text = (folder / "frontier.md").read_text(encoding="utf-8")
-    study = _study(cells, policies, curves, _head(folder, text), dict(re.findall(START, text, re.MULTILINE)))
+    study = _study(cells, policies, curves, _head(folder, text))
     study = replace(study, notes=re.findall(NOTE, text, re.MULTILINE))
-    # The tables of version 0.55 and earlier lack what the rule compares: their own recommendation stands.
-    advice = recommendation(cells, study.measures[0]) if "full_diff" in cells else recommended_in(text)
-    if advice is None:
-        raise ConfigError(f"{str(folder / 'frontier.md')!r} does not begin with a recommendation")
-    write_text(folder / "frontier.md", markdown(study, cells, policies, advice))
+    write_text(folder / "frontier.md", markdown(study, cells, policies, recommendation(cells, study.measures[0])))
     draw_collections(study, folder)
     if results := overview_of(folder.resolve()):
         write_overview(results)
@@ -86,19 +76,17 @@ def _head(folder: Path, text: str) -> dict[str, Any]:
     return {**said, **counts, "level": int(said["level"]) / 100}
 
 
-def _study(cells: Any, policies: Any, curves: Any, head: dict[str, Any], starts: Mapping[str, str]) -> Study:
+def _study(cells: Any, policies: Any, curves: Any, head: dict[str, Any]) -> Study:
     named = cells[["policy", "label", "kind"]].drop_duplicates()
-    measures = measures_of(cells)
+    measures, others = measures_of(cells), (policies, curves)
+    reference = str(named.loc[named["kind"] == "incumbent", "policy"].iloc[0])
     return Study(
         collections=[
-            replace(
-                _collection(str(name), mine, policies[policies["collection"] == name], measures, starts.get(str(name))),
-                whole_curves={} if curves is None else _curves(curves[curves["collection"] == name]),
-            )
+            _collection(str(name), reference, measures, mine, *(table[table["collection"] == name] for table in others))
             for name, mine in cells.groupby("collection", sort=False)
         ],
         policies=[Policy(*map(str, row)) for row in named.itertuples(index=False)],
-        reference=str(named.loc[named["kind"] == "incumbent", "policy"].iloc[0]),
+        reference=reference,
         columns=list(cells["budget"].unique()),
         measures=measures,
         traced_column=str(cells["budget"].iloc[0]),
@@ -107,7 +95,8 @@ def _study(cells: Any, policies: Any, curves: Any, head: dict[str, Any], starts:
     )
 
 
-def _collection(name: str, cells: Any, policies: Any, measures: list[str], start: str | None) -> Collection:
+def _collection(name: str, reference: str, measures: list[str], cells: Any, policies: Any, curves: Any) -> Collection:
+    whole = _curves(curves)
     return Collection(
         name=name,
         queries=[""] * int(cells["queries"].iloc[0]),
@@ -118,7 +107,8 @@ def _collection(name: str, cells: Any, policies: Any, measures: list[str], start
         lines={str(policy): _line(mine, measures) for policy, mine in cells.groupby("policy", sort=False)},
         target=np.array([policies["target"].iloc[0]]),
         target_spent=float(policies[f"target_{unit_of(cells).name}"].iloc[0]),
-        start=None if start is None else np.array([float(start)]),
+        whole_curves=whole,
+        start=whole[reference].mean[0],
     )
 
 

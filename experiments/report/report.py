@@ -103,19 +103,12 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any,
     wanted = {study.reference, advice.policy, next((p.name for p in study.policies if p.kind == "ours"), "")}
     return {
         "name": collection.name,
-        "described": f"{described(study, collection)}{_starts(study, collection)}",
+        "described": described(study, collection),
         "plot": plot(study, collection, wanted),
         "first": first,
         "front": _front(study, collection),
         "others": [*others, _costs(study, collection)],
     }
-
-
-def _starts(study: Study, collection: Collection) -> str:
-    """Where each curve begins that begins at no cost."""
-    first = {policy.label: collection.curves[policy.name] for policy in study.policies}
-    starts = [f"{label} {line.mean[0, 0]:.3f}" for label, line in first.items() if line.spent[0] == 0]
-    return f" Curves start with {', '.join(starts)}." if starts else ""
 
 
 def _front(study: Study, collection: Collection) -> Table:

@@ -109,14 +109,13 @@ def test_the_overview_makes_one_recommendation_with_its_scope_and_folds_the_file
     assert ".png" not in shown
 
 
-@pytest.mark.parametrize("study", ["shared", "signals", "refused", "expansion_vectors"])
+@pytest.mark.parametrize("study", ["shared", "calls", "open"])
 def test_the_tables_of_a_study_are_written_again_alike_from_its_csv_files(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("experiments.report.redraw.draw_collections", lambda *given: None)
     for name in ("frontier.md", "frontier.csv", "policies.csv", "curves.csv"):
-        if (source := RESULTS / "frontier" / study / name).is_file():  # tables of earlier versions have no curves
-            (tmp_path / name).write_bytes(source.read_bytes())
+        (tmp_path / name).write_bytes((RESULTS / "frontier" / study / name).read_bytes())
     redraw(tmp_path)
     assert (tmp_path / "frontier.md").read_bytes() == (RESULTS / "frontier" / study / "frontier.md").read_bytes()
 
@@ -125,7 +124,7 @@ def test_a_study_is_drawn_again_from_its_tables_alone(tmp_path: Path, monkeypatc
     monkeypatch.setattr("experiments.report.write.draw_lines", lambda *given: given[0].write_text("drawn"))
     source, folder = RESULTS / "frontier" / "shared", tmp_path / "results" / "frontier" / "shared"
     folder.mkdir(parents=True)
-    for name in ("frontier.md", "frontier.csv", "policies.csv"):
+    for name in ("frontier.md", "frontier.csv", "policies.csv", "curves.csv"):
         (folder / name).write_bytes((source / name).read_bytes())
     redraw(folder)
     assert len(list(folder.glob("*.png"))) == 5
@@ -143,7 +142,8 @@ def test_a_study_in_dollars_is_drawn_again_with_its_costs_and_the_names_of_its_b
         "experiments.report.write.draw_lines", lambda file, study, of: seen.append(of.lines["sliding"].spent)
     )
     source = RESULTS / "frontier" / "calls"
-    (tmp_path / "frontier.md").write_bytes((source / "frontier.md").read_bytes())
+    for name in ("frontier.md", "curves.csv"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
     cells, policies = (pd.read_csv(source / name) for name in ("frontier.csv", "policies.csv"))
     cells = cells.assign(unit="usd", budget=(cells["budget"] / 2).map("{:g}".format))
     cells.to_csv(tmp_path / "frontier.csv", index=False)
