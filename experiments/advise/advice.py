@@ -121,7 +121,7 @@ class Advice(_Part):
     same_depth: Row | None
     saved_a_month: dict[str, float]
     ladder: list[Rung]
-    questions: list[Question]
+    question: Question | None
     held_out: Interval
     options: list[Row]
     warnings: list[str]

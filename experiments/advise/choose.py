@@ -223,38 +223,22 @@ def choose(options: Options, known: Bounds, quality: float) -> int:
     return options.nothing if known.kept[found] < known.kept[options.nothing] else found
 
 
-@dataclass(frozen=True)
-class Open:
-    """An option that may keep the quality, and the further queries that would show it with a chance of 80%."""
+def nearest_question(options: Options, known: Bounds, chosen: int, quality: float) -> tuple[int, int] | None:
+    """The option that may keep the quality and needs the fewest further queries to show it, and how many more.
 
-    option: int
-    more_queries: int
-
-
-def open_questions(options: Options, known: Bounds, chosen: int, quality: float) -> list[Open]:
-    """What more queries could show, if they are like these: the cheapest option first, each later one with fewer more.
-
-    Args:
-        options: all options.
-        known: what is known of them.
-        chosen: the recommended one. Only cheaper ones are asked about; where it is the first stage, those that may be
-            better than that.
-        quality: the share that shall be kept.
+    They show it with a chance of 80%, if they are like these. Only options cheaper than the chosen one are asked about;
+    where that is the first stage, those that may be better. None where there is none.
     """
     cost = options.costs[options.unit].mean(axis=0)
     quality = quality if known.target == options.full else 1.0
     asked = (known.kept > quality + _SMALL) & (known.low < quality)
     if known.target == options.full or chosen != known.target:
         asked &= cost < cost[chosen] - _SMALL
-    fewest = math.inf
-    front = []
+    found = []
     for i in options.order(asked):
         needed = ((known.factor + POWER_Z) * known.spread[i] / (known.kept[i] - quality)) ** 2
-        more = max(1, math.ceil(needed) - known.queries)
-        if more < fewest:
-            fewest = more
-            front.append(Open(i, more))
-    return front
+        found.append((i, max(1, math.ceil(needed) - known.queries)))
+    return min(found, key=lambda one: one[1], default=None)
 
 
 def held_out(

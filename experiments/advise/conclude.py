@@ -14,7 +14,7 @@ from experiments.advise.choose import (
     cheapest,
     choose,
     held_out,
-    open_questions,
+    nearest_question,
     options_of,
 )
 from experiments.advise.enough import require_telling
@@ -87,6 +87,7 @@ def conclude(
     if harms:
         chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
+    question = nearest_question(options, known, chosen, quality)
     return Advice(
         dataset=replays.dataset.name,
         queries=len(replays.queries),
@@ -109,15 +110,14 @@ def conclude(
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
         ladder=[] if harms else _ladder(options, known, chosen, quality, **settings),
-        questions=[
-            Question(
-                option=options.options[one.option].label,
-                cost=rows[one.option].cost[unit],
-                kept=rows[one.option].kept.value,
-                more_queries=one.more_queries,
-            )
-            for one in open_questions(options, known, chosen, quality)
-        ],
+        question=None
+        if question is None
+        else Question(
+            option=options.options[question[0]].label,
+            cost=rows[question[0]].cost[unit],
+            kept=rows[question[0]].kept.value,
+            more_queries=question[1],
+        ),
         labels=labels,
         held_out=_within(limit, *held_out(options, quality, FOLDS, **{**settings, "resamples": min(resamples, 500)})),
         options=rows,

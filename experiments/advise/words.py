@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from experiments.advise.advice import Advice, Interval, Rung
+from experiments.advise.advice import Advice, Interval
 from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
@@ -243,14 +243,18 @@ def ladder_head(advice: Advice) -> str:
     return f"cheapest that is shown to {'reach' if advice.is_worse else 'keep'}, of {target(advice)}"
 
 
-def bought(rung: Rung) -> str:
-    """What a row of that table changes beside the recommended option."""
-    return "recommended" if rung.gain is None else signed(rung.gain)
-
-
-def rung_name(rung: Rung) -> str:
-    """The option of a row, marked where it is the next step."""
-    return f"{rung.option} (next step)" if rung.is_next else rung.option
+def ladder_rows(advice: Advice) -> list[tuple[str, ...]]:
+    """Option, share, cost, saved share and what it changes beside the recommended option, of each row of that table."""
+    return [
+        (
+            f"{rung.option} (next step)" if rung.is_next else rung.option,
+            share(rung.quality),
+            each(advice.unit, rung.cost),
+            share(rung.saved),
+            "recommended" if rung.gain is None else signed(rung.gain),
+        )
+        for rung in advice.ladder
+    ]
 
 
 def of_the_ladder(advice: Advice) -> str:
@@ -277,13 +281,13 @@ def sureness(advice: Advice) -> list[str]:
 def more_queries(advice: Advice) -> str:
     """How many further queries would settle what is open."""
     what = "judged queries" if advice.judged else "queries"
-    if not advice.questions:
+    if advice.question is None:
         seems = f"to keep {share(advice.quality)}"
         option = "cheaper option"
         if advice.is_worse:
             option, seems = "cheaper option" if advice.recommended.budget else "option", "better than no reranking"
         return f"No {option} seems {seems}: more queries are not likely to change this."
-    nearest = advice.questions[-1]
+    nearest = advice.question
     does = "reach" if advice.is_worse else "keep"
     return (
         f"{nearest.option[:1].upper()}{nearest.option[1:]} seems to {does} {share(nearest.kept)} of {target(advice)} "

@@ -46,16 +46,7 @@ def print_advice(advice: Advice) -> None:
     if advice.ladder:
         _table(
             (words.ladder_head(advice), "at least", "cost a query", "saved", advice.measure),
-            [
-                (
-                    words.rung_name(one),
-                    words.share(one.quality),
-                    words.each(advice.unit, one.cost),
-                    words.share(one.saved),
-                    words.bought(one),
-                )
-                for one in advice.ladder
-            ],
+            words.ladder_rows(advice),
             [i for i, one in enumerate(advice.ladder) if one.gain is None],
         )
         console.print(words.of_the_ladder(advice))

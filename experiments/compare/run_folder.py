@@ -21,9 +21,6 @@ from ragtune.core.errors import ConfigError, DatasetError, InputError
 from ragtune.core.plain import first_line
 from ragtune.core.units import UNITS
 
-CONFIG_KEYS = ("seed", "bootstrap.resamples", "bootstrap.level", "budget")
-TAGS = ("tags.estimator", "tags.git_sha")
-QUERY_COLUMNS = ("query_id", "judged", "charged_docs", "charged_calls", "stop_reason")
 ID_CHARACTERS = 8
 """Characters of an MLflow run id that make a name; more are taken where these are alike."""
 
@@ -119,23 +116,18 @@ def read_run(folder: Path, name: str) -> Run:
 
     with reading(folder / SUMMARY):
         summary = require_summary(folder)
-    _require_keys(folder / SUMMARY, {"tags": summary.tags}, TAGS)
-    with reading(folder / CONFIG) as file:
+        _ = summary.tags["estimator"], summary.tags["git_sha"]
+    with reading(folder / CONFIG):
         config = read_config(folder)
-    _require_keys(file, config, CONFIG_KEYS)
+        _ = config["seed"], config["bootstrap"]["resamples"], config["bootstrap"]["level"], config["budget"]
     with reading(folder / "per_query.parquet") as file:
         table = pd.read_parquet(file)
-        require_columns(file, table, QUERY_COLUMNS)
         queries = table[table["judged"].astype(bool)].set_index("query_id")
     return Run(name, folder, config, summary, queries)
 
 
 def traces_of(run: Run) -> dict[str, Any]:
-    """Read the traces of all judged queries, by query id.
-
-    Raises:
-        DatasetError: if the file is damaged or lacks one.
-    """
+    """Read the traces of all judged queries, by query id."""
     with reading(run.traces) as file, gzip.open(file, "rt", encoding="utf-8") as lines:
         traces = {trace["query_id"]: trace for trace in map(json.loads, lines)}
     for query_id in run.queries.index:
@@ -145,11 +137,7 @@ def traces_of(run: Run) -> dict[str, Any]:
 
 
 def rankings_of(run: Run) -> dict[str, list[str]]:
-    """Read the final rankings: document ids, best first, by query id.
-
-    Raises:
-        DatasetError: if the file is damaged or ranks nothing.
-    """
+    """Read the final rankings: document ids, best first, by query id."""
     rankings: dict[str, list[str]] = {}
     with reading(run.folder / "run.trec") as file, file.open(encoding="utf-8") as lines:
         for line in lines:
@@ -161,18 +149,13 @@ def rankings_of(run: Run) -> dict[str, list[str]]:
 
 
 def line_of(run: Run, measures: Sequence[str]) -> Line:
-    """Read the anytime curve of a run.
-
-    Raises:
-        DatasetError: if the file is damaged.
-    """
+    """Read the anytime curve of a run."""
     import pandas as pd
 
     with reading(run.folder / "curve.csv") as file:
         curve = pd.read_csv(file)
         parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
-        always = [unit.column for unit in UNITS if unit.is_always_told]
-        require_columns(file, curve, ["documents", *always, *(name for part in parts.values() for name in part)])
+        _ = curve[[unit.column for unit in UNITS if unit.is_always_told]]
         columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
         allowed = curve["documents"].to_numpy(dtype=float)
         costs = curve.reindex(columns=list(COST_COLUMNS), fill_value=0.0).to_numpy(dtype=float)
@@ -193,26 +176,7 @@ def reading(file: Path) -> Iterator[Path]:
     except FileNotFoundError:
         raise DatasetError(f"{str(file)!r} is missing: the run is not complete") from None
     except KeyError as error:
-        raise DatasetError(f"{str(file)!r} is damaged: {error} is missing") from None
+        lacks = str(error.args[0]).removesuffix(" not in index")
+        raise DatasetError(f"{str(file)!r} is damaged: it lacks {lacks!r}") from None
     except (OSError, EOFError, zlib.error, yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
         raise DatasetError(f"{str(file)!r} is damaged: {first_line(error)}") from None
-
-
-def require_columns(file: Path, table: Any, names: Sequence[str]) -> None:
-    """Refuse a table that lacks a column.
-
-    Raises:
-        DatasetError: naming the file and the columns.
-    """
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise DatasetError(f"{str(file)!r} is damaged: it lacks the columns {missing}")
-
-
-def _require_keys(file: Path, data: Any, names: Sequence[str]) -> None:
-    for name in names:
-        node = data
-        for key in name.split("."):
-            if not isinstance(node, Mapping) or key not in node:
-                raise DatasetError(f"{str(file)!r} is damaged: {name} is missing")
-            node = node[key]

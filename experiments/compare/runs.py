@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.compare.run_folder import Run, line_of, rankings_of, reading, require_columns, traces_of
+from experiments.compare.run_folder import Run, line_of, rankings_of, reading, traces_of
 from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
@@ -176,7 +176,6 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | N
 
 
 def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
-    require_columns(run.table, run.queries, measures)
     table = run.queries.loc[list(queries)]
     rankings, traces = rankings_of(run), traces_of(run)
     with reading(run.traces):
@@ -185,9 +184,9 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
             np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
             for action in ("consume_expansion", INELIGIBLE)
         )
-    require_columns(run.table, run.queries, [f"charged_{UNITS[i]}" for i in told(np.zeros(len(UNITS)))])
     charged = [f"charged_{unit}" for unit in UNITS[2:]]
     with reading(run.table):
+        _ = table[[f"charged_{UNITS[i]}" for i in told(np.zeros(len(UNITS)))]]
         return Cell(
             values=table[list(measures)].to_numpy(dtype=float),
             docs=table["charged_docs"].to_numpy(dtype=np.int64),

@@ -26,16 +26,6 @@ def test_rows_follow_the_batches_with_what_was_known_before_each(fakes: SimpleNa
     assert found["ranking"] == list(output.ranking)
 
 
-def test_a_failed_batch_has_no_rows_and_shifts_nothing(fakes: SimpleNamespace) -> None:
-    reranker = fakes.Reranker(script=[RuntimeError("on fire")])
-    output = fakes.controller(documents=fakes.docs(5), scheduler=fakes.Scheduler(batch_size=2), reranker=reranker).run(
-        "q"
-    )
-    found = decisions_of(output)
-    assert field(found, "batch") == [2, 2, 3]
-    assert field(found, "open") == [3, 3, 1]
-
-
 def test_a_written_trace_gives_the_same_rows_without_the_values(fakes: SimpleNamespace) -> None:
     output = fakes.controller(documents=fakes.docs(5)).run("query")
     written = decisions_from_trace(output.trace.model_dump(), None, list(output.ranking))
@@ -77,8 +67,3 @@ def test_ranks_before_and_after_a_batch_are_those_of_the_results_at_that_time(fa
         assert output.history[batch - 1].ranking[before - 1] == doc
         assert output.history[batch].ranking[after - 1] == doc
     assert found["quality"] == [0.1, 0.2, 0.3, 0.4]
-
-
-def test_a_query_that_found_nothing_has_no_steps(fakes: SimpleNamespace) -> None:
-    found = decisions_of(fakes.controller(documents=[]).run("query"))
-    assert (found["rows"], found["steps"], found["stop"]["reason"]) == ([], [], "empty_pool")

@@ -89,13 +89,6 @@ def test_significance_is_asked_against_each_of_the_others() -> None:
     assert answer(replace(claim, ahead=0.75), collection("a", quality)).short == ["a"]
 
 
-def test_more_budget_is_compared_with_the_best_smaller_one() -> None:
-    claim = Claim("c", "default", ["default"], [10, 20], "fewer", margin=0.005)
-    found = answer(claim, collection("a", {"default": (0.5, 0.48)}), collection("b", {"default": (0.5, 0.5)}))
-    assert found.short == ["a"]
-    assert found.rows[["budget", "depth"]].to_numpy().tolist() == [[20, 10], [20, 10]]
-
-
 def test_more_budget_is_held_against_every_smaller_one_so_that_none_is_picked_by_its_luck() -> None:
     small = collection("a", {"default": (0.5, 0.48)})
     cells = {**small.cells, ("default", "30"): small.cells["default", "10"]}

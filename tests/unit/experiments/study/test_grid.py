@@ -55,7 +55,7 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"level": 1.0}, "level=1.0: Input should be less than 1"),
         ({"report": "maybe"}, "report=maybe: Input should be a valid boolean"),
         ({"prices": {"usd_per_doc": -1}}, "prices.usd_per_doc=-1: Input should be greater than or equal to 0"),
-        ({"prices": {"usd_a_doc": 1}}, "prices.usd_a_doc=1: Unexpected keyword argument"),
+        ({"prices": {"usd_a_doc": 1}}, "prices.usd_a_doc=1: Extra inputs are not permitted"),
         ({"collections": 5}, "collections=5: "),
         ({"jobs": 0}, "jobs"),
         ({"resamples": 0}, "resamples=0: Input should be greater than or equal to 1"),
