@@ -142,7 +142,7 @@ class Collection:
         start: mean quality of the reference before anything is reranked, shape (m,); for fixed depth that is the order
             of the first stage or, of several, their fused order. None where it is not known.
         dataset: name of the test collection, which pairs of first stage and reranker over the same queries share.
-        group: what it counts once with in the mean of a claim.
+        group: what it is left out with, see :class:`Choice`, and counts once with in the mean of a claim.
         plain: name of the collection that is this one without its signals; empty where it has none.
         whole_curves: curves by policy name that begin at no cost, of fixed depth at every depth; empty where the lines
             are all that is known.
@@ -206,6 +206,19 @@ EXAMPLE_PRICES = Prices(usd_per_search_unit=0.002, ms_per_call=20.0, ms_per_doc=
 """What the report's dollars and milliseconds go by where a study names no prices."""
 
 
+@checked(frozen=True, config=CHECKED)
+class Choice:
+    """How one of the policies of kind ``ours`` is chosen: each group of collections by what all others say.
+
+    Attributes:
+        default: name of the policy that is kept unless another one is better.
+        budgets: those at which policies are compared, each counting the same.
+    """
+
+    default: str
+    budgets: Amounts
+
+
 @dataclass(frozen=True)
 class Study:
     """Results of policies on collections.
@@ -226,6 +239,7 @@ class Study:
         notes: where the compared runs come from, one line each, Markdown.
         prices: what the report's dollars and milliseconds go by.
         claims: what the study is to show.
+        choice: how one of its policies is chosen; None where none is.
         unit: what the budgets limit and the lines' costs count.
         is_grid: whether the columns are budgets, a policy's being one family of Holm's correction; otherwise the study
             compares runs, in a single column, which is one.
@@ -248,6 +262,7 @@ class Study:
     notes: Sequence[str] = ()
     prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
+    choice: Choice | None = None
     unit: Unit = DOCS
     is_grid: bool = True
     question: str = ""

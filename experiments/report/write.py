@@ -11,6 +11,7 @@ from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
 from experiments.report.claims_page import claims_csv, claims_page, draw_claim, figure_name
 from experiments.report.figures import draw_lines
+from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.markdown import markdown
 from experiments.report.overview import overview_of, write_overview
 from experiments.report.recommendation import recommendation
@@ -75,7 +76,7 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
 
 
 def _write_answers(study: Study, folder: Path) -> None:
-    """What became of the study's claims."""
+    """What became of the study's claims, and which policy is chosen, where that is asked."""
     if found := [answer for claim in study.claims if (answer := held(study, claim))]:
         table = claims_csv(found)
         table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format=_DIGITS)
@@ -83,6 +84,8 @@ def _write_answers(study: Study, folder: Path) -> None:
         for number, answer in enumerate(found, 1):
             if answer.claim.ahead is None:
                 draw_claim(folder / figure_name(number), study, answer)
+    if study.choice:
+        write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
 
 def draw_collections(study: Study, folder: Path) -> None:

@@ -71,6 +71,7 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         notes=_notes(grid, cells),
         prices=grid.prices,
         claims=grid.claims,
+        choice=grid.choice,
         unit=grid.limited,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from string import Template
@@ -18,7 +18,7 @@ from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
 from experiments.report.prices import Prices
-from experiments.report.study import CHECKED, EXAMPLE_PRICES, Amounts, Claim, Policy, Texts
+from experiments.report.study import CHECKED, EXAMPLE_PRICES, Amounts, Choice, Claim, Policy, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
@@ -44,7 +44,7 @@ class CollectionEntry:
         name: name of the pair.
         overrides: of ``run.py``.
         variables: what policies write as ``$name``.
-        group: what counts once in the mean of a claim; by default the pair's own name.
+        group: what is left out together, and counts once in the mean of a claim; by default the pair's own name.
         plain: name of the pair that is this one without its signals.
     """
 
@@ -118,6 +118,7 @@ class Grid:
     unit: str = "docs"
     prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
+    choice: Choice | None = None
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
         """The configuration of a policy on a collection, over all its judged queries or so many drawn at random.
@@ -152,6 +153,7 @@ class Grid:
         wanted = set(collections) or set(_names(self.collections))
         _require_known("policies", sorted(chosen), _names(self.policies))
         _require_known("collections", sorted(wanted), _names(self.collections))
+        can_choose = self.choice and self.choice.default in chosen and len(_groups(self.collections, wanted)) > 1
         left = [replace(claim, against=[name for name in claim.against if name in chosen]) for claim in self.claims]
         return replace(
             self,
@@ -163,6 +165,7 @@ class Grid:
             policies=[entry for entry in self.policies if entry.name in chosen],
             traces=TraceChoice(self.traces.budget, [name for name in self.traces.policies if name in chosen]),
             claims=[claim for claim in left if claim.policy in chosen and claim.against],
+            choice=self.choice if can_choose else None,
         )
 
 
@@ -254,6 +257,12 @@ def _require(grid: Grid) -> None:
         _require_known(f"{where}: against", claim.against, policies)
         _require_known(f"{where}: budgets", claim.budgets, budgets)
         _require_known(f"{where}: depth", [claim.depth], ["same", "spent", "fewer", *budgets])
+    if grid.choice:
+        _require_known("choice.budgets", grid.choice.budgets, budgets)
+        _require_known("choice.default", [grid.choice.default], _names(e for e in grid.policies if e.kind == "ours"))
+        groups = _groups(grid.collections, pairs)
+        if len(groups) < 2:
+            raise ConfigError(f"choice needs two groups of collections, so that one can be left out: {sorted(groups)}")
 
 
 def _require_known(what: str, given: Sequence[Any], known: Sequence[Any]) -> None:
@@ -263,8 +272,12 @@ def _require_known(what: str, given: Sequence[Any], known: Sequence[Any]) -> Non
             raise ConfigError(f"{what}: unknown {value!r}: allowed are {', '.join(map(str, known))}{meant}")
 
 
-def _names(entries: Sequence[Any]) -> list[str]:
+def _names(entries: Iterable[Any]) -> list[str]:
     return [entry.name for entry in entries]
+
+
+def _groups(collections: Sequence[CollectionEntry], wanted: Collection[str]) -> set[str]:
+    return {entry.group or entry.name for entry in collections if entry.name in wanted}
 
 
 def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dict[str, Any]:

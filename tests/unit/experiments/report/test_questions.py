@@ -10,11 +10,13 @@ import pytest
 
 from experiments.report.claims import Held, held
 from experiments.report.claims_page import claims_page
-from experiments.report.study import Cell, Claim, Collection, Policy, Study
+from experiments.report.leave_one_out import choice_page, leave_one_out
+from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import CALLS, MONEY, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
+CHOICE = Choice("default", [10, 20])
 Quality = Mapping[str, tuple[float, float]]
 
 
@@ -62,6 +64,58 @@ def answer(claim: Claim, *collections: Collection) -> Held:
     found = held(study(*collections), claim)
     assert found is not None
     return found
+
+
+def test_a_variant_that_is_better_everywhere_is_chosen_and_credited_with_what_it_brings() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.53)) for name in "abc")), CHOICE)
+    assert found.final == "bold"
+    assert [entry.chosen for entry in found.left_out] == ["bold"] * 3
+    assert found.difference == pytest.approx(0.03)
+    assert found.low > 0
+    assert found.shares == {"default": 0.0, "bold": 1.0, "shy": 0.0}
+    assert found.gains["bold"].tolist() == pytest.approx([0.13] * 3)
+
+
+def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
+    told = leave_one_out(
+        study(
+            collection("a", qualities(0.5, 0.9)),
+            collection("b", qualities(0.5, 0.45)),
+            collection("c", qualities(0.5, 0.45)),
+        ),
+        CHOICE,
+    )
+    on_a = told.left_out[0]
+    assert told.final == "bold"
+    assert (on_a.chosen, on_a.difference) == ("default", 0.0)
+    assert on_a.best == "bold"
+    assert on_a.best_gain == pytest.approx(0.5)
+    assert told.difference == pytest.approx((0.0 - 0.05 - 0.05) / 3)
+    page = choice_page(study(collection("a", qualities(0.5, 0.9))), CHOICE, told)
+    assert "**Keep the default.**" in page
+
+
+def test_what_is_left_out_has_no_say_in_the_choice() -> None:
+    others = [collection("b", qualities(0.5, 0.52)), collection("c", qualities(0.5, 0.51))]
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        shuffled = qualities(*random.permutation([0.1, 0.5, 0.9]).tolist())
+        entry = leave_one_out(study(collection("a", shuffled), *others), CHOICE).left_out[0]
+        assert (entry.group, entry.chosen, entry.same) == ("a", "bold", 1.0)
+
+
+def test_a_group_counts_once_however_many_pairs_it_has() -> None:
+    many = [collection(f"a{i}", qualities(0.5, 0.6), group="a") for i in range(5)]
+    few = [collection("b", qualities(0.5, 0.45)), collection("c", qualities(0.5, 0.4))]
+    found = leave_one_out(study(*many, *few), CHOICE)
+    assert found.gains["bold"].tolist() == pytest.approx([0.2, 0.05, 0.0])
+    assert found.final == "default"
+
+
+def test_of_equals_the_default_is_kept() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.5, 0.5)) for name in "ab")), CHOICE)
+    assert found.final == "default"
+    assert found.difference == 0.0
 
 
 def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the_worst_comes_first() -> None:
@@ -143,7 +197,8 @@ def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
     assert found is not None
     assert other is not None
     assert other.rows["calls"].tolist() == [7.0]
-    pages = claims_page(named, [found])
+    pages = claims_page(named, [found]) + choice_page(named, CHOICE, leave_one_out(named, CHOICE))
+    assert "(10, 20 calls)" in pages
     assert "| calls | against |" in pages
     assert "documents" not in pages
 
