@@ -4,6 +4,7 @@ It takes the options of ragtune advise. The command asks for grades of the docum
 between the first stage's order and the reranker's. In the terminal, one key is one grade:
 
     ragtune label                                        # the shipped collection
+    ragtune label --page                                 # in the browser, on this machine only
     ragtune label --csv sheet.csv                        # write rows to fill in; repeat it to read them
     ragtune label --llm 'local model=MODEL' --labels 40  # a model grades; its labels are marked
     ragtune label dataset=beir dataset.path=DIR dataset.split=null \
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     add_overrides(parser, "collection, first stage and reranker, as for ragtune advise")
     how = parser.add_mutually_exclusive_group()
+    how.add_argument("--page", action="store_true", help="grade in the browser, at the printed address")
     how.add_argument("--csv", metavar="FILE", type=Path, help="write a sheet to fill in, or read it if it is there")
     how.add_argument("--llm", metavar="'CHOICE NAME=VALUE ...'", help="a model of conf/llm grades until it is decided")
     parser.add_argument("--labels", metavar="N", type=int, help=f"labels at most; {ROWS} for --csv and --llm")
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the page; 0: a free one")
     parser.add_argument("--out", metavar="DIR", type=Path, help="folder of the labels; default: results/labels/NAME")
     parser.add_argument("--yes", action="store_true", help="score with a live reranker without being asked")
 
@@ -94,6 +98,8 @@ def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
         _sheet(desk, arguments.csv, arguments.labels or ROWS)
     elif arguments.llm is not None:
         _ask_model(desk, arguments.llm, arguments.labels or ROWS)
+    elif arguments.page:
+        _serve(desk, arguments.port)
     else:
         judge_in_terminal(desk, arguments.labels)
 
@@ -120,6 +126,15 @@ def _ask_model(desk: Desk, words: str, most: int) -> None:
     if failed:
         sys.stderr.write(f"warning: {judge.name} gave no grade for {failed} documents; they are left out\n")
     print(f"{judge.name} judged. A model's grades are not a person's: check some of them by hand.")
+
+
+def _serve(desk: Desk, port: int) -> None:
+    from experiments.label.page import HOST, serve_page
+
+    with serve_page(desk, port) as server:
+        print(f"http://{HOST}:{server.server_address[1]}/ (keys 0-3, s, u; Ctrl-C ends)", flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def _report(desk: Desk, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What terminal, sheet and model share: the next document to judge, and what the judgments say so far."""
+"""What terminal, page, CSV and model share: the next document to judge, and what the judgments say so far."""
 
 from __future__ import annotations
 

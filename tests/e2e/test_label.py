@@ -1,4 +1,4 @@
-"""ragtune label: in the terminal, as a sheet, and by a model, and what ragtune advise makes of it."""
+"""ragtune label: in the terminal, as a sheet, by a model and on its page, and what ragtune advise makes of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from typing import Any
 import pytest
 from command_line import ROOT
 from patience import HANG_S, wait_until
+from web_pages import NEEDS_CHROMIUM, browser_page, served
 
 from experiments.datasets.judgments import read_qrels
 from ragtune.cli.main import main
@@ -137,6 +140,7 @@ def test_labels_of_a_model_are_marked(label: Label, llm_server: Any, monkeypatch
         (["budget=20"], "error: 'budget=20': allowed are options of dataset"),
         (["--labels", "0"], "error: --labels"),
         (["--llm", "model=x"], "error: --llm 'model=x': allowed is a file of conf/llm"),
+        (["--page", "--port", "70000"], "error: --port 70000"),
     ],
 )
 def test_bad_input_is_one_line(label: Label, words: list[str], told: str) -> None:
@@ -183,3 +187,55 @@ def test_advice_follows_the_labels(label: Label) -> None:
     assert "rename the file" in changed.err
     bare = advise("dataset.split=null")
     assert "ragtune label" in bare.out
+
+
+@pytest.fixture(scope="module")
+def page_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page") / "out"
+
+
+@pytest.fixture(scope="module")
+def address(environment: dict[str, str], page_folder: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "ragtune", "label", "--page", "--out", str(page_folder)]
+    with served(command, "/state", cwd=ROOT, env=environment) as url:
+        yield url
+
+
+def refused(url: str, **options: Any) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, **options), timeout=HANG_S) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_the_page_answers_no_other_site(address: str, page_folder: Path) -> None:
+    body = json.dumps({"action": "undo"}).encode()
+    assert refused(f"{address}/state", headers={"Host": "evil.example"}) == 403
+    assert refused(f"{address}/act", data=body, headers={"Content-Type": "text/plain"}) == 403
+    assert refused(f"{address}/act", data=b"[", headers={"Content-Type": "application/json"}) == 400
+    assert refused(f"{address}/act", data=b"{}", headers={"Content-Type": "application/json"}) == 400
+    assert refused(f"{address}/labels.jsonl") == 404
+    assert not (page_folder / "labels.jsonl").exists()
+
+
+@pytest.mark.browser
+@NEEDS_CHROMIUM
+def test_the_page_is_worked_by_keys_and_buttons(address: str, page_folder: Path) -> None:
+    with browser_page(420, 900) as page:
+        page.goto(address)
+        page.locator("#text").filter(has_text=re.compile(r"\w")).wait_for()
+        first = page.locator("#id").inner_text()
+        page.keyboard.press("2")
+        page.locator("#said").filter(has_text=re.compile(r"\b1 label ")).wait_for()
+        assert page.locator("#id").inner_text() != first
+        page.get_by_role("button", name="0", exact=True).click()
+        page.locator("#said").filter(has_text=re.compile(r"\b2 labels ")).wait_for()
+        page.keyboard.press("u")
+        page.locator("#said").filter(has_text=re.compile(r"\b1 label ")).wait_for()
+        page.keyboard.press("s")
+        wait_until(lambda: len(journal(page_folder)) == 4)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.reload()
+        page.locator("#said").filter(has_text=re.compile(r"\b1 label ")).wait_for()
+    assert [one["grade"] for one in journal(page_folder)] == [2, 0, None, "skip"]
