@@ -95,6 +95,8 @@ class Advice(_Part):
         list_prices: of services, where no price of this reranker is known.
         trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
             cross-validation; None where it was not chosen.
+        own_order: mean of the measure at 0 documents by the order of the recommended policy, which compares first-stage
+            scores and texts; None of fixed depth, which begins with the first stage's order, and without judgments.
         held_out: share kept by cross-fitting: chosen on nine tenths of the queries, measured on the rest in turn.
         labels: what the labels of ragtune label decide; None without them.
         use: what to copy, by where it goes (see ``snippets``).
@@ -117,6 +119,7 @@ class Advice(_Part):
     recommended: Row
     everything: Row
     first_stage: Row
+    own_order: float | None
     target: Row
     same_depth: Row | None
     saved_a_month: dict[str, float]

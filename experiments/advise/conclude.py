@@ -18,7 +18,7 @@ from experiments.advise.choose import (
     options_of,
 )
 from experiments.advise.enough import require_telling
-from experiments.advise.options import FIXED
+from experiments.advise.options import FIXED, Candidate
 from experiments.advise.replays import Replays
 from experiments.advise.trust import Trust
 from experiments.evaluate.curves import bootstrap_interval
@@ -106,6 +106,7 @@ def conclude(
         recommended=best,
         everything=full,
         first_stage=rows[options.nothing],
+        own_order=_own_order(replays, options.options[chosen].candidate),
         target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
@@ -144,6 +145,10 @@ def _row(options: Options, known: Bounds, i: int, limit: float) -> Row:
 def _within(limit: float, value: float, low: float, high: float) -> Interval:
     """An interval of a share, no end of which is beyond what a share can be."""
     return Interval.of(value, low if math.isinf(limit) else max(low, 0.0), min(high, limit))
+
+
+def _own_order(replays: Replays, candidate: Candidate) -> float | None:
+    return replays.curves[candidate.name].start if replays.judged and candidate.policy != FIXED else None
 
 
 def _gain(trust: Trust) -> Interval:

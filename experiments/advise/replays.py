@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,12 +48,14 @@ class Curve:
         budgets: documents allowed, b of them, ascending; the last is the whole pool.
         values: shape (q, b, m), measures of each query.
         work: arrays of shape (q, b), what the reranker did.
+        start: mean of the headline measure at 0 documents, by the policy's own order.
     """
 
     candidate: Candidate
     budgets: Sequence[int]
     values: FloatArray
     work: Work
+    start: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,9 @@ def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequen
     if candidate.batch is None:
         spent["calls"] = (spent["docs"] > 0).astype(np.int64)
     largest = np.minimum(spent["docs"], candidate.batch or spent["docs"])
-    return Curve(candidate, budgets, _measured(records, states, measures), Work(**spent, largest=largest))
+    values = _measured(records, np.column_stack([np.zeros(len(records), dtype=np.intp), states]), measures)
+    start = float(values[:, 0, 0].mean())
+    return Curve(candidate, budgets, values[:, 1:], Work(**spent, largest=largest), start)
 
 
 def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:

@@ -221,9 +221,21 @@ def beside_fixed(advice: Advice) -> str | None:
     return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
 
 
+def own_order(advice: Advice) -> str | None:
+    """What the recommended policy's order has before any score; None without such an order."""
+    if advice.own_order is None:
+        return None
+    first, before, best = advice.first_stage.quality, advice.own_order, advice.recommended.quality
+    said = f"At 0 documents the first stage alone has {advice.measure} {first:.3f}. The policy's own order has "
+    said += f"{before:.3f}: it compares first-stage scores and texts, and needs no reranker."
+    comes_first = best > first and before - first >= 0.5 * (best - first)
+    return f"{said} Most of the gain comes before any score." if comes_first else said
+
+
 def beside_the_headline(advice: Advice) -> list[str]:
     """What stands below the recommendation, a sentence or two each."""
-    said = [harm(advice), limits_of_agreement(advice), quality(advice), beside_fixed(advice), trust(advice)]
+    said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
+    said += [beside_fixed(advice), trust(advice)]
     return [one for one in [*said, *money(advice), latency(advice)] if one]
 
 

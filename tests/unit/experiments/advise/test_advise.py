@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -299,6 +300,22 @@ def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_be
         assert low > 1.0 or advice.recommended == advice.first_stage
         assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
         assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
+
+
+@pytest.mark.parametrize(("start", "comes_first"), [(0.58, True), (0.52, False)])
+def test_what_the_policys_own_order_brings_before_any_score_is_not_credited_to_reranking(
+    start: float, comes_first: bool
+) -> None:
+    first = np.full((40, 1), 0.5)
+    replays = replays_of(
+        {"fixed_depth": np.hstack([first, first - 0.1]), "uncertainty/5": np.hstack([first + 0.1] * 2)}
+    )
+    mine = replace(replays.curves["uncertainty/5"], start=start)
+    advice = concluded(replace(replays, curves={**replays.curves, "uncertainty/5": mine}))
+    said = words.own_order(advice) or ""
+    assert f"first stage alone has {advice.measure} 0.500. The policy's own order has {start:.3f}" in said
+    assert said in words.beside_the_headline(advice)
+    assert ("Most of the gain comes before any score" in said) is comes_first
 
 
 def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful_one_take_the_condition_away() -> None:
