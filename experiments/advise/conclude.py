@@ -167,7 +167,7 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
 
 
 def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
-    """Fixed depth with at least as many documents: the incumbent that the advice has to beat."""
+    """Fixed depth with at least as many documents: the baseline that the advice has to beat."""
     if best.policy == FIXED:
         return None
     return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)

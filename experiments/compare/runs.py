@@ -30,7 +30,7 @@ TRACED_RUNS = 4
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
     """Make a study whose policies are runs, the first of which is the reference.
 
-    All runs of the first one's policy are the incumbent's cells, as they are in a grid: the dearest of them is what the
+    All runs of the first one's policy are the baseline's cells, as they are in a grid: the dearest of them is what the
     recommendation begins with, in whichever order the runs are named.
 
     Args:

@@ -11,7 +11,7 @@ from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
 from experiments.report.figures import styles
 from experiments.report.prices import Prices, Work
-from experiments.report.study import Cell, Collection, Line, Study
+from experiments.report.study import Cell, Collection, Line, Study, file_stem
 from ragtune.core.units import UNITS as ALL
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
@@ -89,7 +89,8 @@ def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
         legend={"orientation": "h", "yanchor": "top", "y": -0.18, "x": 0},
         updatemenus=[_units(study, lines), _scales()],
     )
-    return str(to_html(figure, config=_CONFIG, full_html=False, include_plotlyjs=False))
+    name = f"curves-{file_stem(collection.name)}"  # Plotly's own name is random
+    return str(to_html(figure, config=_CONFIG, full_html=False, include_plotlyjs=False, div_id=name))
 
 
 def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Recommendation:
         summary: one sentence that holds over all collections.
         evidence: a sentence a collection.
         rule: how the recommendation is found, and what it is not.
-        policy, column: names of the recommended cell; the incumbent's where nothing is better.
+        policy, column: names of the recommended cell; the baseline's where nothing is better.
     """
 
     title: str
@@ -116,7 +116,7 @@ def _spent(row: Any) -> str:
 
 
 def _beside(rows: Any, measure: str) -> tuple[Any, Any]:
-    """The cells with what each is beside the incumbent at its largest cost, and the cells of that incumbent."""
+    """The cells with what each is beside the baseline at its largest cost, and the cells of that baseline."""
     spent = f"{unit_of(rows).name}_mean"
     full = _at_full(rows, spent)
     theirs = rows["collection"].map(full.set_index("collection")[measure])
@@ -140,9 +140,9 @@ def _keep_full(rows: Any, full: Any, measure: str) -> Recommendation:
 
 
 def _at_full(rows: Any, spent: str) -> Any:
-    """The incumbent's dearest cell of each collection."""
-    incumbent = rows[rows["kind"] == "incumbent"]
-    return incumbent.loc[incumbent.groupby("collection", sort=False)[spent].idxmax()]
+    """The baseline's dearest cell of each collection."""
+    baseline = rows[rows["kind"] == "incumbent"]
+    return baseline.loc[baseline.groupby("collection", sort=False)[spent].idxmax()]
 
 
 def _named(rows: Any, cell: Any) -> str:
@@ -151,7 +151,7 @@ def _named(rows: Any, cell: Any) -> str:
 
 
 def _of(chosen: Any, full: Any, rows: Any) -> str:
-    """The mean cost of a query, of the incumbent's."""
+    """The mean cost of a query, of the baseline's."""
     unit = unit_of(rows)
     mine, theirs = (unit.number.format(cell[f"{unit.name}_mean"].mean()) for cell in (chosen, full))
     if mine == theirs:

@@ -30,7 +30,7 @@ def cells_table(study: Study) -> Any:
     For each measure M the columns are the mean ``M``, its interval ``M_low`` and ``M_high``, the difference from the
     reference ``M_diff`` with its interval, and the p-values ``M_p_t`` and ``M_p_randomization``, also corrected by
     Holm's method (``_holm``). Wins, losses and ties are counted for the headline measure, and ``full_diff`` with its
-    interval and corrected p-values is its difference from the dearest cell of the incumbent.
+    interval and corrected p-values is its difference from the dearest cell of the baseline.
     """
     import pandas as pd
 
@@ -141,7 +141,7 @@ def _tests(study: Study, keys: list[tuple[str, str]], differences: FloatArray) -
 def _against_full(
     study: Study, collection: Collection, keys: Sequence[tuple[str, str]], values: FloatArray
 ) -> dict[str, FloatArray]:
-    """The headline of each cell less that of the incumbent's dearest; all cells are one family of tests."""
+    """The headline of each cell less that of the baseline's dearest; all cells are one family of tests."""
     own = [key for key in keys if study.by_name[key[0]].kind == "incumbent"]
     full = max(own, key=lambda key: float(collection.cells[key].in_unit(study.unit).mean()))
     differences = values - collection.cells[full].values[:, :1]

@@ -51,7 +51,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     """Make a study of the finished cells of a grid."""
-    incumbent = grid.configuration(grid.collections[0], grid.incumbent)
+    baseline = grid.configuration(grid.collections[0], grid.baseline)
     return Study(
         name=grid.name,
         question=grid.question,
@@ -59,10 +59,10 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         git_sha=git_sha(),
         collections=[_collection(grid, entry, cells) for entry in grid.collections],
         policies=[entry.policy for entry in grid.policies],
-        reference=grid.incumbent.name,
+        reference=grid.baseline.name,
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
-        target_label=_target_label(cells, by_windows=compares_windows(incumbent)),
+        target_label=_target_label(cells, by_windows=compares_windows(baseline)),
         traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
@@ -78,22 +78,22 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
 
 def _notes(grid: Grid, cells: Cells) -> list[str]:
     """What parts of each collection and its recorded inputs lack, such as queries that a run does not answer."""
-    full = {entry.name: cells[entry.name, grid.incumbent.name, FULL] for entry in grid.collections}
+    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
 
 def _target_label(cells: Cells, *, by_windows: bool) -> str:
     if by_windows:
-        return "the incumbent without a limit"
+        return "the baseline without a limit"
     stops = {stop for (_, _, column), cell in cells.items() if column == FULL for stop in cell.stops}
     is_all = stops <= {"pool_exhausted", "empty_pool"}
-    return f"{'every pool document reranked' if is_all else 'the incumbent without a limit'}, reranked_first order"
+    return f"{'every pool document reranked' if is_all else 'the baseline without a limit'}, reranked_first order"
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
-    dataset = load_dataset(grid.configuration(entry, grid.incumbent))
+    dataset = load_dataset(grid.configuration(entry, grid.baseline))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
-    full = mine.pop((grid.incumbent.name, FULL))
+    full = mine.pop((grid.baseline.name, FULL))
     starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
     queries = dataset.judged
     return Collection(
@@ -110,7 +110,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         whole_curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_spent=_spent(grid, entry, full),
-        start=starts[grid.incumbent.name].values.mean(axis=0),
+        start=starts[grid.baseline.name].values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
         plain=entry.plain,

@@ -137,19 +137,19 @@ class Grid:
         return BY_SHORT[self.unit]
 
     @property
-    def incumbent(self) -> PolicyEntry:
+    def baseline(self) -> PolicyEntry:
         """The policy that all others are tested against."""
         return next(entry for entry in self.policies if entry.kind == "incumbent")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
-        """The grid with only the named collections and policies; no names mean all, and the incumbent always stays.
+        """The grid with only the named collections and policies; no names mean all, and the baseline always stays.
 
         Claims about a policy that is left out are left out, too, and others are held against those that stay.
 
         Raises:
             ConfigError: on an unknown name.
         """
-        chosen = {self.incumbent.name, *policies} if policies else set(_names(self.policies))
+        chosen = {self.baseline.name, *policies} if policies else set(_names(self.policies))
         wanted = set(collections) or set(_names(self.collections))
         _require_known("policies", sorted(chosen), _names(self.policies))
         _require_known("collections", sorted(wanted), _names(self.collections))

@@ -26,7 +26,7 @@ POLICIES = {"fixed": "incumbent", "gar": "peer", "ours": "ours", "oracle": "ceil
 
 
 def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
-    """A study of one collection, whose incumbent is called fixed."""
+    """A study of one collection, whose baseline is called fixed."""
     one = Collection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
     named = [
         Policy(name, label, "incumbent" if name.startswith("fixed") else "ours") for name, label in policies.items()
@@ -37,7 +37,7 @@ def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], colum
 
 @pytest.mark.parametrize(("loss", "kept"), [(0.0, "ours"), (0.3, "fixed")])
 def test_compared_runs_and_a_grid_of_the_same_results_get_the_same_recommendation(loss: float, kept: str) -> None:
-    """The grid's cells as runs, the dearest of the incumbent first: both find it or neither does."""
+    """The grid's cells as runs, the dearest of the baseline first: both find it or neither does."""
     draws = np.random.default_rng(0)
     full = draws.beta(4, 2, size=40)
     values = {("fixed", 20): full - 0.2, ("fixed", 100): full, ("ours", 20): full - loss, ("ours", 100): full - loss}
@@ -63,7 +63,7 @@ def test_compared_runs_and_a_grid_of_the_same_results_get_the_same_recommendatio
     )
 
 
-def test_of_the_incumbent_alone_its_one_cell_is_kept() -> None:
+def test_of_the_baseline_alone_its_one_cell_is_kept() -> None:
     zeros = np.zeros(40, dtype=int)
     cell = Cell(np.full((40, 1), 0.5), zeros + 5, zeros + 1, zeros, zeros, ["end"] * 40, np.zeros((40, 5)))
     told = recommendation(cells_table(study_of({("fixed", "5"): cell}, {"fixed": "x"}, ["5"])), "nDCG@10")

@@ -150,6 +150,7 @@ def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..
     made = study(text="</script><script>alert(1)</script> @@DATA@@")
     cells = cells_table(made)
     page = html(made, cells, policies_table(made), recommendation(cells, "nDCG@10"))
+    assert html(made, cells, policies_table(made), recommendation(cells, "nDCG@10")) == page
     data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
     assert json.loads(data)["collections"][0]["query_texts"]["q0"].startswith("</script>")
     assert "<script src" not in page

@@ -210,7 +210,7 @@ def test_neighbours_that_the_reranker_cannot_score_are_counted(
     grid: Grid, make_graph: Callable[..., str], tmp_path: Path
 ) -> None:
     entry = grid.collections[0]
-    corpus = load_dataset(composed(entry, grid.incumbent, 0)).corpus
+    corpus = load_dataset(composed(entry, grid.baseline, 0)).corpus
     unscored, reachable, *others = sorted(doc.id for doc in corpus)
     for name, without in (("bm25.run", {unscored, reachable}), ("scores.run", {unscored})):
         file = Path("tiny", name)
@@ -231,8 +231,8 @@ def test_neighbours_that_the_reranker_cannot_score_are_counted(
 def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     grid: Grid, unit: str, policy: str, ordering: str
 ) -> None:
-    incumbent = replace(grid.incumbent, overrides=[f"experiment={policy}"])
-    asked = replace(grid, policies=[incumbent], unit=unit, report=False)
+    baseline = replace(grid.baseline, overrides=[f"experiment={policy}"])
+    asked = replace(grid, policies=[baseline], unit=unit, report=False)
     full = next(job for job in jobs_of(asked, Path("out")) if job.column == FULL)
     assert full.config["assembler"]["ordering"] == ordering
 
@@ -241,11 +241,11 @@ def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     ("policy", "words"),
     [
         ("fixed_depth", "every pool document reranked, reranked_first order"),
-        ("sliding", "the incumbent without a limit"),
+        ("sliding", "the baseline without a limit"),
     ],
 )
 def test_full_quality_is_told_as_that_of_the_whole_pool_only_where_it_is(grid: Grid, policy: str, words: str) -> None:
-    incumbent = replace(grid.incumbent, overrides=[f"experiment={policy}"])
-    asked = replace(grid, policies=[incumbent], budgets=[4], traces=TraceChoice(4), report=False)
+    baseline = replace(grid.baseline, overrides=[f"experiment={policy}"])
+    asked = replace(grid, policies=[baseline], budgets=[4], traces=TraceChoice(4), report=False)
     cells = run_jobs(jobs_of(asked, Path("out")), 1, lambda done, total: None)
     assert study_of(asked, cells, "").target_label == words

@@ -123,7 +123,7 @@ def test_a_variable_that_the_collection_lacks_is_named() -> None:
         composed(CollectionEntry("demo"), policy, 0)
 
 
-def test_a_choice_of_policies_keeps_the_incumbent(raw: Callable[..., dict[str, Any]]) -> None:
+def test_a_choice_of_policies_keeps_the_baseline(raw: Callable[..., dict[str, Any]]) -> None:
     grid = grid_of(raw(traces={"budget": 5, "policies": ["ours"]}))
     assert [entry.name for entry in grid.only([], ["ours"]).policies] == ["fixed", "ours"]
     only_fixed = grid.only([], ["fixed"])
@@ -164,5 +164,5 @@ def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_p
     assert grid.only([], ["other"]).claims == []
     alone = grid.only(["b"], [])
     assert alone.collections[0].plain == ""
-    sampled = grid.configuration(grid.collections[0], grid.incumbent)["dataset"]["sample"]
+    sampled = grid.configuration(grid.collections[0], grid.baseline)["dataset"]["sample"]
     assert sampled == {"queries": 3, "seed": 0}
