@@ -66,13 +66,11 @@ bench: $(VENV)/.dev ## speed, as ratios
 
 DATA ?= ../shared/data
 STUDIES ?= open variants signals calls refused shared ablations expansion
-tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables, with what got worse first; DATA=folder of the collections
+tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables; DATA=folder of the collections
 	for name in dl19 dl21 nfcorpus; do \
 		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
 	for study in $(STUDIES); do \
-		before=results/frontier/$$study/frontier.csv; \
-		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study \
-			$$(test -f $$before && echo --before $$before) || exit 1; done
+		$(BIN)/ragtune study --config $$study --data $(DATA) --out build/tables/$$study || exit 1; done
 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info

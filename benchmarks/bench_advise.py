@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from experiments.advise.choose import Options, bounds, choose, options_of
+from experiments.advise.options import CANDIDATES, TRUSTS
+from experiments.advise.replays import Replays, replay_all
+from experiments.advise.trust import choose_trust
 from experiments.config.compose import compose
-from experiments.study.advise.choose import bounds, choose, options_of
-from experiments.study.advise.options import CANDIDATES, TRUSTS
-from experiments.study.advise.prices import Prices
-from experiments.study.advise.replays import Replays, replay_all
-from experiments.study.advise.trials import halves, trial
-from experiments.study.advise.trust import choose_trust
+from experiments.report.prices import Prices
 
 COLLECTIONS = {"nfcorpus": ("ce", "identity"), "cranfield": ("ce", "identity"), "dl19": ("monot5-base", "log_prob")}
 QUALITIES = (0.99, 0.97, 0.95, 0.9)
@@ -46,10 +45,37 @@ def overrides(data: Path, name: str, scores: str, scale: str) -> list[str]:
 
 def replays_by_trust(one: list[str]) -> dict[float, Replays]:
     """Every policy that can be recommended, with each trust that advise chooses among."""
-    usable = [candidate for candidate in CANDIDATES if candidate.deployable]
     return {
-        trust: replay_all(compose(one), ["nDCG@10"], 1, lambda done, total: None, usable, [trust]) for trust in TRUSTS
+        trust: replay_all(compose(one), ["nDCG@10"], 1, lambda done, total: None, CANDIDATES, [trust])
+        for trust in TRUSTS
     }
+
+
+def halves(queries: int, count: int, seed: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Random halves of the queries, by their positions, ``count`` times."""
+    draws = np.random.default_rng(seed)
+    for _ in range(count):
+        drawn = draws.permutation(queries)
+        yield np.sort(drawn[: queries // 2]), np.sort(drawn[queries // 2 :])
+
+
+def trial(
+    options: Options, one: NDArray[np.intp], other: NDArray[np.intp], quality: float
+) -> tuple[bool, bool, float, float]:
+    """Choose by some queries: whether the others keep what was expected and what was wanted; share kept, cost saved."""
+    chosen_by, others = options.of(one), options.of(other)
+    known = bounds(chosen_by, resamples=500, level=0.95, seed=0)
+    chosen = choose(chosen_by, known, quality)
+    kept = float(others.values[:, chosen].mean() / max(float(others.values[:, known.target].mean()), 1e-12))
+    costs = others.costs[others.unit].mean(axis=0)
+    wanted = quality if known.target == others.full else 1.0
+    half = known.factor * float(known.spread[chosen]) * (1.0 / len(one) + 1.0 / len(other)) ** 0.5
+    return (
+        abs(kept - known.kept[chosen]) <= half + 1e-12,
+        kept >= wanted,
+        kept,
+        1.0 - costs[chosen] / costs[others.full],
+    )
 
 
 def rows(replays: dict[float, Replays], count: int) -> Iterator[str]:
@@ -66,18 +92,18 @@ def rows(replays: dict[float, Replays], count: int) -> Iterator[str]:
     for quality in QUALITIES:
         known = bounds(options[everywhere], resamples=1000, level=0.95, seed=0)
         chosen = options[everywhere].options[choose(options[everywhere], known, quality)]
-        settings = {"resamples": 500, "level": 0.95, "seed": 0}
-        trials = [trial(options[trust], one, other, quality, **settings) for one, other, trust in trusts]
+        trials = [trial(options[trust], one, other, quality) for one, other, trust in trusts]
+        held, promise, kept, saved = np.mean(trials, axis=0)
         trust = "" if chosen.candidate.trust is None else f", trust {chosen.candidate.trust:g}"
         cells = (
             replays[everywhere].dataset.name.partition("/")[0],
             queries,
             f"{quality:.0%}",
             f"{chosen.label}{trust}",
-            f"{np.mean([one.holds for one in trials]):.1%}",
-            f"{np.mean([one.promise for one in trials]):.1%}",
-            f"{np.mean([one.kept for one in trials]):.1%}",
-            f"{np.mean([one.saved for one in trials]):.0%}",
+            f"{held:.1%}",
+            f"{promise:.1%}",
+            f"{kept:.1%}",
+            f"{saved:.0%}",
         )
         yield f"| {' | '.join(map(str, cells))} |"
 

@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from experiments.config.compose import compose
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.measures import Measures
-from experiments.label.choose import changes, make_plan
+from experiments.label.choose import both_orders, changes, make_plan
 from experiments.label.decide import decide
-from experiments.label.orders import both_orders
 from experiments.replay.build import load_dataset
 
 COLLECTIONS = {

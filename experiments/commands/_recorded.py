@@ -50,7 +50,7 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_forecast
     from experiments.replay.build import build_session
-    from experiments.study.advise.prices import prices_of
+    from experiments.report.prices import prices_of
 
     if build_session(config).rerankers["default"].is_recorded:
         return config

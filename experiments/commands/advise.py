@@ -9,7 +9,7 @@ It takes the options of ragtune run that choose a collection, a first stage and 
 
 Recorded scores cost nothing. For a live reranker, the command shows the cost first, and scores every candidate once.
 Scores are cached, so an interrupted command continues. Without judgments (dataset.split=null), quality is agreement
-with full reranking. Writes advice.html, advice.json and experiment/advice.yaml, a preset for ragtune run.
+with full reranking. Writes advice.html and advice.json.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.commands._overrides import add_overrides
 from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
-from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError
 
 NAME = "advise"
@@ -28,6 +29,9 @@ SUMMARY = "recommend a policy and a budget for your data"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
+
+JUDGED_QUALITY, AGREEMENT_QUALITY = 0.95, 0.8
+"""The share to be kept where none is named: of a measure by judgments, and of the full top 10."""
 
 _LABELS = ("dataset.qrels", "dataset.split")
 """Options that name judgments."""
@@ -54,21 +58,23 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: on input that cannot be used, before anything is scored or written.
     """
+    from experiments.advise.conclude import conclude
+    from experiments.advise.enough import require_queries
+    from experiments.advise.replays import replay_all
+    from experiments.advise.snippets import snippets
+    from experiments.advise.write import print_advice, write_advice
     from experiments.config.compose import compose
     from experiments.label.verdict import verdict_of
     from experiments.publish.progress import progress_bar
+    from experiments.publish.provenance import git_sha
     from experiments.publish.terminal import print_path
-    from experiments.replay.build import load_dataset
-    from experiments.study.advise.enough import require_queries
-    from experiments.study.advise.prices import read_prices
-    from experiments.study.advise.run import run_advice
-    from experiments.study.advise.terminal import print_advice
-    from experiments.study.advise.write import write_advice
-    from experiments.study.study import file_stem
-    from experiments.study.write import require_writable
+    from experiments.replay.build import load_dataset, session_for
+    from experiments.report.prices import listed_services, prices_of, read_prices
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable
 
     _check(arguments)
-    prices = {} if arguments.prices is None else read_prices(arguments.prices)
+    named = {} if arguments.prices is None else read_prices(arguments.prices)
     overrides, config = arguments.overrides, compose(arguments.overrides)
     if (labels := verdict_of(config)) is not None:  # they decide between two orders, and measure nothing
         overrides = [*(one for one in overrides if name_of(one) not in _LABELS), "dataset.split=null"]
@@ -79,31 +85,49 @@ def run(arguments: argparse.Namespace) -> int:
     require_queries(len(dataset.judged), judged=bool(dataset.qrels))
     folder = arguments.out or Path("results", "advice", file_stem(dataset.name))
     require_writable(folder)
-    scored = recorded(config, folder, prices, yes=arguments.yes)
+    scored = recorded(config, folder, named, yes=arguments.yes)
     scores = None if scored is config else folder / SCORES
+    prices = prices_of(*_own_prices(config["reranker"], session_for(scored).rerankers["default"]), named)
+    unit = arguments.unit
+    if unit is not None and check_choice("--unit", unit, ("docs", "usd", "ms")) not in prices.priced:
+        raise ConfigError(f"--unit {unit}: nothing has a price in it; --prices FILE gives one, e.g. {unit}_per_doc")
     with progress_bar("replaying policies", enabled=True) as update:
-        advice = run_advice(
-            config,
-            scored,
-            overrides=_replayed(overrides, config["dataset"].get("sample"), scores),
-            labels=labels,
-            prices=prices,
-            quality=arguments.quality,
-            unit=arguments.unit,
-            traffic=arguments.traffic,
-            folder=folder,
-            processes=arguments.jobs,
-            command=arguments.command,
-            progress=update,
-        )
+        replays = replay_all(scored, scored["measures"][:1], arguments.jobs, update)
+    default = JUDGED_QUALITY if replays.judged else AGREEMENT_QUALITY
+    advice = conclude(
+        replays,
+        prices,
+        listed_services(),
+        labels=labels,
+        quality=default if arguments.quality is None else arguments.quality,
+        unit=unit or ("usd" if "usd" in prices.priced else "docs"),
+        traffic=arguments.traffic,
+        **scored["bootstrap"],
+        seed=scored["seed"],
+        command=arguments.command,
+        git_sha=git_sha(),
+    )
+    replayed = _replayed(overrides, config["dataset"].get("sample"), scores)
+    use = snippets(advice.recommended, config["reranker"], replayed, folder)
+    advice = advice.model_copy(update={"use": use})
     write_advice(advice, folder)
     print_advice(advice)
     print_path(folder / "advice.html")
     return 0
 
 
+def _own_prices(node: Mapping[str, Any], replayed: Any) -> list[Mapping[str, Any]]:
+    """What the score table knows, then what the reranker's own configuration says."""
+    from experiments.report.prices import Prices
+
+    table = {name: getattr(replayed, name, 0.0) for name in ("ms_per_doc", "ms_per_call", "usd_per_doc")}
+    own = {name: node[name] for name in Prices.model_fields if isinstance(node.get(name), int | float)}
+    # Neither can leave a price out: 0 is what they say where none is known.
+    return [{name: value for name, value in source.items() if value} for source in (table, own)]
+
+
 def _check(arguments: argparse.Namespace) -> None:
-    from experiments.study.advise.enough import ENOUGH
+    from experiments.advise.enough import ENOUGH
 
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)

@@ -2,7 +2,7 @@
 
 A RUN is a folder of ``ragtune run``, or an MLflow run id. The files of an id are downloaded from the store that
 conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names. Writes compare.md, compare.csv and .parquet, policies.csv,
-per_query.parquet, two figures and report.html, which shows the decisions of the first four runs.
+per_query.parquet, a figure and report.html, which shows the decisions of the first four runs.
 
 The baseline of the recommendation is the most expensive run of the first run's policy, as in a study.
 """
@@ -32,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compare runs and write the files."""
-    from experiments.study.compare.run_folder import find_runs
-    from experiments.study.compare.runs import reservations, study_of_runs
-    from experiments.study.report import require_plotly
-    from experiments.study.study import file_stem
-    from experiments.study.write import require_writable, write_study
+    from experiments.compare.run_folder import find_runs
+    from experiments.compare.runs import reservations, study_of_runs
+    from experiments.report.report import require_plotly
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable, write_study
 
     if not arguments.no_report:
         require_plotly()

@@ -59,15 +59,14 @@ def run(arguments: argparse.Namespace) -> int:
         LLMError: if the judging model fails.
     """
     from experiments.config.compose import compose
-    from experiments.label.choose import make_plan
+    from experiments.label.choose import both_orders, make_plan
     from experiments.label.desk import Desk
     from experiments.label.labels import Labels
-    from experiments.label.orders import both_orders
     from experiments.label.verdict import orders_of
     from experiments.publish.folders import locked
     from experiments.replay.build import load_dataset
-    from experiments.study.study import file_stem
-    from experiments.study.write import require_writable
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable
 
     check_data_options(arguments.overrides, "label compares two orders and tries no policy")
     if arguments.labels is not None:

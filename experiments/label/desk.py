@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from experiments.datasets.dataset import Dataset
 from experiments.label.choose import Plan
 from experiments.label.decide import decide
-from experiments.label.labels import GRADES, PERSON, SKIPPED, Label, Labels
+from experiments.label.labels import PERSON, SKIPPED, Label, Labels
 from experiments.label.verdict import FORMAT, Verdict, write_verdict
+
+LEGEND = (
+    "0  it has nothing to do with the query",
+    "1  it is about the same topic but does not answer",
+    "2  it holds some of the answer, or the answer is hidden among other matter",
+    "3  it is about the query and holds the exact answer, clearly",
+)
+"""What the grades mean; a model is asked in the same words."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +47,6 @@ class Desk:
         self._plan = plan
         self._orders = orders
 
-    @property
-    def total(self) -> int:
-        """Documents that could be judged."""
-        return 2 * len(self._plan.pairs)
-
-    @property
-    def done(self) -> int:
-        """Documents that were judged or skipped."""
-        return len(self.labels.latest)
-
     def tasks(self) -> Iterator[Task]:
         """What is still to be judged, most telling first. A pair is left out once one of its documents was skipped."""
         skipped = {(one.query_id, one.doc_id) for one in self.labels.latest if one.grade == SKIPPED}
@@ -62,8 +60,6 @@ class Desk:
 
     def grade(self, task: Task, grade: int, by: str = PERSON) -> None:
         """Note a grade, one of :data:`GRADES`, and write what follows from it."""
-        if grade not in GRADES:
-            raise ValueError(f"grade {grade}: allowed are 0, 1, 2 and 3")
         self._note(task, grade, by)
 
     def skip(self, task: Task, by: str = PERSON) -> None:
@@ -104,13 +100,3 @@ class Desk:
     def _task(self, query_id: str, doc_id: str) -> Task:
         document = self._dataset.corpus[doc_id]
         return Task(query_id, self._dataset.queries[query_id], doc_id, document.title, document.text)
-
-
-def legend() -> Sequence[str]:
-    """What the grades mean, one line each, 0 first; a model is asked in the same words."""
-    return (
-        "0  it has nothing to do with the query",
-        "1  it is about the same topic but does not answer",
-        "2  it holds some of the answer, or the answer is hidden among other matter",
-        "3  it is about the query and holds the exact answer, clearly",
-    )

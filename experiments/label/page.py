@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from experiments.label.desk import Desk, legend
+from experiments.label.desk import LEGEND, Desk
 from ragtune.core.errors import ConfigError
 
 PAGE = Path(__file__).with_name("page.html")
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _state(self) -> dict[str, Any]:
         task = self.desk.next()
-        return {"text": self.desk.verdict().text, "legend": legend(), "task": None if task is None else vars(task)}
+        return {"text": self.desk.verdict().text, "legend": list(LEGEND), "task": None if task is None else vars(task)}
 
     def _is_ours(self) -> bool:
         """Whether the address is this server's by its own name: a foreign name may be pointed at it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from textwrap import fill
 
-from experiments.label.desk import Desk, Task, legend
+from experiments.label.desk import LEGEND, Desk, Task
 
 KEYS = "0-3 grade, s skip, u undo, q quit"
 WIDTH = 100
@@ -21,7 +21,7 @@ def judge_in_terminal(desk: Desk, most: int | None) -> None:
     Keys are read from the terminal without Enter; where the input is no terminal, each character is a key.
     """
     given = 0
-    sys.stdout.write("\n".join([*legend(), ""]))
+    sys.stdout.write("\n".join([*LEGEND, ""]))
     with closing(_keys()) as keys:
         while (task := desk.next()) is not None and (most is None or given < most):
             _show(desk, task)
@@ -68,12 +68,18 @@ def _line(text: str) -> str:
 
 
 def _keys() -> Generator[str, None, None]:
-    """The keys that are pressed; ends with the input."""
-    if not sys.stdin.isatty():
+    """The keys that are pressed, those of a terminal without Enter; ends with the input."""
+    with _unbuffered():
         while key := sys.stdin.read(1):
-            if not key.isspace():
+            if sys.stdin.isatty() or not key.isspace():
                 sys.stdout.write(f"{key}\n")
                 yield key.lower()
+
+
+@contextmanager
+def _unbuffered() -> Iterator[None]:
+    if not sys.stdin.isatty():
+        yield
         return
     import termios
     import tty
@@ -81,8 +87,6 @@ def _keys() -> Generator[str, None, None]:
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
-        while key := sys.stdin.read(1):
-            sys.stdout.write(f"{key}\n")
-            yield key.lower()
+        yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

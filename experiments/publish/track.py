@@ -199,35 +199,6 @@ class MlflowTracking(Tracking):
             # Another job has noted the same collection between MLflow's look and its own note.
             self._connect().log_inputs(run_id, datasets=inputs)
 
-    def read_runs(self, page: int) -> list[Any]:
-        """Every run of the experiment, of a store that is there already; nothing is made.
-
-        Args:
-            page: runs that are asked for at once.
-
-        Raises:
-            TrackingError: if the store cannot be read.
-        """
-        file = self._sqlite_file()
-        if file and not (file.is_file() and file.stat().st_size):
-            return []
-        try:
-            found = self._connect().get_experiment_by_name(self.experiment)
-            runs = list(self._pages(str(found.experiment_id), page)) if found is not None else []
-        except RagtuneError:
-            raise
-        except Exception as error:
-            raise TrackingError(f"the runs at {self.uri} cannot be read: {first_line(error)}") from error
-        return runs
-
-    def _pages(self, experiment_id: str, page: int) -> Iterator[Any]:
-        token = None
-        while True:
-            some = self._connect().search_runs([experiment_id], max_results=page, page_token=token)
-            yield from some
-            if not (token := some.token):
-                return
-
     def _connect(self) -> Any:
         if self._client is None:
             keep_quiet()

@@ -1,1 +1,1 @@
-"""Studies: many policies over many collections, their quality and cost side by side."""
+"""Replays the grid of a study: many policies over many collections and budgets."""

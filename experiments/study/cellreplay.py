@@ -13,7 +13,7 @@ from experiments.config.whole import whole
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.replay.build import session_for
-from experiments.study.decisions import INELIGIBLE, decisions_of
+from experiments.report.decisions import INELIGIBLE, decisions_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget

@@ -16,15 +16,15 @@ from experiments.config.progress import Progress
 from experiments.config.run_config import results_key
 from experiments.config.targets import require_allowed
 from experiments.replay.inputs import InputFiles
+from experiments.replay.processes import executed
+from experiments.report.study import Cell, column_of
 from experiments.study import cellreplay
 from experiments.study.cellreplay import Job, run_replay
 from experiments.study.grid import Grid
-from experiments.study.processes import executed
-from experiments.study.study import Cell, column_of
 from ragtune.core.interfaces import BaseScheduler
 
 FULL = "full"
-"""Column of the cell in which the incumbent reranks the whole pool."""
+"""Column of the cell in which the baseline reranks the whole pool."""
 
 START = "start"
 """Column of the cell in which a policy reranks nothing, which is its order at 0 documents."""
@@ -46,11 +46,11 @@ def jobs_of(grid: Grid, folder: Path) -> list[Job]:
     inputs = InputFiles()
     for collection in grid.collections:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
-        fixed = configs[grid.incumbent.name]
+        fixed = configs[grid.baseline.name]
         whole = fixed
         if not compares_windows(fixed):
             whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
-        where = (collection.name, grid.incumbent.name, FULL)
+        where = (collection.name, grid.baseline.name, FULL)
         jobs.append(_job(where, whole, None, grid, False, folder, inputs))
         for entry in grid.policies:
             config = configs[entry.name]

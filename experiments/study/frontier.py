@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.curves import Bootstrap, bootstrap_interval
+from experiments.evaluate.curves import Bootstrap, bootstrap_interval, curve
+from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
+from experiments.evaluate.steps import Steps
 from experiments.publish.provenance import git_sha
-from experiments.replay.build import load_dataset
+from experiments.replay.build import load_dataset, session_for
+from experiments.replay.component import component
+from experiments.replay.records import records_of
+from experiments.report.report import grades_of, require_plotly, shown
+from experiments.report.study import Cell, Collection, Line, Study, column_of
+from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
-from experiments.study.every_depth import is_fixed_depth, line_at_every_depth
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
-from experiments.study.report import grades_of, require_plotly, shown
-from experiments.study.study import Cell, Collection, Line, Study, column_of
-from experiments.study.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
 
@@ -47,7 +51,7 @@ def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> 
 
 def study_of(grid: Grid, cells: Cells, command: str) -> Study:
     """Make a study of the finished cells of a grid."""
-    incumbent = grid.configuration(grid.collections[0], grid.incumbent)
+    baseline = grid.configuration(grid.collections[0], grid.baseline)
     return Study(
         name=grid.name,
         question=grid.question,
@@ -55,10 +59,10 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         git_sha=git_sha(),
         collections=[_collection(grid, entry, cells) for entry in grid.collections],
         policies=[entry.policy for entry in grid.policies],
-        reference=grid.incumbent.name,
+        reference=grid.baseline.name,
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
-        target_label=_target_label(cells, by_windows=compares_windows(incumbent)),
+        target_label=_target_label(cells, by_windows=compares_windows(baseline)),
         traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
@@ -74,22 +78,22 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
 
 def _notes(grid: Grid, cells: Cells) -> list[str]:
     """What parts of each collection and its recorded inputs lack, such as queries that a run does not answer."""
-    full = {entry.name: cells[entry.name, grid.incumbent.name, FULL] for entry in grid.collections}
+    full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
 
 def _target_label(cells: Cells, *, by_windows: bool) -> str:
     if by_windows:
-        return "the incumbent without a limit"
+        return "the baseline without a limit"
     stops = {stop for (_, _, column), cell in cells.items() if column == FULL for stop in cell.stops}
     is_all = stops <= {"pool_exhausted", "empty_pool"}
-    return f"{'every pool document reranked' if is_all else 'the incumbent without a limit'}, reranked_first order"
+    return f"{'every pool document reranked' if is_all else 'the baseline without a limit'}, reranked_first order"
 
 
 def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
-    dataset = load_dataset(grid.configuration(entry, grid.incumbent))
+    dataset = load_dataset(grid.configuration(entry, grid.baseline))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
-    full = mine.pop((grid.incumbent.name, FULL))
+    full = mine.pop((grid.baseline.name, FULL))
     starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
     queries = dataset.judged
     return Collection(
@@ -106,7 +110,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         whole_curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_spent=_spent(grid, entry, full),
-        start=starts[grid.incumbent.name].values.mean(axis=0),
+        start=starts[grid.baseline.name].values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
         plain=entry.plain,
@@ -129,9 +133,9 @@ def _curve(
 ) -> Line:
     """From 0 to the largest budget: fixed depth at every depth, any other policy at the budgets that were replayed."""
     config = grid.configuration(entry, policy)
-    if grid.limited is DOCS and is_fixed_depth(config):
+    if grid.limited is DOCS and _is_fixed_depth(config):
         bootstrap = Bootstrap(resamples=grid.resamples, level=grid.level, seed=grid.seed)
-        return line_at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
+        return _at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
     at_budgets = [cells[policy.name, column_of(budget)] for budget in grid.budgets]
     return _line(grid, [0, *grid.budgets], [start, *at_budgets])
 
@@ -142,3 +146,21 @@ def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
     spent = costs[:, UNITS.index(grid.limited.name)]
     return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)
+
+
+def _is_fixed_depth(config: Mapping[str, Any]) -> bool:
+    """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
+    alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
+    return alike and component(config, "subject").is_fixed_depth(config)
+
+
+_PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}
+
+
+def _at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:
+    """The curve of fixed depth after 0, 1, ... documents, from one replay, by the code that measures a run of it."""
+    session = session_for({**config, "budget": {**config["budget"], DOCS.limit: deepest}})
+    measured = Measures(measures, session.dataset.qrels)
+    records = list(records_of(session, session.dataset.judged, traced=False))
+    drawn = curve(Steps.of(records, measured, fixed_depth=True), measured.names, bootstrap)
+    return Line(drawn.docs.astype(float), drawn.costs[:, 0], drawn.mean, drawn.low, drawn.high, drawn.costs, steps=True)

@@ -94,7 +94,7 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
         (["sweep", "--nope"], "unrecognized arguments: --nope", "ragtune sweep"),
         (["pipeline", "--nope"], "unrecognized arguments: --nope", "ragtune pipeline"),
         (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
-        (["runs", "list", "--limit", "x"], "argument --limit: invalid int value: 'x'", "ragtune runs list"),
+        (["runs", "draw"], "the following arguments are required: FOLDER", "ragtune runs draw"),
     ],
 )
 def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str], wrong: str, whose: str) -> None:

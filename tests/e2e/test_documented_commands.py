@@ -67,7 +67,7 @@ def composes(overrides: list[str], root: str) -> None:
 
 def asks(arguments: argparse.Namespace) -> None:
     """The grid of a study exists and has the policies that are asked for."""
-    load_grid = import_module("experiments.study.grid_file").load_grid
+    load_grid = import_module("experiments.study.grid").load_grid
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     chosen = [name for name in arguments.policies.split(",") if name]
     assert load_grid(arguments.config, options).only([], chosen).policies
@@ -105,8 +105,6 @@ def called(call: Callable[[], int | None]) -> int:
         (["study", "--polices", "x"], "did you mean --policies?"),
         (["study", "--policies", "uncertanty"], "did you mean uncertainty?"),
         (["study", "--config", "opne"], "did you mean open?"),
-        (["runs", "list", "--limt", "3"], "did you mean --limit?"),
-        (["runs", "best", "--each-budgt"], "did you mean --each-budget?"),
         (["shadow", "report", "x", "--jsno"], "did you mean --json?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["conformance", "--target", "memry"], "did you mean memory?"),

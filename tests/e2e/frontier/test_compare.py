@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 import yaml
 
-from experiments.study.compare.run_folder import find_runs
-from experiments.study.compare.runs import study_of_runs
+from experiments.compare.run_folder import find_runs
+from experiments.compare.runs import study_of_runs
+from experiments.report.recommendation import recommendation
+from experiments.report.tables import cells_table
 from experiments.study.frontier import run_frontier
-from experiments.study.grid_file import load_grid
-from experiments.study.recommendation import recommendation
-from experiments.study.tables import cells_table
+from experiments.study.grid import load_grid
 
 Run = Callable[..., SimpleNamespace]
 
@@ -45,7 +45,7 @@ def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, r
     assert ended.code == 0, ended.err
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"compare.md", "compare.csv", "compare.parquet", "per_query.parquet", "policies.csv"} <= names
-    assert {"demo-test.curves.png", "demo-test.front.png", "report.html"} <= names
+    assert {"demo-test.curves.png", "report.html"} <= names
     table = pd.read_csv(tmp_path / "out" / "compare.csv").set_index("policy")
     for name, folder in (("fixed", two_runs.fixed), ("ours", two_runs.ours)):
         summary = json.loads((folder / "summary.json").read_text())

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.study.compare.run_folder import find_runs
-from experiments.study.compare.runs import study_of_runs
+from experiments.compare.run_folder import find_runs
+from experiments.compare.runs import study_of_runs
 from ragtune.core.errors import InputError
 
 
@@ -37,14 +37,12 @@ FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "trace
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *((name, content) for name in FILES for content in (b"", b"\x00\xff{[:", None)),
+        *((name, content) for name in FILES for content in (b"\x00\xff{[:", None)),
         ("summary.json", b"{}"),
-        ("summary.json", b"[]"),
         ("config.yaml", b"seed: 0\n"),
         ("curve.csv", b"documents,documents_mean\n"),
         ("run.trec", b"q1\n"),
         ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n', mtime=0)),
-        ("traces.jsonl.gz", gzip.compress(b"[]\n", mtime=0)),
         ("traces.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:20]),
     ],
 )

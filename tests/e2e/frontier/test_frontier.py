@@ -17,7 +17,6 @@ FILES = [
     "cells",
     "curves.csv",
     "demo.curves.png",
-    "demo.front.png",
     "frontier.csv",
     "frontier.md",
     "frontier.parquet",
@@ -115,9 +114,7 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     [
         (("--config", "nope"), "no frontier configuration 'nope': allowed are "),
         (("--policies", "nobody"), "policies: unknown 'nobody': allowed are fixed"),
-        (("--collections", "nowhere"), "collections: unknown 'nowhere': allowed are demo"),
-        (("budgets=[10,5]",), "budgets=[10, 5]"),
-        (("budgets=[5]", "--policies", "settled", "level=abc"), "level='abc'"),
+        (("budgets=[5]", "--policies", "settled", "level=abc"), "level=abc"),
         (("--out", "/proc/nope", "jobs=1"), "nothing can be written to '/proc/nope'"),
         (("measures=[nDCK@10]", "--policies", "fixed_depth", "jobs=1"), "nDCK@10"),
         (("--config", "shared", *DL19, "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),

@@ -1,0 +1,90 @@
+"""The policies, batch sizes and budgets that advice chooses among."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ragtune.facade.defaults import TRUST
+
+LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
+"""What the facade and the server compare candidates by, so that what is advised here holds there."""
+
+FIXED = "fixed_depth"
+BATCHES = (5, 10, 20)
+STOPPING_BATCHES = (5, 10)
+TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
+"""What is tried for the option ``trust`` of the estimator, with judgments."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A policy with its batch size.
+
+    Attributes:
+        policy: its name, that of the facade and of ``conf/experiment``.
+        batch: documents a call; None for all of them in one.
+        label: its name in tables.
+        stops: whether it may stop before its budget is spent.
+        trust: whose word counts where scores cannot tell, 0 the first stage's to 1 the reranker's; None for policies
+            that order scored documents by the reranker alone.
+    """
+
+    policy: str
+    batch: int | None
+    label: str
+    stops: bool = False
+    trust: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Policy and batch size."""
+        return self.policy if self.batch is None else f"{self.policy}/{self.batch}"
+
+    @property
+    def overrides(self) -> list[str]:
+        """The policy as overrides of ``ragtune run``."""
+        if self.batch is None:
+            return [f"experiment={self.policy}"]
+        posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
+        return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
+
+    def trusting(self, trust: float) -> Candidate:
+        """The same with another trust, where it has one."""
+        return self if self.trust is None else replace(self, trust=trust)
+
+    @property
+    def replayed(self) -> list[str]:
+        """The same, so that one replay shows every depth of it: fixed depth is read in small batches."""
+        if self.policy != FIXED:
+            return self.overrides
+        return ["estimator=baseline", "scheduler=greedy", "assembler.ordering=reranked_first", "scheduler.batch_size=5"]
+
+
+CANDIDATES = (
+    Candidate(FIXED, None, "fixed depth"),
+    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", trust=TRUST) for size in BATCHES),
+    *(Candidate("settled", size, f"settled, batches of {size}", stops=True, trust=TRUST) for size in STOPPING_BATCHES),
+    *(
+        Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
+        for size in STOPPING_BATCHES
+    ),
+)
+"""What is replayed: all of it is in the library and the server."""
+
+
+def budgets_up_to(pool: int) -> list[int]:
+    """Budgets in documents, ascending: 5, 10, 15, 20, 30, 40, 60, 80, 120, ... and the whole pool.
+
+    Each is about 1.4 times the one before, and a multiple of 5, so that batches end where budgets do.
+    """
+    grid, size = [5, 10, 15], 20
+    while size < pool:
+        grid += [size, size * 3 // 2]
+        size *= 2
+    return [*(budget for budget in grid if budget < pool), pool]
+
+
+def fitting(batch: int | None, budgets: Sequence[int]) -> list[int]:
+    """Those of the budgets at which a batch ends, the last one (the whole pool) included."""
+    return [b for b in budgets if not batch or b % batch == 0 or b == budgets[-1]]

@@ -1,0 +1,206 @@
+"""Replays each policy once to the end of its pool, and reads every budget off its anytime history (rule C4)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from experiments.advise.enough import require_queries
+from experiments.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
+from experiments.advise.trust import Trust, choose_trust
+from experiments.config.compose import compose
+from experiments.config.progress import Progress
+from experiments.datasets.dataset import Dataset, Qrels
+from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.incumbents import by_agreement
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.steps import latest
+from experiments.replay.build import Session, session_for
+from experiments.replay.processes import executed
+from experiments.replay.records import records_of
+from experiments.replay.subjects.controller import is_free
+from experiments.report.prices import Work
+from ragtune.core.errors import ConfigError
+from ragtune.facade.defaults import TRUST
+
+SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
+"""Overrides of every replay: ``budget=20`` without its limit on documents."""
+
+AGREEMENT = "agreement of the top 10"
+"""What is measured without judgments: the share of the top 10 that is the same once everything is scored."""
+
+_POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A policy at its budgets.
+
+    Attributes:
+        candidate: the policy.
+        budgets: documents allowed, b of them, ascending; the last is the whole pool.
+        values: shape (q, b, m), measures of each query.
+        work: arrays of shape (q, b), what the reranker did.
+        start: mean of the headline measure at 0 documents, by the policy's own order.
+    """
+
+    candidate: Candidate
+    budgets: Sequence[int]
+    values: FloatArray
+    work: Work
+    start: float = math.nan
+
+
+@dataclass(frozen=True)
+class Replays:
+    """All policies on one collection.
+
+    Attributes:
+        dataset: the collection; without judgments, with what stands in for them.
+        judged: whether people have judged it.
+        measures: names of the m measures, the headline first; :data:`AGREEMENT` without judgments.
+        trust: what the policies with a posterior were replayed with.
+        queries: ids of the q queries that count.
+        pool: documents of the largest pool.
+        curves: by the candidate's name; :data:`FIXED` is there, and ends with reranking everything.
+    """
+
+    dataset: Dataset
+    judged: bool
+    measures: Sequence[str]
+    trust: Trust
+    queries: Sequence[str]
+    pool: int
+    curves: Mapping[str, Curve]
+
+    @property
+    def uncovered(self) -> int:
+        """Queries for which the first stage has no candidates."""
+        return int((self.curves[FIXED].work.docs[:, -1] == 0).sum())
+
+
+@dataclass(frozen=True)
+class _Job:
+    candidate: Candidate
+    config: Mapping[str, Any]
+    queries: Sequence[str]
+    budgets: Sequence[int]
+    measures: Sequence[str]
+    qrels: Qrels
+
+
+def configuration(config: Mapping[str, Any], candidate: Candidate) -> dict[str, Any]:
+    """A user's configuration with a policy in place of its own, and no limit on documents."""
+    return {**config, **json.loads(_policy(tuple(candidate.replayed)))}
+
+
+@lru_cache(maxsize=64)
+def _policy(overrides: tuple[str, ...]) -> str:
+    """The groups that a policy takes the place of, as JSON; composing takes a tenth of a second."""
+    chosen = compose([*SELF_CHOSEN, *overrides])
+    return json.dumps({group: chosen[group] for group in _POLICY_OPTIONS})
+
+
+def replay_all(
+    config: Mapping[str, Any],
+    measures: Sequence[str],
+    processes: int,
+    progress: Progress,
+    candidates: Sequence[Candidate] = CANDIDATES,
+    trusts: Sequence[float] = TRUSTS,
+) -> Replays:
+    """Replay every policy over a collection with recorded scores.
+
+    Args:
+        config: resolved configuration: collection, first stage and reranker.
+        measures: what is measured; without judgments, the agreement of each policy's top 10 with its
+            own once everything is scored.
+        processes: worker processes; -1 for one a core.
+        progress: told of the policies done.
+        candidates: the policies, fixed depth first.
+        trusts: among which judgments choose; a single one is taken as it is.
+
+    Raises:
+        ConfigError: if replaying would cost something, or there are too few queries to advise anything.
+        InputError: if a part of the configuration is unusable, or a score is missing.
+    """
+    fixed = candidates[0]
+    progress(0, len(candidates))
+    base = configuration(config, fixed)
+    session = session_for(base)
+    if not is_free(session):
+        raise ConfigError("the scores must be recorded and rewriting must be free: a replay asks again and again")
+    queries = session.dataset.judged
+    judged = bool(session.dataset.qrels)
+    require_queries(len(queries), judged=judged)
+    everything = _records(session, queries)
+    if judged:
+        dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
+    else:
+        dataset, meter = by_agreement(session.dataset, map(Ranked.of, everything))
+    queries = dataset.judged
+    everything = [record for record in everything if dataset.counts(record.query_id)]
+    pool = max(int(record.charged[0]) for record in everything)
+    budgets = budgets_up_to(pool)
+    curves = {FIXED: _curve(fixed, everything, [0, *budgets], meter)}
+    progress(1, len(candidates))
+
+    def job(one: Candidate, qrels: Qrels) -> _Job:
+        return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, qrels)
+
+    trust, of_posterior = Trust(trusts[0] if len(trusts) == 1 else TRUST), dataset.qrels
+    posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
+    if posterior is not None and judged and len(trusts) > 1:
+        jobs = [job(posterior.trusting(value), dataset.qrels) for value in trusts]
+        tried = {one.candidate.trust: one.values[:, :, 0].mean(axis=1) for one in executed(_replayed, jobs, processes)}
+        level, seed = config["bootstrap"]["level"], config["seed"]
+        trust = choose_trust({value: tried[value] for value in trusts}, level=level, seed=seed)
+    elif posterior is not None and not judged:
+        # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
+        blended = _records(session_for(configuration(config, posterior)), queries)
+        of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels
+    jobs = [
+        job(one.trusting(trust.value), dataset.qrels if one.trust is None else of_posterior) for one in candidates[1:]
+    ]
+    for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
+        curves[curve.candidate.name] = curve
+        progress(done, len(candidates))
+    ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
+    return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, queries, pool, ordered)
+
+
+def _replayed(job: _Job) -> Curve:
+    session = session_for(job.config)
+    return _curve(job.candidate, _records(session, job.queries), job.budgets, Measures(job.measures, job.qrels))
+
+
+def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
+    return list(records_of(session, queries, traced=False))
+
+
+def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:
+    counts = np.array([len(record.costs) for record in records])
+    states = latest(counts, np.array([step[0] for record in records for step in record.costs]), np.array(budgets))
+    costs = np.array([np.array(r.costs, dtype=float)[states[i]] for i, r in enumerate(records)])
+    spent = {unit: costs[:, :, UNITS.index(unit)].astype(np.int64) for unit in ("docs", "calls", "tokens")}
+    if candidate.batch is None:
+        spent["calls"] = (spent["docs"] > 0).astype(np.int64)
+    largest = np.minimum(spent["docs"], candidate.batch or spent["docs"])
+    values = _measured(records, np.column_stack([np.zeros(len(records), dtype=np.intp), states]), measures)
+    start = float(values[:, 0, 0].mean())
+    return Curve(candidate, budgets, values[:, 1:], Work(**spent, largest=largest), start)
+
+
+def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:
+    """Measures of the wanted states, each state of a query once."""
+    wanted = [sorted(set(steps.tolist())) for steps in states]
+    row = {state: at for at, state in enumerate((i, step) for i, steps in enumerate(wanted) for step in steps)}
+    values = measures.of_states(record.states(steps) for record, steps in zip(records, wanted, strict=True))
+    return values[[[row[i, step] for step in states[i].tolist()] for i in range(len(records))]]

@@ -1,0 +1,80 @@
+"""The recommended option, ready to be copied: for ragtune run, for the library, and for the server."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.advise.advice import Row
+from experiments.advise.options import FIXED, LIKE_THE_FACADE
+
+FILE = "advice.json"
+
+_FACADE = """\
+from ragtune import BudgetedReranker
+from ragtune.facade.advice import advised
+{model}
+reranker = BudgetedReranker(model, **advised({file!r}))
+ranking = reranker.rank(
+    "green tea",
+    ["Coffee is roasted.", "Green tea is steamed.", "Ships have sails."],
+    scores=[3.1, 7.4, 0.2],  # the first stage's, higher is better
+)
+print([found.index for found in ranking])
+"""
+
+_STAND_IN = """
+
+def model(query, texts):  # in its place: a cross-encoder's folder or hub name, or a rerank server's address
+    words = set(query.lower().split())
+    return [len(words & set(text.lower().split())) / len(words) for text in texts]
+
+"""
+
+_FLAGS = {
+    "model": "--upstream-model",
+    "dialect": "--upstream-dialect",
+    "api_key_env": "--upstream-key-env",
+    "usd_per_search_unit": "--usd-per-search-unit",
+    "usd_per_1k_tokens": "--usd-per-1k-tokens",
+}
+
+_NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
+
+
+def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
+    """What to copy, by where it goes: ``run``, ``facade``, ``serve``.
+
+    Args:
+        row: the recommended option.
+        reranker: the options of the reranker that the user named.
+        data: the overrides that choose collection, first stage and recorded scores, and so replay what was looked at.
+        folder: where the advice is written.
+    """
+    file = str(folder / FILE)
+    is_local = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
+    model = str(reranker["model"]) if is_local else reranker.get("url")
+    return {
+        "run": shlex.join(["ragtune", "run", *data, *_overrides(row)]),
+        "facade": _FACADE.format(model=f"\nmodel = {model!r}" if model else _STAND_IN, file=file)
+        if row.budget
+        else _NOTHING,
+        "serve": _serve(model, reranker, file) if row.budget else _NOTHING,
+    }
+
+
+def _overrides(row: Row) -> list[str]:
+    if row.policy == FIXED:
+        return [f"experiment={FIXED}", f"budget={row.budget}"]
+    policy = [f"experiment={row.policy}", LIKE_THE_FACADE, f"estimator.trust={row.trust}"]
+    return [*policy, f"scheduler.batch_size={row.batch_size}", f"budget={row.budget}"]
+
+
+def _serve(model: str | None, reranker: Mapping[str, Any], file: str) -> str:
+    words = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--advice", file]
+    own = {name: flag for name, flag in _FLAGS.items() if reranker.get("url") or name.startswith("usd_")}
+    words += [part for name, flag in own.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+    note = "" if model else "# MODEL: your cross-encoder (a folder or a hub name), or your rerank server's address\n"
+    return note + shlex.join(words) + "\n"

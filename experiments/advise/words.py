@@ -1,0 +1,308 @@
+"""The sentences of the advice, the same on the page and in the terminal."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from experiments.advise.advice import Advice, Interval
+from ragtune.facade.defaults import TRUST
+
+NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
+"""What the units are called."""
+
+
+def amount(unit: str, value: float) -> str:
+    """An amount of a month, e.g. ``$43.70``, ``4,370,000``, ``11.4 hours``."""
+    if unit == "usd":
+        return f"{'-' if value < 0 else ''}${abs(value):,.2f}"
+    if unit == "ms":
+        return _time(value)
+    return f"{round(value):,}"
+
+
+def _time(ms: float) -> str:
+    for size, name in ((3_600_000.0, "hours"), (60_000.0, "minutes"), (1000.0, "seconds")):
+        if abs(ms) >= 2 * size:
+            return f"{ms / size:,.1f} {name}"
+    return f"{ms:,.0f} ms"
+
+
+def each(unit: str, value: float) -> str:
+    """A mean amount of a query, e.g. ``24.3 documents``, ``$0.0000711``, ``271 ms``."""
+    if unit == "usd":
+        return f"${np.format_float_positional(value, precision=3, fractional=False, trim='-')}"
+    return f"{value:,.0f} ms" if unit == "ms" else f"{value:,.1f} {'documents' if unit == 'docs' else unit}"
+
+
+def share(value: float | None) -> str:
+    """A share in percent, e.g. ``98.7%``."""
+    return "?" if value is None else f"{100.0 * value:.1f}%"
+
+
+def within(interval: Interval) -> str:
+    """An interval of shares, e.g. ``98.7% [95.2%, 102.1%]``."""
+    ends = "" if interval.low is None else f" [{share(interval.low)}, {share(interval.high)}]"
+    return share(interval.value) + ends
+
+
+def goal(advice: Advice) -> str:
+    """What is looked for, e.g. ``keep 95.0% of the nDCG@10 of reranking everything``."""
+    if advice.is_worse:
+        return f"more {advice.measure} than the first stage alone"
+    if not advice.judged:
+        return f"keep {share(advice.quality)} {advice.measure}"
+    return f"keep {share(advice.quality)} of the {advice.measure} of {target(advice)}"
+
+
+def target(advice: Advice) -> str:
+    """What the shares refer to."""
+    return "the first stage alone" if advice.is_worse else "reranking everything"
+
+
+def recommendation(advice: Advice) -> str:
+    """What to do, in a sentence or two; without judgments under the condition that agreement cannot check."""
+    said = _option(advice)
+    if advice.is_worse and advice.recommended.budget:
+        return f"Do not rerank everything. Shown to be better than no reranking: {said[:1].lower()}{said[1:]}"
+    if advice.harms_by_labels:
+        return "Do not rerank: by the labels, the first stage's own order is better."
+    if advice.judged or (advice.labels is not None and advice.labels.decision.verdict == "helps"):
+        return said
+    return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
+
+
+def harm(advice: Advice) -> str | None:
+    """What reranking everything does to the first stage; None where it is better than that."""
+    if not advice.is_worse:
+        return None
+    full, kept = advice.everything, advice.everything.kept
+    figures = f"the first stage alone has {advice.measure} {advice.first_stage.quality:.3f}, reranking everything "
+    figures += f"{full.quality:.3f}, which is {within(kept)} of it"
+    if kept.high is None or kept.high >= 1.0:
+        return f"On these queries {figures}. So large a difference may be chance."
+    return f"This reranker does harm: {figures}."
+
+
+def _option(advice: Advice) -> str:
+    best, full = advice.recommended, advice.everything
+    if not best.budget:
+        if advice.is_worse:
+            return "Do not rerank: nothing here is shown to be better than the first stage alone."
+        return "Do not rerank: the first stage's own order keeps the quality."
+    if best.label == full.label:
+        return f"Rerank everything, in one call: nothing cheaper is shown to keep {share(advice.quality)} yet."
+    if best.batch_size is None:
+        return f"Rerank the first {best.budget} documents of every query, in one call."
+    stops = " or fewer, until the top 10 is settled" if best.policy != "uncertainty" else ""
+    trust = "" if best.trust is None else f" and trust {best.trust:g}"
+    depth = f"with {best.budget} documents a query{stops}"
+    return f"Use the policy {best.policy} in batches of {best.batch_size}{trust}, {depth}."
+
+
+JUDGED_SPREAD = 0.2
+"""Standard deviation over queries of what reranking changes in nDCG@10: .14 to .21 on the demo, nfcorpus, cranfield
+and TREC DL 2019."""
+
+LABELS_NEEDED = (
+    "Plan 25 pairs of documents (50 labels), and up to 200 pairs (400 labels) where those do not decide. In "
+    "simulations on seven collections, the median was 25 pairs or fewer where reranking changed nDCG@10 by .15 or "
+    "more (dl19, medquad-liveqa), 200 or fewer where by .04 or more (cacm, bright-biology, bright-stackoverflow). "
+    "Below .03, nfcorpus took 945 pairs, and cranfield stayed undecided."
+)
+"""Labels until ``ragtune label`` decided: the last column of the table of docs/howto/label.md."""
+
+
+def queries_to_judge(difference: float) -> int:
+    """Judged queries that show a mean difference in nDCG@10 with 95% confidence and a chance of 80%."""
+    return math.ceil(((1.96 + 0.8416) * JUDGED_SPREAD / difference) ** 2)
+
+
+def limits_of_agreement(advice: Advice) -> str | None:
+    """What agreement can and cannot show, and how many judged queries decide; None with judgments."""
+    if advice.judged:
+        return None
+    if advice.labels is not None:
+        return f"{advice.labels.text} They choose no depth: that goes by agreement with the full reranking."
+    many, more = queries_to_judge(0.1), queries_to_judge(0.05)
+    return (
+        "Agreement compares the top 10 under a budget with the same policy's top 10 once everything is scored. It "
+        "shows how much of the full reranking a budget keeps. It cannot show whether that reranking helps: a harmful "
+        f"reranker agrees with itself as well. Judgments decide: about {many} judged queries show a difference of .10 "
+        f"in nDCG@10 between the first stage and the reranking, about {more} one of .05. Add them as qrels and repeat "
+        "the command with dataset.split. Without any, ragtune label, with the options of this command, asks for those "
+        f"labels that say most. {LABELS_NEEDED}"
+    )
+
+
+def trust(advice: Advice) -> str | None:
+    """What choosing the trust has gained; None where it was not chosen, or what is recommended has none."""
+    if advice.trust_gain is None or advice.recommended.trust is None:
+        return None
+    gain = f"{signed(advice.trust_gain)} {advice.measure} in cross-validation, averaged over budgets"
+    if advice.trust == TRUST:
+        return f"Trust stays at {TRUST:g}: choosing another one by these judgments brings {gain}."
+    return f"Trust {advice.trust:g} instead of {TRUST:g} was chosen by these judgments: it brings {gain}."
+
+
+def money(advice: Advice) -> list[str]:
+    """What a month costs: by the reranker's price, else at public list prices."""
+    best, full, month = advice.recommended, advice.everything, f"a month at {advice.traffic:,} queries"
+    if "usd" in advice.priced:
+        costs = [amount("usd", row.cost["usd"] * advice.traffic) for row in (best, full)]
+        return [f"Money: {_instead(advice, *costs)} {month}."]
+    unknown = f"Money: no price of this reranker is known ({_PRICES})."
+    if not advice.list_prices:
+        return [unknown]
+    listed = "; ".join(
+        f"{one.name} {_instead(advice, amount('usd', one.recommended), amount('usd', one.everything))}"
+        + (", more since it bills every call" if one.recommended > one.everything else "")
+        for one in advice.list_prices
+    )
+    secondary = (
+        " (secondary sources, not the vendors' own pages)" if any(one.secondary for one in advice.list_prices) else ""
+    )
+    return [f"{unknown} At public list prices{secondary} {month}: {listed}."]
+
+
+def _instead(advice: Advice, recommended: str, everything: str) -> str:
+    """Both amounts, or one where everything is what is recommended."""
+    if advice.recommended.label == advice.everything.label:
+        return everything
+    return f"{recommended} instead of {everything}"
+
+
+_PRICES = "--prices FILE gives one"
+
+
+def latency(advice: Advice) -> str:
+    """How long the model works on a query; without a measured time, how often it is called."""
+    rows = advice.recommended, advice.everything
+    if "ms" in advice.priced:
+        times = [each("ms", row.cost["ms"]) for row in rows]
+        return f"Latency: {_instead(advice, *times)}, the model's time a query."
+    calls = [f"{row.cost['calls']:.1f}" for row in rows]
+    return f"Latency: no time was measured; calls one after the other a query: {_instead(advice, *calls)}."
+
+
+def _is_kept(advice: Advice) -> bool:
+    """Whether the first stage is kept since reranking harms, or nothing is shown to be better."""
+    return not advice.recommended.budget and (advice.is_worse or advice.harms_by_labels)
+
+
+def quality(advice: Advice) -> str | None:
+    """What that keeps, and for how much; None where the first stage is kept since nothing is shown to be better."""
+    best, full = advice.recommended, advice.everything
+    docs = full.cost["docs"]
+    if _is_kept(advice):
+        return None
+    if best.label == full.label:
+        return (
+            f"{advice.measure[:1].upper()}{advice.measure[1:]} is {full.quality:.3f}, for {docs:.1f} documents a query."
+        )
+    sure = f"and at least {share(best.kept.low)} with {advice.level:.0%} confidence"
+    cost = f"for {best.cost['docs']:.1f} of {docs:.1f} documents a query"
+    if not advice.judged:
+        return f"Its top 10 agrees by {share(best.kept.value)} with its own once everything is scored, {sure}, {cost}."
+    reached = f"{best.quality:.3f} of {advice.target.quality:.3f}"
+    kept = f"{share(best.kept.value)} of the {advice.measure} of {target(advice)} ({reached})"
+    return f"It {'reaches' if advice.is_worse else 'keeps'} {kept}, {sure}, {cost}."
+
+
+def beside_fixed(advice: Advice) -> str | None:
+    """What fixed depth keeps with as many documents; None where it is what is recommended."""
+    if advice.same_depth is None:
+        return None
+    fixed = advice.same_depth
+    does = "agrees with reranking everything by"
+    if advice.judged:
+        does = "reaches" if advice.is_worse else "keeps"
+    return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
+
+
+def own_order(advice: Advice) -> str | None:
+    """What the recommended policy's order has before any score; None without such an order."""
+    if advice.own_order is None:
+        return None
+    first, before, best = advice.first_stage.quality, advice.own_order, advice.recommended.quality
+    said = f"At 0 documents the first stage alone has {advice.measure} {first:.3f}. The policy's own order has "
+    said += f"{before:.3f}: it compares first-stage scores and texts, and needs no reranker."
+    comes_first = best > first and before - first >= 0.5 * (best - first)
+    return f"{said} Most of the gain comes before any score." if comes_first else said
+
+
+def beside_the_headline(advice: Advice) -> list[str]:
+    """What stands below the recommendation, a sentence or two each."""
+    said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
+    said += [beside_fixed(advice), trust(advice)]
+    return [one for one in [*said, *money(advice), latency(advice)] if one]
+
+
+def saved(advice: Advice) -> list[tuple[str, str]]:
+    """What a month saves beside reranking everything in one call: what it is, and how much."""
+    return [(NAMES[unit], amount(unit, advice.saved_a_month[unit])) for unit in advice.priced]
+
+
+def signed(gain: Interval) -> str:
+    """A difference with its interval, e.g. ``+0.011 [+0.000, +0.025]``."""
+    ends = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
+    return f"{gain.value:+.3f}{ends}"
+
+
+def ladder_head(advice: Advice) -> str:
+    """What the table of choices by share is headed with."""
+    return f"cheapest that is shown to {'reach' if advice.is_worse else 'keep'}, of {target(advice)}"
+
+
+def ladder_rows(advice: Advice) -> list[tuple[str, ...]]:
+    """Option, share, cost, saved share and what it changes beside the recommended option, of each row of that table."""
+    return [
+        (
+            f"{rung.option} (next step)" if rung.is_next else rung.option,
+            share(rung.quality),
+            each(advice.unit, rung.cost),
+            share(rung.saved),
+            "recommended" if rung.gain is None else signed(rung.gain),
+        )
+        for rung in advice.ladder
+    ]
+
+
+def of_the_ladder(advice: Advice) -> str:
+    """What the last column of that table is, and what it is not."""
+    said = (
+        f"The last column is the difference in {advice.measure} from what is recommended, with its {advice.level:.0%} "
+        "interval for that row alone; the choice goes by bounds that hold for all options at once."
+    )
+    return said if any(one.is_next for one in advice.ladder) else f"{said} No dearer option is shown to do more."
+
+
+def sureness(advice: Advice) -> list[str]:
+    """How sure the advice is, and what more queries would show, in sentences; none where the labels have decided."""
+    if _is_kept(advice):
+        return [] if advice.harms_by_labels else [more_queries(advice)]
+    return [
+        f"The lower end holds for all {len(advice.options)} options at once, so it is not flattered by having been "
+        "chosen.",
+        f"Chosen on nine tenths of the queries and measured on the rest in turn: {within(advice.held_out)}.",
+        more_queries(advice),
+    ]
+
+
+def more_queries(advice: Advice) -> str:
+    """How many further queries would settle what is open."""
+    what = "judged queries" if advice.judged else "queries"
+    if advice.question is None:
+        seems = f"to keep {share(advice.quality)}"
+        option = "cheaper option"
+        if advice.is_worse:
+            option, seems = "cheaper option" if advice.recommended.budget else "option", "better than no reranking"
+        return f"No {option} seems {seems}: more queries are not likely to change this."
+    nearest = advice.question
+    does = "reach" if advice.is_worse else "keep"
+    return (
+        f"{nearest.option[:1].upper()}{nearest.option[1:]} seems to {does} {share(nearest.kept)} of {target(advice)} "
+        f"for {each(advice.unit, nearest.cost)} a query; about {nearest.more_queries:,} {what} more would show whether "
+        f"it is {'better' if advice.is_worse else 'enough'} (with a chance of 80%, if they are like these)."
+    )

@@ -1,0 +1,199 @@
+"""Makes a study of finished runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.compare.run_folder import Run, line_of, rankings_of, reading, traces_of
+from experiments.config.overrides import WHERE_NOT_WHAT
+from experiments.config.paths import SHIPPED
+from experiments.evaluate.record import UNITS, told
+from experiments.evaluate.significance import PERMUTATIONS
+from experiments.publish.described import policy_title
+from experiments.publish.provenance import git_sha
+from experiments.replay.build import load_dataset
+from experiments.report.decisions import INELIGIBLE, counted, decisions_from_trace
+from experiments.report.report import grades_of, shown
+from experiments.report.study import FINAL, Cell, Collection, Policy, Study, column_of
+from ragtune.core.errors import ConfigError
+from ragtune.core.units import UNITS as ALL
+from ragtune.data.join import joined
+
+TRACED_RUNS = 4
+"""The report can show the decisions of this many runs, the first ones."""
+
+
+def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
+    """Make a study whose policies are runs, the first of which is the reference.
+
+    All runs of the first one's policy are the baseline's cells, as they are in a grid: the dearest of them is what the
+    recommendation begins with, in whichever order the runs are named.
+
+    Args:
+        runs: at least two runs of different names.
+        command: the command that makes the study again.
+        texts: show queries, documents and judgments in the report, which needs the collection on this machine; None
+            shows those of the shipped collection, whose licence allows it.
+
+    Raises:
+        ConfigError: if there are fewer than two, or they are not of the same queries of the same collection, or share
+            no measure.
+        DatasetError: if a file of one is damaged.
+    """
+    _require_comparable(runs)
+    first = runs[0]
+    bootstrap = first.config["bootstrap"]
+    measures = [name for name in first.summary.measures if all(name in run.summary.measures for run in runs)]
+    if not measures:
+        raise ConfigError("the runs share no measure: run them with the same measures=[...]")
+    policies = _policies(runs)
+    return Study(
+        name=f"{first.summary.dataset}: {len(runs)} runs",
+        command=command,
+        git_sha=git_sha(),
+        collections=[_collection(runs, measures, texts=texts)],
+        policies=policies,
+        reference=policies[0].name,
+        columns=[FINAL],
+        measures=measures,
+        is_grid=False,
+        target_label=f"what {policies[0].label} ends with",
+        traced_column=FINAL,
+        resamples=bootstrap["resamples"],
+        permutations=PERMUTATIONS,
+        level=bootstrap["level"],
+        seed=first.config["seed"],
+        notes=[
+            *reservations(runs),
+            *_first_stage(first, measures[0]),
+            *(_note(run, policy) for run, policy in zip(runs, policies, strict=True)),
+        ],
+    )
+
+
+def reservations(runs: Sequence[Run]) -> list[str]:
+    """Why figures of the runs may say less than they seem to, one line each: runs that have failed, or whose inputs do
+    not cover all queries, and files that were not the same when they were read for the first run and for another,
+    judgments perhaps.
+    """
+    failed = [run for run in runs if run.summary.has_failed]
+    found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
+    found += [
+        f"run {run.name}: {join.missing} {join.gap}" for run in runs for join in run.summary.joins if join.missing
+    ]
+    first = runs[0]
+    for run in runs[1:]:
+        both = first.summary.inputs.keys() & run.summary.inputs.keys()
+        changed = sorted(file for file in both if first.summary.inputs[file] != run.summary.inputs[file])
+        found += [f"{file} has changed between the runs {first.name} and {run.name}" for file in changed]
+    return found
+
+
+def _require_comparable(runs: Sequence[Run]) -> None:
+    if len(runs) < 2:
+        raise ConfigError("name at least two runs: the first is what the others are compared with")
+    first = runs[0]
+    for run in runs[1:]:
+        for what in ("dataset", "corpus_digest"):
+            ours, theirs = getattr(first.summary, what), getattr(run.summary, what)
+            if ours != theirs:
+                raise ConfigError(
+                    f"runs of different collections cannot be compared: {what} of {first.name} is {ours!r}, "
+                    f"of {run.name} {theirs!r}"
+                )
+        for one, other in ((first, run), (run, first)):
+            both = joined("judged queries", set(one.queries.index), f"run {other.name}", set(other.queries.index))
+            if both.missing:
+                raise ConfigError(
+                    f"{first.name} and {run.name} judge different queries: compare runs of the same queries; of run "
+                    f"{one.name}, {both.missing} {both.gap}"
+                )
+
+
+def _policies(runs: Sequence[Run]) -> list[Policy]:
+    labels = [_label(run) for run in runs]
+    unique = [
+        f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
+    ]
+    kinds = ["incumbent" if _choices(run) == _choices(runs[0]) else _kind(run) for run in runs]
+    return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
+
+
+def _choices(run: Run) -> dict[str, Any]:
+    """What decides the results of a run, its budget left aside: runs of one policy have the same."""
+    return {key: value for key, value in run.config.items() if key != "budget" and key not in WHERE_NOT_WHAT}
+
+
+def _kind(run: Run) -> str:
+    return "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
+
+
+def _label(run: Run) -> str:
+    limits = {unit: run.config["budget"].get(unit.limit) for unit in ALL}
+    limited = [f"{column_of(limit)} {unit.noun}" for unit, limit in limits.items() if limit is not None]
+    return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
+
+
+def _first_stage(run: Run, measure: str) -> list[str]:
+    """What the first stage alone reaches, which no curve of a policy with an estimator starts from."""
+    found = run.summary.first_stage.get(measure)
+    return [] if found is None else [f"The first stage alone: {measure} {found:.3f}."]
+
+
+def _note(run: Run, policy: Policy) -> str:
+    chosen = " ".join(run.summary.overrides) or "(defaults)"
+    return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary.tags['git_sha']}`"
+
+
+def _is_shipped(config: Mapping[str, Any]) -> bool:
+    """Whether the runs are of the collection that ships with RAGtune, and it is here."""
+    path = config["dataset"].get("path")
+    return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
+
+
+def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | None) -> Collection:
+    queries = list(runs[0].queries.index)
+    cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
+    reference = cells[runs[0].name, FINAL]
+    config = runs[0].config
+    dataset = load_dataset(config) if (_is_shipped(config) if texts is None else texts) else None
+    return Collection(
+        name=runs[0].summary.dataset,
+        queries=queries,
+        query_texts={q: dataset.queries[q] for q in queries} if dataset else {},
+        doc_texts={doc: dataset.corpus[doc].content for doc in shown(cells.values())} if dataset else {},
+        grades=grades_of(dataset.qrels, cells.values()) if dataset else {},
+        cells=cells,
+        lines={run.name: line_of(run, measures) for run in runs},
+        target=reference.values.mean(axis=0),
+        target_spent=float(reference.docs.mean()),
+        start=line_of(runs[0], measures).mean[0],
+    )
+
+
+def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
+    table = run.queries.loc[list(queries)]
+    rankings, traces = rankings_of(run), traces_of(run)
+    with reading(run.traces):
+        decisions = {q: decisions_from_trace(traces[q], None, rankings.get(q, [])) for q in queries} if traced else {}
+        expanded, ineligible = (
+            np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
+            for action in ("consume_expansion", INELIGIBLE)
+        )
+    charged = [f"charged_{unit}" for unit in UNITS[2:]]
+    with reading(run.table):
+        _ = table[[f"charged_{UNITS[i]}" for i in told(np.zeros(len(UNITS)))]]
+        return Cell(
+            values=table[list(measures)].to_numpy(dtype=float),
+            docs=table["charged_docs"].to_numpy(dtype=np.int64),
+            calls=table["charged_calls"].to_numpy(dtype=np.int64),
+            expanded=expanded,
+            ineligible=ineligible,
+            stops=table["stop_reason"].tolist(),
+            decisions=decisions,
+            recorded=table.reindex(columns=charged, fill_value=0.0).to_numpy(dtype=float),
+        )

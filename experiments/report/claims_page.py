@@ -1,0 +1,206 @@
+"""Claims as a page of Markdown tables, the worst collection first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.significance import SIGNIFICANT
+from experiments.publish.palette import BLACK, VERMILION
+from experiments.report.claims import Held
+from experiments.report.study import Study, column_of
+from experiments.report.tables import p_text
+from experiments.report.verdicts import POWER, Verdict
+
+_MANY = 100_000
+"""So many queries no collection has: what needs more is not told apart."""
+
+
+def claims_page(study: Study, found: Sequence[Held]) -> str:
+    """What became of every claim: first on how many collections each holds, fails or is open, then each by itself.
+
+    Args:
+        study: what was measured.
+        found: the claims.
+    """
+    lines = [
+        "| | claim | holds | fails | open | as measured, falls short | by chance | queries to tell | mean difference "
+        "| worst collection |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---|",
+    ]
+    lines += [f"| {i} | {_summary(held)} |" for i, held in enumerate(found, 1)]
+    parts = [_head(study, found), "\n".join([*lines, ""])]
+    for i, held in enumerate(found, 1):
+        figure = f"![{held.claim.name}]({figure_name(i)})\n\n"
+        table = _ahead(study, held) if held.claim.ahead is not None else figure + _worst(study, held)
+        parts.append(f"## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{table}")
+    return "\n".join(parts)
+
+
+def figure_name(number: int) -> str:
+    """The file of the figure of a claim, which are counted from 1."""
+    return f"claim-{number}.png"
+
+
+def claims_csv(found: Sequence[Held]) -> Any:
+    """The rows of all claims in one table, with the name of the claim."""
+    import pandas as pd
+
+    return pd.concat([held.rows.assign(claim=held.claim.name) for held in found], ignore_index=True)
+
+
+def _head(study: Study, found: Sequence[Held]) -> str:
+    counts = Counter(finding.verdict for held in found for finding in held.findings.values())
+    proven = sum(all(finding.verdict is Verdict.HOLDS for finding in held.findings.values()) for held in found)
+    refuted = sum(any(finding.verdict is Verdict.FAILS for finding in held.findings.values()) for held in found)
+    kept = sum(not held.short for held in found)
+    return f"""# {study.name}: claims
+
+**Of {len(found)} claims, {proven} proven on every collection that they are about, {refuted} refuted on some.**
+Of {counts.total()} findings, one for each claim and collection, {counts[Verdict.HOLDS]} hold,
+{counts[Verdict.FAILS]} fail, and {counts[Verdict.OPEN]} are open: so many queries cannot tell. Taken as measured,
+without a test, {kept} of {len(found)} hold everywhere.
+
+- made by `{study.command}`
+- code: `{study.git_sha}`
+- {study.measures[0]}; intervals: {study.level:.0%}, {study.resamples} bootstrap resamples; seed {study.seed}
+- mean difference: over the rows of a collection, the collections of a group, and the groups, each counting once
+- holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
+  proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
+  the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal
+- by chance: as many collections would fall short as measured if no true difference were other than 0, by the
+  bootstrap; of a collection, how probable that is
+- queries to tell: as many would prove or refute the claim with probability {POWER:.0%}, if the differences and
+  deviations measured here were the true ones; of a claim the median over its open collections
+- p: the larger of paired t-test and paired randomization test ({study.permutations} random sign vectors) against no
+  difference, each Holm-corrected over all comparisons of the claim on that collection
+- a collection is shown with its worst comparison, which was picked for being the worst: its interval is that of one
+  comparison, not of the worst of many. ▼: it falls short as measured
+"""
+
+
+def _summary(held: Held) -> str:
+    first = held.order[0]
+    worst = held.rows[held.rows["collection"] == first]["difference"].min()
+    counts = Counter(finding.verdict for finding in held.findings.values())
+    needed = [finding.needed for finding in held.findings.values() if finding.verdict is Verdict.OPEN]
+    cells = [
+        held.claim.name,
+        *(f"{counts[verdict]}" for verdict in Verdict),
+        f"{len(held.short)} of {len(held.order)}",
+        "" if held.claim.ahead is not None else f"{sum(held.by_chance.values()):.1f}",
+        _queries(float(np.median(needed))) if needed else "",
+        _interval(held.mean, held.low, held.high),
+    ]
+    return f"{' | '.join(cells)} | {first} ({worst:+.3f})"
+
+
+def _said(study: Study, held: Held) -> str:
+    claim = held.claim
+    others = ", ".join(study.by_name[name].label for name in claim.against)
+    depth = {
+        "same": "at the same budget",
+        "spent": f"at as many {study.noun} as it is charged on average, on the line between two budgets",
+        "fewer": "at each smaller budget",
+    }.get(str(claim.depth), f"at {claim.depth} {study.noun}")
+    without = ", which do without the signals" if claim.plain else ""
+    asked = f"at most {claim.margin:.3f} below"
+    if claim.ahead is not None:
+        asked = f"above, p < {SIGNIFICANT:.2f}, at {claim.ahead:.0%} of the budgets or more"
+    budgets = ", ".join(map(column_of, claim.budgets))
+    above = int((held.rows.groupby("collection")["difference"].min() > 0).sum())
+    return (
+        f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: {asked}. "
+        f"As measured, it falls short on {len(held.short)} of {len(held.order)} collections, and is above in every "
+        f"comparison on {above}."
+    )
+
+
+def _worst(study: Study, held: Held) -> str:
+    compared = f"{study.noun} | against | theirs | difference | p"
+    lines = [
+        f"| collection | | finding | queries | to tell | by chance | {compared} |",
+        "|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|",
+    ]
+    for name in held.order:
+        mine = held.rows[held.rows["collection"] == name]
+        row = mine.loc[mine["difference"].idxmin()]
+        difference = _interval(row["difference"], row["low"], row["high"])
+        spent, theirs = (study.unit.number.format(row[name]) for name in (study.unit.name, "depth"))
+        compared = f"{spent} | {study.by_name[row['against']].label} | {theirs} | {difference}"
+        lines.append(f"| {_finding(held, name)} | {held.by_chance[name]:.0%} | {compared} | {p_text(row['p_holm'])} |")
+    return "\n".join([*lines, ""])
+
+
+def _ahead(study: Study, held: Held) -> str:
+    labels = [study.by_name[name].label for name in held.claim.against]
+    lines = [
+        f"| collection | | finding | queries | to tell | {' | '.join(labels)} |",
+        f"|---|---|---|---:|---:|{'---:|' * len(labels)}",
+    ]
+    counts = held.rows.groupby(["collection", "against"], sort=False)["ahead"].agg(["sum", "size"])
+    for name in held.order:
+        cells = [
+            f"{counts.loc[name, other]['sum']} of {counts.loc[name, other]['size']}" for other in held.claim.against
+        ]
+        lines.append(f"| {_finding(held, name)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _finding(held: Held, name: str) -> str:
+    """The first cells of a collection's row."""
+    finding, sign = held.findings[name], "▼" if name in held.short else ""
+    verdict = finding.verdict if finding.verdict is Verdict.OPEN else f"**{finding.verdict}**"
+    needed = _queries(finding.needed) if finding.verdict is Verdict.OPEN else ""
+    return f"{name} | {sign} | {verdict} | {held.queries[name]} | {needed}"
+
+
+def _queries(needed: float) -> str:
+    """A number of queries to two digits, as it is but an estimate."""
+    if needed >= _MANY:
+        return f"> {_MANY:,}"
+    return f"{float(f'{needed:.2g}'):,.0f}"
+
+
+def _interval(mean: float, low: float, high: float) -> str:
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+
+
+def draw_claim(file: Path, study: Study, found: Held) -> None:
+    """Draw the differences of a claim that allows a margin, the worst collection on top.
+
+    Collections that fall short as measured have a filled marker; those that fail by the tests have a colour.
+
+    Args:
+        file: the PNG to write.
+        study: what was measured.
+        found: the claim.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 1.0 + 0.19 * len(found.order)), layout="constrained")
+    axes = figure.subplots()
+    for place, name in enumerate(reversed(found.order)):
+        mine = found.rows[found.rows["collection"] == name]
+        row = mine.loc[mine["difference"].idxmin()]
+        ink = VERMILION if found.findings[name].verdict is Verdict.FAILS else BLACK
+        axes.plot([row["low"], row["high"]], [place, place], color=ink, linewidth=1)
+        fill = "full" if name in found.short else "none"
+        axes.plot([row["difference"]], [place], marker="o", color=ink, markersize=4, fillstyle=fill)
+    axes.axvline(0.0, color="0.6", linewidth=0.8)
+    axes.axvline(-found.claim.margin, color=VERMILION, linewidth=1, linestyle=(0, (4, 2)))
+    axes.set_yticks(range(len(found.order)), list(reversed(found.order)), fontsize=7)
+    axes.set_ylim(-0.7, len(found.order) - 0.3)
+    axes.set_xlabel(
+        f"difference in {study.measures[0]}, worst comparison of each collection, {study.level:.0%} interval; "
+        f"dashed: {-found.claim.margin:+.3f}",
+        fontsize=8,
+    )
+    axes.tick_params(axis="x", labelsize=8)
+    axes.grid(visible=True, axis="x", color="0.93")
+    axes.set_axisbelow(True)
+    figure.savefig(file, dpi=120, metadata={"Software": None})

@@ -1,0 +1,188 @@
+"""Chooses one of a study's policies by leaving one group of collections out at a time.
+
+What a group would have got is measured with the policy that all other groups choose, so none of its own queries or
+judgments takes part in the choice (leave-one-dataset-out, as in zero-shot evaluation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.evaluate.curves import FloatArray
+from experiments.report.study import Choice, Collection, Study, column_of
+from experiments.report.tables import ends, resampled_means
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A group, and what it gets by the choice of the others.
+
+    Attributes:
+        group: name of the group.
+        chosen: the policy that the other groups choose.
+        same: share of the resamples of their queries in which they choose it, too.
+        gain: the chosen policy's, on this group.
+        difference, low, high: from the default's gain on this group, with the interval.
+        best: the policy with the largest gain on this group, in hindsight.
+        best_gain: that gain.
+    """
+
+    group: str
+    chosen: str
+    same: float
+    gain: float
+    difference: float
+    low: float
+    high: float
+    best: str
+    best_gain: float
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """The outcome of the protocol.
+
+    Attributes:
+        gains: by policy, the default first: its gain on each group, in the order of ``left_out``.
+        left_out: one entry a group.
+        difference, low, high: mean over the groups of what they get more than with the default, with the interval.
+        final: the policy that all groups together choose.
+        shares: by policy, the share of the resamples in which all groups together choose it.
+    """
+
+    gains: Mapping[str, FloatArray]
+    left_out: Sequence[LeftOut]
+    difference: float
+    low: float
+    high: float
+    final: str
+    shares: Mapping[str, float]
+
+
+def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
+    """Choose among the policies of kind ``ours``.
+
+    A policy's gain on a collection is the mean of the headline above the reference's at the same budget, over the
+    budgets of the choice; on a group it is the mean over its collections, so a group counts once however many it has.
+    Of equal policies the default is chosen, then the one named first.
+    """
+    names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
+    groups = list(dict.fromkeys(collection.group for collection in study.collections))
+    by_collection = {c.name: _gains(study, choice, c, names) for c in study.collections}
+    members = [[c for c in study.collections if c.group == group] for group in groups]
+    gains = np.array([np.mean([by_collection[c.name].mean(axis=0) for c in mine], axis=0) for mine in members])
+    drawn = np.array(
+        [np.mean([resampled_means(study, c, by_collection[c.name]) for c in mine], axis=0) for mine in members]
+    )
+    left_out, differences = [], []
+    for i, group in enumerate(groups):
+        others = np.arange(len(groups)) != i
+        chosen, best = int(_chosen(gains[others].mean(axis=0))), int(_chosen(gains[i]))
+        differences.append(drawn[i, :, chosen] - drawn[i, :, 0])
+        low, high = ends(study, differences[-1])
+        same = float((_chosen(drawn[others].mean(axis=0)) == chosen).mean())
+        gain, default = float(gains[i, chosen]), float(gains[i, 0])
+        entry = (group, names[chosen], same, gain, gain - default, float(low), float(high))
+        left_out.append(LeftOut(*entry, names[best], float(gains[i, best])))
+    low, high = ends(study, np.mean(differences, axis=0))
+    counted = np.bincount(_chosen(drawn.mean(axis=0)), minlength=len(names)) / study.resamples
+    return LeaveOneOut(
+        gains=dict(zip(names, gains.T, strict=True)),
+        left_out=left_out,
+        difference=float(np.mean([entry.difference for entry in left_out])),
+        low=float(low),
+        high=float(high),
+        final=names[int(_chosen(gains.mean(axis=0)))],
+        shares=dict(zip(names, counted.tolist(), strict=True)),
+    )
+
+
+def _gains(study: Study, choice: Choice, collection: Collection, names: Sequence[str]) -> FloatArray:
+    """Gains query by query, shape (q, policies)."""
+
+    def mean(policy: str) -> FloatArray:
+        values: FloatArray = np.mean(
+            [collection.cells[policy, column_of(b)].values[:, 0] for b in choice.budgets], axis=0
+        )
+        return values
+
+    return np.column_stack([mean(name) for name in names]) - mean(study.reference)[:, None]
+
+
+def _chosen(gains: FloatArray) -> NDArray[np.intp]:
+    """The position of the largest gain along the last axis, the first of those that rounding alone tells apart."""
+    chosen: NDArray[np.intp] = np.argmax(gains.round(9), axis=-1)
+    return chosen
+
+
+def choice_page(study: Study, choice: Choice, found: LeaveOneOut) -> str:
+    """The choice, what each group would have got by it, and the gains that it was made by.
+
+    Args:
+        study: what was measured.
+        choice: how the policy is chosen.
+        found: the outcome.
+    """
+    return "\n".join([_head(study, choice, found), _left_out(study, choice, found), _gains_page(study, found)])
+
+
+def _head(study: Study, choice: Choice, found: LeaveOneOut) -> str:
+    default, final = (study.by_name[name].label for name in (choice.default, found.final))
+    proven = found.low > 0
+    title = f"Take {final}." if proven and found.final != choice.default else f"Keep {default}."
+    gets = f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    agree = sum(entry.chosen == found.final for entry in found.left_out)
+    budgets = ", ".join(map(column_of, choice.budgets))
+    reference = study.by_name[study.reference].label
+    return f"""# {study.name}: leaving one group out
+
+**{title}** A group gets {gets} {study.measures[0]} more than with {default} if the others choose for it.
+All groups together choose {final} (in {found.shares[found.final]:.0%} of the resamples); so do {agree} of the
+{len(found.left_out)} choices that leave one out.
+
+Each group of collections is left out in turn. The others choose the policy with the largest mean gain over
+{reference} at equal budgets ({budgets} {study.noun}), over the collections of a group and over the groups, so that a
+group counts once; of equals {default}. What the left-out group gets with that policy is what the choice is worth
+where nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
+
+- made by `{study.command}`
+- code: `{study.git_sha}`
+- intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries, the choice held fixed;
+  collections over the same queries share them; seed {study.seed}
+- hindsight: the largest gain on the group itself, which nobody can know beforehand
+- chosen again: share of the resamples of the others' queries in which they choose the same
+"""
+
+
+def _left_out(study: Study, choice: Choice, found: LeaveOneOut) -> str:
+    default = study.by_name[choice.default].label
+    lines = [
+        f"| left out | the others choose | chosen again | gain | gain of {default} | difference "
+        "| best in hindsight | its gain |",
+        "|---|---|---:|---:|---:|---:|---|---:|",
+    ]
+    for entry in found.left_out:
+        chosen, best = (study.by_name[name].label for name in (entry.chosen, entry.best))
+        difference = f"{entry.difference:+.4f} [{entry.low:+.4f}, {entry.high:+.4f}]"
+        lines.append(
+            f"| {entry.group} | {chosen} | {entry.same:.0%} | {entry.gain:+.4f} | "
+            f"{entry.gain - entry.difference:+.4f} | {difference} | {best} | {entry.best_gain:+.4f} |"
+        )
+    return "\n".join(["## What each group would have got\n", *lines, ""])
+
+
+def _gains_page(study: Study, found: LeaveOneOut) -> str:
+    groups = [entry.group for entry in found.left_out]
+    best = [max(gains[i] for gains in found.gains.values()) for i in range(len(groups))]
+    lines = [f"| policy | {' | '.join(groups)} | mean | chosen by all |", f"|---|{'---:|' * (len(groups) + 2)}"]
+    for name, gains in found.gains.items():
+        cells = [f"**{gain:+.4f}**" if gain == best[i] else f"{gain:+.4f}" for i, gain in enumerate(gains)]
+        lines.append(
+            f"| {study.by_name[name].label} | {' | '.join(cells)} | {gains.mean():+.4f} | {found.shares[name]:.0%} |"
+        )
+    title = f"## Gains over {study.by_name[study.reference].label}, by which policies are chosen\n"
+    return "\n".join([title, *lines, ""])

@@ -1,0 +1,218 @@
+"""The study as a page of Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.evaluate.significance import SIGNIFICANT
+from experiments.report.recommendation import Recommendation
+from experiments.report.study import Collection, Study
+from experiments.report.tables import p_text, verdict
+from ragtune.core.units import DOCS, UNITS, Unit
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a row for each policy; its cells are Markdown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @property
+    def markdown(self) -> str:
+        """The table under its heading."""
+        lines = [f"### {self.title}\n", f"| {' | '.join(self.columns)} |", f"|---|{'---:|' * (len(self.columns) - 1)}"]
+        return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
+
+
+def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
+    """The tables of every collection, under a head that says how to make and how to read them.
+
+    Args:
+        study: what was measured.
+        cells, policies: tables of the study, see ``tables.py``.
+        advice: what it recommends.
+    """
+    parts = [_advice(study, advice), _head(study)]
+    for collection in study.collections:
+        mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
+        of_collection = tables_of(study, mine, policies[policies["collection"] == collection.name])
+        parts += [f"## {collection.name}\n", f"{described(study, collection)}\n"]
+        parts += [table.markdown for table in of_collection]
+    return "\n".join(parts)
+
+
+def _advice(study: Study, found: Recommendation) -> str:
+    evidence = "".join(f"- {sentence}\n" for sentence in found.evidence)
+    return f"# {study.title}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
+
+
+def _head(study: Study) -> str:
+    reference = study.by_name[study.reference].label
+    span = "its budgets" if study.is_grid else "the runs compared"
+    place = " at the same budget" if study.is_grid else ""
+    notes = "".join(f"- {note}\n" for note in [*_of_curves(study), *study.notes])
+    return f"""- made by `{study.command}`
+- code: `{study.git_sha}`
+- intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries; seed {study.seed}
+- ▲ / ▼: above / below *{reference}*{place}, p < {SIGNIFICANT:.2f} in both the paired t-test and the paired
+  randomization test ({study.permutations} random sign vectors), Holm-corrected over {span}; △ / ▽: in one of the two
+- bold: the best of a column, ceilings left aside; *italic*: a ceiling, which knows the scores or the judgments
+- full quality: {study.target_label}
+{notes}"""
+
+
+def _of_curves(study: Study) -> list[str]:
+    """What areas and costs to a quality are read from; older tables of a grid knew the budgets only."""
+    curves = [curve for collection in study.collections for curve in collection.whole_curves.values()]
+    if not curves:
+        return []
+    fixed = "fixed depth at every depth, other policies" if any(curve.steps for curve in curves) else "all policies"
+    measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
+    return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
+
+
+def described(study: Study, collection: Collection) -> str:
+    """How many queries a collection has, what full quality is there, and where the curves start."""
+    headline = study.measures[0]
+    full = f"{headline} {collection.target[0]:.3f} at {study.unit.number.format(collection.target_spent)}"
+    return f"{len(collection.queries)} queries. Full quality: {full} {study.noun} a query.{_start(study, collection)}"
+
+
+def tables_of(study: Study, cells: Any, policies: Any) -> list[Table]:
+    """The tables of a collection.
+
+    Args:
+        study: what was measured.
+        cells: its rows of the table of cells, indexed by policy and budget.
+        policies: its rows of the table of policies.
+    """
+    rows = policies.set_index("policy")
+    headline, reference = study.measures[0], study.by_name[study.reference].label
+
+    def table(title: str, columns: Sequence[str], cell: Callable[[str, str], str]) -> Table:
+        labels = [f"*{p.label}*" if p.kind == "ceiling" else p.label for p in study.policies]
+        names = [p.name for p in study.policies]
+        body = [[label, *(cell(name, c) for c in columns)] for label, name in zip(labels, names, strict=True)]
+        return Table(title, ["policy", *columns], body)
+
+    def by_column(title: str, text: Callable[[str, Any], str]) -> Table:
+        return table(title, study.columns, lambda name, column: text(name, cells.loc[(name, column)]))
+
+    found = []
+    if study.is_grid:
+        for measure in [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]:
+            title = f"{measure}, by {study.noun} a query (hard limit)"
+            found.append(table(title, study.columns, _measure(study, cells, measure)))
+    else:
+        found.append(table("Means with intervals", study.measures, _mean(study, cells)))
+        found.append(table(f"Differences to {reference}", study.measures, _difference(study, cells)))
+    areas = ["area", "area, log axis", f"{study.noun} to 95%", f"{study.noun} to 99%", "largest fall with more budget"]
+    found.append(table(f"Areas and {study.noun} to quality ({headline})", areas, _area(study, rows)))
+    found.append(
+        by_column(
+            f"Queries won / lost / tied against {reference}",
+            lambda name, row: "" if name == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}",
+        )
+    )
+    found.append(by_column("Documents charged a query, mean (10% - 90% of the queries)", lambda _, row: _charged(row)))
+    if study.unit is not DOCS:
+        found.append(by_column("Calls / 1000 tokens / dollars charged a query, mean", lambda _, row: _calls(row)))
+    for unit in UNITS:
+        column = f"{unit.name}_mean"
+        if column in cells and not unit.is_always_told and cells[column].any():
+            found.append(by_column(f"{unit.label} charged a query, mean", _amount(unit)))
+    if cells["ineligible_mean"].any():
+        title = "Neighbours found that the reranker cannot score, mean a query"
+        found.append(by_column(title, lambda _, row: f"{row['ineligible_mean']:.1f}"))
+    return found
+
+
+def _start(study: Study, collection: Collection) -> str:
+    """What each policy's own order has at no cost: policies with an estimator need not begin with the first stage's."""
+    labels: dict[str, list[str]] = {}
+    for policy in study.policies:
+        line = collection.curves.get(policy.name)
+        if line is not None and line.spent[0] == 0 and policy.kind != "ceiling":
+            labels.setdefault(f"{line.mean[0, 0]:.3f}", []).append(policy.label)
+    starts = [f"{mean} ({_some(found)})" for mean, found in labels.items()]
+    return f" At 0 {study.noun}, before anything is reranked: {', '.join(starts)}." if starts else ""
+
+
+def _some(labels: list[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 3 else f"{labels[0]} and {len(labels) - 1} others"
+
+
+Cell = Callable[[str, str], str]
+
+
+def _measure(study: Study, cells: Any, measure: str) -> Cell:
+    real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
+    figures = {column: [round(cells.loc[(name, column), measure], 4) for name in real] for column in study.columns}
+    best = {column: max(values) for column, values in figures.items() if max(values) > min(values)}
+
+    def cell(name: str, column: str) -> str:
+        row = cells.loc[(name, column)]
+        text = f"{row[measure]:.3f}"
+        if row["kind"] != "ceiling" and round(row[measure], 4) == best.get(column):
+            text = f"**{text}**"
+        return text + verdict(row, measure)
+
+    return cell
+
+
+def _mean(study: Study, cells: Any) -> Cell:
+    def cell(name: str, measure: str) -> str:
+        row = cells.loc[(name, study.columns[0])]
+        return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
+
+    return cell
+
+
+def _difference(study: Study, cells: Any) -> Cell:
+    """With their intervals and both corrected p-values, of the t-test and of the randomization test."""
+
+    def cell(name: str, measure: str) -> str:
+        if name == study.reference:
+            return ""
+        row = cells.loc[(name, study.columns[0])]
+        p_t, p_randomization = (row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization"))
+        low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
+        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {p_text(p_t)} / {p_text(p_randomization)}"
+
+    return cell
+
+
+def _area(study: Study, rows: Any) -> Cell:
+    keys = {"area": "area", "area, log axis": "area_log", "largest fall with more budget": "largest_fall"}
+
+    def cell(name: str, column: str) -> str:
+        row = rows.loc[name]
+        if column in keys:
+            return f"{row[keys[column]]:.4f}"
+        reached = f"{study.unit.name}_to_{column[-3:-1]}"
+        if row[reached] != row[reached]:
+            return "-"
+        return f"{'≤ ' if row[f'{reached}_at_first'] else ''}{study.unit.number.format(row[reached])}"
+
+    return cell
+
+
+def _charged(row: Any) -> str:
+    spread = "" if row["docs_p10"] == row["docs_p90"] else f" ({row['docs_p10']:.0f}-{row['docs_p90']:.0f})"
+    return f"{row['docs_mean']:.1f}{spread}"
+
+
+def _calls(row: Any) -> str:
+    return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
+
+
+def _amount(unit: Unit) -> Callable[[str, Any], str]:
+    def text(_: str, row: Any) -> str:
+        amount = row[f"{unit.name}_mean"]
+        return unit.number.format(0.0 if amount != amount else amount)  # what spent nothing does not tell the unit
+
+    return text

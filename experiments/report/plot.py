@@ -1,0 +1,125 @@
+"""The figure of the report: quality against cost, in every unit that is known, as Plotly draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from typing import Any
+
+import numpy as np
+
+from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.record import UNITS
+from experiments.report.figures import styles
+from experiments.report.prices import Prices, Work
+from experiments.report.study import Cell, Collection, Line, Study, file_stem
+from ragtune.core.units import UNITS as ALL
+
+_CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+
+_MARKERS = {
+    "o": "circle", "P": "cross", "X": "x", "*": "star", "s": "square-open", "D": "diamond", "^": "triangle-up",
+    "v": "triangle-down", "<": "triangle-left", ">": "triangle-right", "p": "pentagon", "h": "hexagon",
+    "+": "cross-thin-open", "x": "x-thin-open", "1": "y-down-open",
+}  # fmt: skip
+"""Matplotlib's markers as Plotly calls them."""
+
+
+def costs_of(prices: Prices, cell: Cell) -> dict[str, float]:
+    """Mean calls of a query, and its milliseconds and dollars by the prices."""
+    bill = _bill(prices, cell.charged)
+    return {unit: float(bill[unit].mean()) for unit in ("calls", "ms", "usd")}
+
+
+def _bill(prices: Prices, charged: FloatArray) -> dict[str, FloatArray]:
+    """What was charged, shape (n, u), by the prices; a query's calls are taken to be of one size."""
+    docs, calls, tokens = (charged[:, UNITS.index(name)] for name in ("docs", "calls", "tokens"))
+    return prices.bill(Work(docs, calls, tokens, largest=docs / np.maximum(calls, 1)))
+
+
+def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
+    """The figure of a collection, as a division of a page that has Plotly.
+
+    Args:
+        study: what was measured.
+        collection: which part of it.
+        shown: names of the policies that are visible at first; the legend shows the others.
+    """
+    from plotly import graph_objects  # type: ignore[import-untyped]
+    from plotly.io import to_html  # type: ignore[import-untyped]
+
+    figure = graph_objects.Figure()
+    lines = {policy.name: collection.curves[policy.name] for policy in study.policies}
+    look = styles(study)
+    for policy in study.policies:
+        line, style = lines[policy.name], look[policy.name]
+        shared = {"x": _rounded(line.spent), "visible": True if policy.name in shown else "legendonly"}
+        shared |= {"legendgroup": policy.name, "name": policy.label, "line_shape": "hv" if line.steps else "linear"}
+        hidden = {"mode": "lines", "line_width": 0, "showlegend": False, "hoverinfo": "skip"}
+        figure.add_scatter(y=_rounded(line.low[:, 0]), **shared, **hidden)
+        figure.add_scatter(y=_rounded(line.high[:, 0]), fill="tonexty", fillcolor=f"{style.ink}1f", **shared, **hidden)
+        dash = "solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1])
+        few = len(line.spent) <= 12
+        figure.add_scatter(
+            y=_rounded(line.mean[:, 0]),
+            mode="lines+markers" if few else "lines",
+            line_color=style.ink,
+            line_dash=dash,
+            marker={"symbol": _MARKERS[style.marker], "size": 8, "color": style.ink},
+            customdata=[f"at most {allowed:g} {study.noun}" for allowed in line.allowed],
+            hovertemplate="%{customdata}<br>%{x:.4g}: %{y:.3f}",
+            **shared,
+        )
+    figure.add_hline(
+        float(collection.target[0]), line_dash="dot", line_width=1, annotation_text=f"full {collection.target[0]:.3f}"
+    )
+    if collection.start is not None:
+        figure.add_hline(
+            float(collection.start[0]),
+            line_dash="dashdot",
+            line_width=1,
+            annotation_text=f"{study.by_name[study.reference].label} at 0 {study.noun}: {collection.start[0]:.3f}",
+        )
+    figure.update_layout(
+        template="simple_white",
+        margin={"l": 55, "r": 10, "t": 50, "b": 45},
+        height=480,
+        hovermode="closest",
+        yaxis={"title": f"mean {study.measures[0]}", "showgrid": True},
+        xaxis={"title": f"{study.noun} a query, mean", "showgrid": True},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.18, "x": 0},
+        updatemenus=[_units(study, lines), _scales()],
+    )
+    name = f"curves-{file_stem(collection.name)}"  # Plotly's own name is random
+    return str(to_html(figure, config=_CONFIG, full_html=False, include_plotlyjs=False, div_id=name))
+
+
+def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
+    """The menu of units: each moves all curves to its own costs."""
+    labels = [(unit.noun, i) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
+    labels.sort(key=lambda named: named[1] != UNITS.index(study.unit.name))
+    costs: dict[str, list[FloatArray]] = {label: [line.costs[:, i] for line in lines.values()] for label, i in labels}
+    bills = [_bill(study.prices, line.costs) for line in lines.values()]
+    if any(bill["calls"].any() for bill in bills):
+        costs["milliseconds by the prices"] = [bill["ms"] for bill in bills]
+        costs["dollars by the prices"] = [bill["usd"] for bill in bills]
+    buttons = [
+        {
+            "label": f"cost in {label}",
+            "method": "update",
+            "args": [
+                {"x": [_rounded(x) for x in values for _ in range(3)]},
+                {"xaxis.title.text": f"{label} a query, mean"},
+            ],
+        }
+        for label, values in costs.items()
+    ]
+    return {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.13, "yanchor": "top"}
+
+
+def _scales() -> dict[str, Any]:
+    buttons = [{"label": scale, "method": "relayout", "args": ["xaxis.type", scale]} for scale in ("linear", "log")]
+    return {"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.13, "yanchor": "top"}
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [float(f"{value:.5g}") for value in np.asarray(values).tolist()]

@@ -1,0 +1,167 @@
+"""What a reranker's work costs, by the document, the call, the token and the search unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from experiments.config.paths import CONF
+from experiments.evaluate.curves import FloatArray
+from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
+
+LIST_PRICES = CONF / "list_prices.yaml"
+
+UNITS = ("usd", "ms", "docs", "calls", "tokens")
+"""The units that a cost is told in: dollars, milliseconds, and what is counted."""
+
+
+class Work(NamedTuple):
+    """What a reranker did, arrays of one shape.
+
+    Attributes:
+        docs, calls, tokens: as the controller charged them, or means of that.
+        largest: documents of the largest call.
+    """
+
+    docs: NDArray[Any]
+    calls: NDArray[Any]
+    tokens: NDArray[Any]
+    largest: NDArray[Any]
+
+
+class Prices(BaseModel):
+    """Prices of a reranker; dollars and milliseconds, each >= 0.
+
+    Attributes:
+        usd_per_doc, usd_per_call, usd_per_1k_tokens: dollars.
+        usd_per_search_unit: dollars for each ``docs_per_search_unit`` documents begun, of each call.
+        docs_per_search_unit: documents of a search unit, 100 at Cohere and Bedrock.
+        ms_per_doc, ms_per_call: milliseconds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    usd_per_doc: float = Field(default=0.0, ge=0.0)
+    usd_per_call: float = Field(default=0.0, ge=0.0)
+    usd_per_1k_tokens: float = Field(default=0.0, ge=0.0)
+    usd_per_search_unit: float = Field(default=0.0, ge=0.0)
+    docs_per_search_unit: int = Field(default=100, ge=1)
+    ms_per_doc: float = Field(default=0.0, ge=0.0)
+    ms_per_call: float = Field(default=0.0, ge=0.0)
+
+    @property
+    def priced(self) -> list[str]:
+        """The units of a cost that these prices say something of: ``usd``, ``ms``, and those that are counted."""
+        known = {"usd": self._has("usd_"), "ms": self._has("ms_")}
+        return [unit for unit in UNITS if known.get(unit, True)]
+
+    def bill(self, work: Work) -> dict[str, FloatArray]:
+        """What the work costs, by unit of :data:`UNITS`, in the shape of the work.
+
+        All calls of a request but its last are taken to be as large as its largest, which is how batches are made.
+        """
+        per_call = np.ceil(work.largest / self.docs_per_search_unit)
+        units = np.where(work.calls > 0, per_call * work.calls, 0.0)
+        usd = (
+            self.usd_per_doc * work.docs
+            + self.usd_per_call * work.calls
+            + self.usd_per_1k_tokens * work.tokens / 1000.0
+            + self.usd_per_search_unit * units
+        )
+        ms = self.ms_per_doc * work.docs + self.ms_per_call * work.calls
+        counted = {"docs": work.docs, "calls": work.calls, "tokens": work.tokens}
+        return {"usd": usd, "ms": ms, **{unit: count.astype(float) for unit, count in counted.items()}}
+
+    def on_forecast(self, figures: Mapping[str, Any]) -> dict[str, Any]:
+        """A forecast of one call a query (see :func:`experiments.replay.forecast.forecast`) with dollars by these."""
+        total, queries = figures["total"], figures["queries"]
+        counts = {name: np.array([total[name] or 0]) for name in ("docs", "calls", "tokens")}
+        usd = float(self.bill(Work(**counts, largest=np.ceil(counts["docs"] / queries)))["usd"][0])
+        parts = (("total", usd), ("per_query", usd / queries))
+        return {**figures, **{part: {**figures[part], "usd": amount} for part, amount in parts}}
+
+    def _has(self, prefix: str) -> bool:
+        return any(value for name, value in self.model_dump().items() if name.startswith(prefix))
+
+
+def prices_of(*known: Mapping[str, Any]) -> Prices:
+    """The prices that somebody knows of a reranker; of several sources the last that names dollars, or time.
+
+    A price of 0 is one: what is free by a later source is not charged by an earlier.
+    """
+    given: dict[str, Any] = {}
+    for source in known:
+        named = {name: value for name, value in source.items() if name in Prices.model_fields}
+        kinds = {name[:3] for name in named if name[:3] in ("usd", "ms_")}
+        given = {name: value for name, value in given.items() if name[:3] not in kinds} | named
+    return Prices(**given)
+
+
+def read_prices(file: Path) -> dict[str, float]:
+    """Read a YAML file of prices: ``NAME: NUMBER`` a line, see :class:`Prices`.
+
+    Raises:
+        ConfigError: if it cannot be read, or naming the price that is unknown or out of range.
+    """
+    try:
+        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"--prices {file}: cannot be read: {reason}") from None
+    allowed = ", ".join(Prices.model_fields)
+    if not isinstance(raw, dict) or not raw:
+        raise ConfigError(f"--prices {file}: holds no NAME: NUMBER pairs; allowed names are {allowed}")
+    for name, value in raw.items():
+        if isinstance(value, bool):
+            raise ConfigError(f"--prices {file}: {quoted(name)} is {value}: allowed is a number")
+    try:
+        return Prices.model_validate(raw, strict=False).model_dump(include=set(raw))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"--prices {file}: {name}={quoted(first['input'])}: {first['msg']}; allowed names are {allowed}"
+        ) from None
+
+
+class ListedService(BaseModel):
+    """A service with its prices, the day on which they were read, and where.
+
+    Attributes:
+        secondary: whether that page is not the vendor's own.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    read: str
+    source: str
+    secondary: bool
+    prices: Prices
+
+
+def listed_services(file: Path = LIST_PRICES) -> list[ListedService]:
+    """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices.
+
+    Raises:
+        ConfigError: if it cannot be read, or an entry lacks one of them or has an unknown price.
+    """
+    try:
+        entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+        known = ("name", "read", "source", "secondary")
+        return [
+            ListedService(
+                **{name: entry.get(name) for name in known},
+                prices=Prices(**{name: value for name, value in entry.items() if name not in known}),
+            )
+            for entry in entries or []
+        ]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, ValidationError) as error:
+        raise ConfigError(f"list prices {file}: cannot be used: {' '.join(str(error).split())}") from None

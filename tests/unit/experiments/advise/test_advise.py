@@ -1,0 +1,335 @@
+"""The rule that chooses, and the prices that it goes by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.advise import words
+from experiments.advise.advice import Advice, Row
+from experiments.advise.choose import (
+    Option,
+    Options,
+    bounds,
+    choose,
+    nearest_question,
+    options_of,
+)
+from experiments.advise.conclude import conclude
+from experiments.advise.enough import require_queries, require_telling
+from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
+from experiments.advise.replays import Curve, Replays
+from experiments.advise.trust import Trust, choose_trust
+from experiments.label.decide import Decision
+from experiments.label.verdict import Verdict
+from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
+from ragtune.core.errors import ConfigError
+
+
+def make_options(values: np.ndarray) -> Options:
+    """Options of rising cost: a useless first stage, the columns, the last of which is reranking everything."""
+    values = np.hstack([0.01 * values[:, -1:], values])
+    count = values.shape[1]
+    named = [Option(CANDIDATES[0], 5 * i, is_full=i == count - 1) for i in range(count)]
+    docs = np.tile(5.0 * np.arange(count), (len(values), 1))
+    counted = docs.astype(np.int64)
+    work = Work(counted, (counted + 4) // 5, 100 * counted, np.full_like(counted, 5))
+    return Options(named, values, {"docs": docs}, count - 1, "docs", work)
+
+
+def test_ten_options_that_all_break_the_promise_are_seldom_taken_for_good() -> None:
+    wrong, draws = 0, np.random.default_rng(0)
+    for seed in range(200):
+        full = draws.beta(4, 2, size=(40, 1))
+        shared, own = draws.normal(0, 0.08, size=(40, 1)), draws.normal(0, 0.08, size=(40, 10))
+        options = make_options(np.hstack([0.95 * full + shared + own, full]))
+        known = bounds(options, resamples=200, level=0.95, seed=seed)
+        wrong += choose(options, known, 0.95) != options.full
+    assert wrong <= 20  # each by itself would be wrong 10 times, the luckiest of ten far more often
+
+
+def test_lower_ends_hold_where_few_queries_lose_much() -> None:
+    held, draws = 0, np.random.default_rng(0)
+    for seed in range(200):
+        full = draws.beta(8, 2, size=(40, 1))
+        rarely = draws.random((40, 6)) < 0.1
+        known = bounds(make_options(np.hstack([full * (1 - 0.5 * rarely), full])), resamples=200, level=0.95, seed=seed)
+        held += (known.low[1:-1] <= 0.95).all()
+    assert held >= 180  # 190 by rights
+
+
+def test_what_never_changed_in_few_queries_is_not_taken_for_certain() -> None:
+    full = np.linspace(0.2, 0.9, 20)
+    options = make_options(np.stack([full - 0.2, np.where(np.arange(20) % 2, full - 0.1, full), full, full], axis=1))
+    known = bounds(options, resamples=200, level=0.95, seed=0)
+    assert known.kept[3] == pytest.approx(1.0)
+    assert known.low[3] < 0.99 < known.low[4] == pytest.approx(1.0)
+    assert choose(options, known, 0.99) == 4
+    assert choose(options, known, 0.5) == 1
+    question = nearest_question(options, known, 4, 0.99)
+    assert question is not None
+    assert question[0] == 3
+    assert question[1] > 20
+
+
+@pytest.mark.parametrize(
+    ("full", "other", "said"),
+    [
+        (
+            [0.5, 0.8] + [0.0] * 18,  # two of twenty tell anything: three more, at that rate
+            [0.5, 0.9] + [0.0] * 18,
+            "only 2 of 20 judged queries have any quality to keep; at least 50 like these are needed, 30 more",
+        ),
+        ([0.6] * 5, [0.6, 0.7, 0.7, 0.7, 0.7], None),
+        (
+            [0.7] * 20,  # 59 alike exclude, with 95%, that one in twenty loses all
+            [0.7] * 20,
+            "all 20 judged queries say the same of every option; at least 59 like these are needed, 39 more",
+        ),
+        ([0.7] * 60, [0.7] * 60, None),
+    ],
+)
+def test_a_sample_too_small_to_say_anything_says_only_how_many_are_needed(
+    full: list[float], other: list[float], said: str | None
+) -> None:
+    first = full if full == other else [one / 2 for one in full]
+    replays = replays_of({"fixed_depth": np.array([first, other, full]).T})
+    if said is None:
+        assert concluded(replays, quality=0.95).options
+        return
+    with pytest.raises(ConfigError, match=f"nothing can be advised yet: {said}$"):
+        concluded(replays, quality=0.95)
+
+
+@pytest.mark.parametrize(("count", "has"), [(1, "1 judged query"), (3, "3 judged queries")])
+def test_one_query_and_three_are_told_the_same_number(count: int, has: str) -> None:
+    said = f"the collection has {has}; at least 5 are needed, {5 - count} more$"
+    with pytest.raises(ConfigError, match=said):
+        require_queries(count, judged=True)
+    require_queries(5, judged=True)
+
+
+def test_a_first_stage_without_candidates_is_named_as_the_reason() -> None:
+    with pytest.raises(ConfigError, match="candidates for only 2 of 20 queries; add the other 18 to its run"):
+        require_telling(20, 2, judged=True, differ=True, uncovered=18, quality=0.95, level=0.95)
+
+
+def make_advice(**fields: Any) -> Advice:
+    row = Row.model_construct(label="everything, in one call", quality=0.3, budget=100, batch_size=None)
+    first = Row.model_construct(label="no reranking", quality=0.4, budget=0)
+    known = {"recommended": row, "everything": row, "first_stage": first, "target": row}
+    return Advice.model_construct(**{**known, "quality": 0.95, "measure": "nDCG@10", "judged": True, **fields})
+
+
+def test_without_judgments_the_headline_is_conditional_and_names_what_decides() -> None:
+    some = Row.model_construct(label="fixed depth, 40 documents", budget=40, batch_size=None)
+    advice = make_advice(judged=False, recommended=some)
+    assert words.recommendation(advice).startswith("If you want the full reranking: rerank the first 40 documents")
+    limits = words.limits_of_agreement(advice)
+    assert limits is not None
+    assert "cannot show whether that reranking helps" in limits
+    assert "about 32 judged queries" in limits
+    assert words.LABELS_NEEDED in limits
+    assert words.limits_of_agreement(make_advice()) is None
+
+
+def test_the_number_of_labels_to_plan_is_what_was_measured() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "howto" / "label.md").read_text(encoding="utf-8")
+    measured = re.findall(r"^\| ([\w-]+), `[\w-]+` \| \d+ \| ([-+][.\d]+) \|.*\| (\d+) \|$", page, re.MULTILINE)
+    assert len(measured) == 7
+    for name, difference, labels in measured:
+        assert name in words.LABELS_NEEDED
+        large = abs(float(difference))
+        many, few = (1, 50) if large >= 0.15 else (51, 400) if large >= 0.04 else (401, 10**6)
+        assert many <= int(labels) <= few
+    assert {name: labels for name, _, labels in measured}["nfcorpus"] == str(2 * 945)
+
+
+def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
+    """Curves of shape (q, b) by candidate, at 5, 10, ... documents and, of fixed depth, at none before."""
+    curves = {}
+    for name, columns in values.items():
+        q, b = columns.shape
+        budgets = [5 * (i + (name != "fixed_depth")) for i in range(b)]
+        docs = np.tile(np.array(budgets), (q, 1))
+        work = Work(docs, -(-docs // 5), 1000 * docs, np.minimum(docs, 5))
+        candidate = next(one for one in CANDIDATES if one.name == name)
+        curves[name] = Curve(candidate, budgets, columns[:, :, None], work)
+    ids = [str(i) for i in range(len(next(iter(values.values()))))]
+    dataset = SimpleNamespace(name="d", warnings={})
+    return Replays(dataset, judged, ["agreement of the top 10"], Trust(0.5), ids, 20, curves)  # type: ignore[arg-type]
+
+
+def concluded(replays: Replays, **options: Any) -> Advice:
+    known = {"quality": 0.8, "unit": "docs", "traffic": 1000, "resamples": 300, "level": 0.95, "seed": 0}
+    return conclude(replays, Prices(), listed_services(), **{**known, **options}, command="c", git_sha="g")
+
+
+@pytest.fixture(scope="module")
+def concluded_without_judgments() -> Advice:
+    draws = np.random.default_rng(0)
+    full = np.ones((40, 1))
+    fixed = np.hstack([full * 0.5, full * 0.6, full * 0.7, full * 0.75, full])
+    mine = np.hstack([1 - draws.binomial(10, p, size=(40, 1)) / 10 for p in (0.3, 0.1, 0.02)] + [full])
+    return concluded(replays_of({"fixed_depth": fixed, "uncertainty/5": mine}, judged=False))
+
+
+def test_agreement_is_never_above_all_in_an_interval(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    intervals = [row.kept for row in advice.options]
+    intervals.append(advice.held_out)
+    assert max(one.high for one in intervals if one.high is not None) == 1.0
+    assert "P@10" not in advice.model_dump_json()
+
+
+def test_the_next_step_is_the_next_row_and_no_row_repeats(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    costs = [rung.cost for rung in advice.ladder]
+    assert costs == sorted(costs, reverse=True)
+    at = next(i for i, rung in enumerate(advice.ladder) if rung.gain is None)
+    assert advice.ladder[at].option == advice.recommended.label
+    assert [i for i, rung in enumerate(advice.ladder) if rung.is_next] == [at - 1]
+    assert len({rung.option for rung in advice.ladder}) == len(advice.ladder)
+    stopped = np.tile(np.linspace(0.5, 1.0, 20)[:, None], 3)
+    replays = replays_of({"fixed_depth": np.tile(stopped[:, :1], 4), "settled/5": stopped})
+    ended = replays.curves["settled/5"]
+    ended.work.docs[:], ended.work.calls[:], ended.work.tokens[:] = 5, 1, 5000
+    settled = [
+        option for option in options_of(replays, Prices(), "docs").options if option.candidate.policy == "settled"
+    ]
+    assert [option.budget for option in settled] == [5]
+
+
+def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(concluded_without_judgments: Advice) -> None:
+    advice = concluded_without_judgments
+    best = advice.recommended.cost
+    by_name = {one.name: one for one in advice.list_prices}
+    cohere, voyage = by_name["Cohere Rerank 4.0"], by_name["Voyage rerank-2.5"]
+    assert cohere.recommended == pytest.approx(1000 * 0.002 * best["calls"])
+    assert voyage.recommended == pytest.approx(1000 * 0.00005 * best["tokens"] / 1000)
+    assert all(one.read and one.source.startswith("https://") for one in advice.list_prices)
+    vendors = ("cohere.com", "voyageai.com")
+    assert all(one.secondary or any(vendor in one.source for vendor in vendors) for one in advice.list_prices)
+    assert "secondary sources" in words.money(advice)[0]
+    assert "$" in words.money(advice)[0]
+    assert words.latency(advice).startswith("Latency: no time was measured")
+
+
+def test_a_list_price_without_a_date_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, secondary: false, source: https://a}\n")
+    with pytest.raises(ConfigError, match="read"):
+        listed_services(tmp_path / "prices.yaml")
+
+
+def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by() -> None:
+    draws = np.random.default_rng(1)
+    base = draws.beta(4, 2, size=40)
+    noise = {trust: draws.normal(0, 0.02, 40) for trust in (0.25, 0.5, 0.75)}
+    better = choose_trust({t: base + n + 0.05 * (t == 0.75) for t, n in noise.items()}, level=0.95, seed=0)
+    assert better.value == 0.75
+    assert 0.0 < better.low < better.gain < 0.1
+    assert choose_trust({t: base + n - 0.05 * (t != 0.5) for t, n in noise.items()}, level=0.95, seed=0).value == 0.5
+    few = choose_trust({t: (base + n + (t == 0.75))[:9] for t, n in noise.items()}, level=0.95, seed=0)
+    assert few.value == 0.5
+
+
+def test_of_equally_cheap_options_the_better_one_is_chosen() -> None:
+    full = np.linspace(0.2, 0.9, 20)
+    options = make_options(np.stack([full + 0.1, full + 0.2, full], axis=1))
+    usd = {**options.costs, "usd": np.ones((20, 4))}
+    same = Options(options.options, options.values, usd, options.full, "usd", options.work)
+    known = bounds(same, resamples=200, level=0.95, seed=0)
+    assert choose(same, known, 0.9) == 2
+
+
+def test_budgets_rise_to_the_pool_and_end_where_batches_do() -> None:
+    assert budgets_up_to(100) == [5, 10, 15, 20, 30, 40, 60, 80, 100]
+    assert budgets_up_to(7) == [5, 7]
+    assert fitting(20, budgets_up_to(100)) == [20, 40, 60, 80, 100]
+
+
+def test_search_units_are_paid_for_each_call() -> None:
+    docs, calls = np.array([100, 20, 250, 0]), np.array([1, 4, 1, 0])
+    work = Work(docs, calls, 10 * docs, np.array([100, 5, 250, 0]))
+    bill = Prices(usd_per_search_unit=2.0, ms_per_call=10.0, ms_per_doc=1.0).bill(work)
+    assert bill["usd"].tolist() == [2.0, 8.0, 6.0, 0.0]
+    assert bill["ms"].tolist() == [110.0, 60.0, 260.0, 0.0]
+
+
+def test_the_last_source_that_knows_dollars_replaces_those_before_and_leaves_times() -> None:
+    known = prices_of({"usd_per_doc": 1.0, "ms_per_doc": 3.0}, {"usd_per_call": 0.5}, {"usd_per_1k_tokens": 2.0})
+    assert known == Prices(usd_per_1k_tokens=2.0, ms_per_doc=3.0)
+    assert known.priced == ["usd", "ms", "docs", "calls", "tokens"]
+
+
+def test_what_is_free_by_the_file_is_not_charged_by_the_table(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("usd_per_doc: 0\n")
+    known = prices_of({"usd_per_doc": 1.0, "ms_per_doc": 3.0}, read_prices(tmp_path / "prices.yaml"))
+    assert known == Prices(ms_per_doc=3.0)
+
+
+def test_a_price_is_a_number(tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_text("usd_per_doc: yes\n")
+    with pytest.raises(ConfigError, match="'usd_per_doc' is True: allowed is a number"):
+        read_prices(tmp_path / "prices.yaml")
+
+
+def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_better_than_the_first_stage() -> None:
+    draws = np.random.default_rng(0)
+    first = draws.beta(4, 2, size=(40, 1))
+    fixed = np.hstack([first, first - 0.01, first - 0.02, first - 0.1])
+    noise = draws.normal(0, 0.02, size=(40, 2))
+    for gain in (0.05, 0.002, -0.05):
+        mine = np.hstack([first + gain, first + gain]) + noise
+        advice = concluded(replays_of({"fixed_depth": fixed, "uncertainty/5": mine}), quality=0.8)
+        said = words.recommendation(advice)
+        assert said.startswith("Do not rerank")
+        assert "does harm" in (words.harm(advice) or "")
+        assert advice.target == advice.first_stage
+        assert (advice.recommended.budget > 0) is (gain == 0.05)
+        assert ("everything" in said) is (gain == 0.05)
+        assert (advice.question is not None) is (gain == 0.002)
+        low = advice.recommended.kept.low
+        assert low is not None
+        assert low > 1.0 or advice.recommended == advice.first_stage
+        assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
+        assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
+
+
+@pytest.mark.parametrize(("start", "comes_first"), [(0.58, True), (0.52, False)])
+def test_what_the_policys_own_order_brings_before_any_score_is_not_credited_to_reranking(
+    start: float, comes_first: bool
+) -> None:
+    first = np.full((40, 1), 0.5)
+    replays = replays_of(
+        {"fixed_depth": np.hstack([first, first - 0.1]), "uncertainty/5": np.hstack([first + 0.1] * 2)}
+    )
+    mine = replace(replays.curves["uncertainty/5"], start=start)
+    advice = concluded(replace(replays, curves={**replays.curves, "uncertainty/5": mine}))
+    said = words.own_order(advice) or ""
+    assert f"first stage alone has {advice.measure} 0.500. The policy's own order has {start:.3f}" in said
+    assert said in words.beside_the_headline(advice)
+    assert ("Most of the gain comes before any score" in said) is comes_first
+
+
+def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful_one_take_the_condition_away() -> None:
+    full = np.random.default_rng(0).beta(4, 2, size=(40, 1))
+    values = np.hstack([full * share for share in (0.5, 0.9, 0.95, 1.0)])
+    replays = replays_of({"fixed_depth": values}, judged=False)
+    said = {}
+    for verdict in ("helps", "harms", "undecided"):
+        gain = Decision.model_construct(verdict=verdict, confidence=0.95, gain=0.2, queries=20, pairs=20, more_labels=6)
+        labels = Verdict.model_construct(labels=40, by_models={}, decision=gain)
+        advice = concluded(replays, labels=labels)
+        said[verdict] = words.recommendation(advice)
+        assert (advice.recommended.budget == 0) is (verdict == "harms")
+        assert "40 labels on 20 queries" in (words.limits_of_agreement(advice) or "")
+    assert said["helps"] == words.recommendation(concluded(replays)).replace("If you want the full reranking: r", "R")
+    assert said["undecided"].startswith("If you want the full reranking")
+    assert said["harms"] == "Do not rerank: by the labels, the first stage's own order is better."

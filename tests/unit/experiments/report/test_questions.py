@@ -1,0 +1,222 @@
+"""What a study is asked: its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.report.claims import Held, held
+from experiments.report.claims_page import claims_page
+from experiments.report.leave_one_out import choice_page, leave_one_out
+from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
+from ragtune.core.errors import ConfigError
+from ragtune.core.units import CALLS, MONEY, UNITS
+
+KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
+CHOICE = Choice("default", [10, 20])
+Quality = Mapping[str, tuple[float, float]]
+
+
+def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None) -> Collection:
+    """40 queries with a little noise around the given quality at 10 and at 20 documents."""
+    noise = np.random.default_rng(len(name)).normal(0, 0.01, size=40)
+    cells = {}
+    for policy, means in quality.items():
+        for budget, mean in zip((10, 20), means, strict=True):
+            charged = np.full(40, (docs or {}).get(policy, budget))
+            values = (mean + np.roll(noise, budget) - noise.mean())[:, None]
+            counts = (charged, charged, charged * 0, charged * 0)
+            cells[policy, str(budget)] = Cell(values, *counts, ["x"] * 40, np.zeros((40, len(UNITS) - 2)))
+    queries = [f"q{i}" for i in range(40)]
+    lines = dict.fromkeys(quality)
+    return Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name, group=group or name)  # type: ignore[arg-type]
+
+
+def study(*collections: Collection) -> Study:
+    names = dict.fromkeys(policy for c in collections for policy, _ in c.cells)
+    return Study(
+        name="t",
+        command="c",
+        git_sha="abc",
+        collections=collections,
+        policies=[Policy(name, f"the {name}", KINDS[name]) for name in names],
+        reference="fixed",
+        columns=["10", "20"],
+        measures=["nDCG@10"],
+        target_label="all",
+        traced_column="10",
+        resamples=200,
+        permutations=499,
+        level=0.95,
+        seed=0,
+    )
+
+
+def qualities(default: float, bold: float, shy: float = 0.4) -> Quality:
+    """The same at both budgets; fixed depth is at .4."""
+    return {"fixed": (0.4, 0.4), "default": (default, default), "bold": (bold, bold), "shy": (shy, shy)}
+
+
+def answer(claim: Claim, *collections: Collection) -> Held:
+    found = held(study(*collections), claim)
+    assert found is not None
+    return found
+
+
+def test_a_variant_that_is_better_everywhere_is_chosen_and_credited_with_what_it_brings() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.53)) for name in "abc")), CHOICE)
+    assert found.final == "bold"
+    assert [entry.chosen for entry in found.left_out] == ["bold"] * 3
+    assert found.difference == pytest.approx(0.03)
+    assert found.low > 0
+    assert found.shares == {"default": 0.0, "bold": 1.0, "shy": 0.0}
+    assert found.gains["bold"].tolist() == pytest.approx([0.13] * 3)
+
+
+def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
+    told = leave_one_out(
+        study(
+            collection("a", qualities(0.5, 0.9)),
+            collection("b", qualities(0.5, 0.45)),
+            collection("c", qualities(0.5, 0.45)),
+        ),
+        CHOICE,
+    )
+    on_a = told.left_out[0]
+    assert told.final == "bold"
+    assert (on_a.chosen, on_a.difference) == ("default", 0.0)
+    assert on_a.best == "bold"
+    assert on_a.best_gain == pytest.approx(0.5)
+    assert told.difference == pytest.approx((0.0 - 0.05 - 0.05) / 3)
+    page = choice_page(study(collection("a", qualities(0.5, 0.9))), CHOICE, told)
+    assert "**Keep the default.**" in page
+
+
+def test_what_is_left_out_has_no_say_in_the_choice() -> None:
+    others = [collection("b", qualities(0.5, 0.52)), collection("c", qualities(0.5, 0.51))]
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        shuffled = qualities(*random.permutation([0.1, 0.5, 0.9]).tolist())
+        entry = leave_one_out(study(collection("a", shuffled), *others), CHOICE).left_out[0]
+        assert (entry.group, entry.chosen, entry.same) == ("a", "bold", 1.0)
+
+
+def test_a_group_counts_once_however_many_pairs_it_has() -> None:
+    many = [collection(f"a{i}", qualities(0.5, 0.6), group="a") for i in range(5)]
+    few = [collection("b", qualities(0.5, 0.45)), collection("c", qualities(0.5, 0.4))]
+    found = leave_one_out(study(*many, *few), CHOICE)
+    assert found.gains["bold"].tolist() == pytest.approx([0.2, 0.05, 0.0])
+    assert found.final == "default"
+
+
+def test_of_equals_the_default_is_kept() -> None:
+    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.5, 0.5)) for name in "ab")), CHOICE)
+    assert found.final == "default"
+    assert found.difference == 0.0
+
+
+def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the_worst_comes_first() -> None:
+    claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=0.02)
+    found = answer(
+        claim,
+        collection("good", {"fixed": (0.4, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.6)}),
+        collection("bad", {"fixed": (0.4, 0.5), "gar": (0.4, 0.55), "default": (0.5, 0.52)}),
+        collection("near", {"fixed": (0.4, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.49)}),
+        collection("worse", {"fixed": (0.6, 0.5), "gar": (0.4, 0.5), "default": (0.5, 0.6)}),
+    )
+    assert found.short == ["worse", "bad"]
+    assert found.order == ["worse", "bad", "near", "good"]
+    bad = found.rows[found.rows["collection"] == "bad"].set_index(["against", "budget"])
+    assert bad["difference"]["gar", 20] == pytest.approx(-0.03)
+    assert bad["low"]["gar", 20] < -0.0299
+    assert bad["high"]["gar", 20] > -0.0301
+    assert bad["holds"].tolist() == [True, True, True, False]
+
+
+def test_significance_is_asked_against_each_of_the_others() -> None:
+    claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=1, ahead=0.5)
+    quality = {"fixed": (0.4, 0.5), "gar": (0.5, 0.5), "default": (0.5, 0.6)}
+    assert answer(claim, collection("a", quality)).short == []
+    assert answer(replace(claim, ahead=0.75), collection("a", quality)).short == ["a"]
+
+
+def test_more_budget_is_held_against_every_smaller_one_so_that_none_is_picked_by_its_luck() -> None:
+    small = collection("a", {"default": (0.5, 0.48)})
+    cells = {**small.cells, ("default", "30"): small.cells["default", "10"]}
+    claim = Claim("c", "default", ["default"], [10, 20, 30], "fewer")
+    rows = answer(claim, replace(small, cells=cells)).rows
+    assert rows[["budget", "depth"]].to_numpy().tolist() == [[20, 10], [30, 10], [30, 20]]
+
+
+def test_a_stopping_rule_is_held_against_a_flat_budget_of_as_many_documents() -> None:
+    claim = Claim("c", "shy", ["default"], [20], "spent")
+    found = answer(claim, collection("a", {"default": (0.4, 0.6), "shy": (0.5, 0.55)}, docs={"shy": 15}))
+    assert found.rows["depth"].tolist() == [15.0]
+    assert found.rows["difference"].tolist() == pytest.approx([0.05])
+
+
+def test_signals_are_held_against_the_same_pair_without_them() -> None:
+    plain = collection("a", {"fixed": (0.4, 0.5), "default": (0.5, 0.5)})
+    signals = replace(collection("a+s", {"fixed": (0.6, 0.7), "default": (0.6, 0.7)}), plain="a")
+    claim = Claim("c", "default", ["fixed"], [10], 20, plain=True)
+    found = answer(claim, plain, signals)
+    assert found.order == ["a+s"]
+    assert found.rows["difference"].tolist() == pytest.approx([0.1])
+    with pytest.raises(ConfigError, match="'a\\+s' and 'a' are compared, and judged on other queries"):
+        held(study(replace(plain, queries=["other"]), signals), claim)
+
+
+def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
+    collections = [collection("a", {"fixed": (0.4, 0.5), "default": (0.5, 0.49)}), collection("b", qualities(0.5, 0.6))]
+    named = study(*collections)
+    claims = [
+        Claim("one", "default", ["fixed"], [10, 20]),
+        Claim("two", "default", ["fixed"], [10], ahead=1.0, margin=1),
+    ]
+    answers = [answer(claim, *collections) for claim in claims]
+    page = claims_page(named, answers)
+    assert "**Of 2 claims, 1 proven on every collection that they are about, 1 refuted on some.**" in page
+    assert "Of 4 findings, one for each claim and collection, 3 hold,\n1 fail, and 0 are open" in page
+    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 | 0.0 |  | " in page
+    assert "| a | ▼ | **fails** | 40 |  | 0% | " in page
+    assert "nan" not in page
+
+
+def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
+    collections = [collection("a", qualities(0.5, 0.6)), collection("b", qualities(0.5, 0.6))]
+    named = replace(study(*collections), unit=CALLS)
+    calls = np.full(40, 7)
+    few = {key: replace(cell, calls=calls) for key, cell in collections[0].cells.items()}
+    found = held(named, Claim("one", "default", ["fixed"], [10], depth="spent"))
+    other = held(
+        replace(named, collections=[replace(collections[0], cells=few)]), Claim("one", "default", ["fixed"], [10])
+    )
+    assert found is not None
+    assert other is not None
+    assert other.rows["calls"].tolist() == [7.0]
+    pages = claims_page(named, [found]) + choice_page(named, CHOICE, leave_one_out(named, CHOICE))
+    assert "(10, 20 calls)" in pages
+    assert "| calls | against |" in pages
+    assert "documents" not in pages
+
+
+def test_a_claim_may_name_a_budget_that_is_no_whole_number() -> None:
+    one = collection("a", qualities(0.5, 0.5))
+    halved = {(policy, {"10": "0.25", "20": "0.5"}[column]): cell for (policy, column), cell in one.cells.items()}
+    named = replace(study(replace(one, cells=halved)), columns=["0.25", "0.5"], unit=MONEY)
+    found = held(named, Claim("as good", "default", ["fixed"], [0.25, 0.5], depth=0.5))
+    assert found is not None
+    assert found.rows["depth"].tolist() == [0.5, 0.5]
+
+
+def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:
+    level = collection("a", {"fixed": (0.4, 0.4), "default": (0.5, 0.5)})
+    error = 0.01 * 2**0.5 / 40**0.5
+    claim = Claim("c", "default", ["fixed"], [10])
+    shifted = replace(level, cells={**level.cells, ("default", "10"): level.cells["default", "20"]})
+    assert answer(claim, level).by_chance["a"] == 0.0, "the queries differ alike"
+    assert answer(claim, shifted).by_chance["a"] == pytest.approx(0.5, abs=0.1)
+    assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)

@@ -1,0 +1,183 @@
+"""Tables and pages of a study made by hand, so that every figure in them is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.report.figures import styles
+from experiments.report.markdown import markdown
+from experiments.report.recommendation import recommendation
+from experiments.report.report import html
+from experiments.report.study import Cell, Collection, Line, Policy, Study, file_stem
+from experiments.report.tables import cells_table, per_query_table, policies_table
+from experiments.report.write import write_study
+from ragtune.core.units import FLOPS, UNITS
+
+POLICIES = [
+    Policy("fixed", "fixed depth", "incumbent"),
+    Policy("ours", "ours <b>&</b>", "ours"),
+    Policy("oracle", "oracle", "ceiling"),
+]
+QUALITY = {"fixed": [0.4, 0.6], "ours": [0.6, 0.7], "oracle": [0.9, 0.9]}
+
+
+def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
+    q = len(spread)
+    values = np.column_stack([quality + spread, np.full(q, 0.5)])
+    counts = np.full(q, docs)
+    expanded, ineligible = np.zeros((2, q), dtype=int)
+    stops, recorded = ["budget_exhausted"] * q, np.zeros((q, len(UNITS) - 2))
+    return Cell(values, counts, np.ones(q, dtype=int), expanded, ineligible, stops, recorded)
+
+
+@pytest.fixture
+def study() -> Callable[..., Study]:
+    """Two budgets, 20 queries; ours is .2 and .1 above fixed depth, with little noise."""
+
+    def make(queries: int = 20, text: str = "", **changes: object) -> Study:
+        noise = np.random.default_rng(0).normal(0, 0.02, size=(3, 2, queries))
+        noise -= noise.mean(axis=2, keepdims=True)
+        cells = {
+            (p.name, str(b)): cell(QUALITY[p.name][j], b, noise[i, j] if queries > 1 else np.zeros(1))
+            for i, p in enumerate(POLICIES)
+            for j, b in enumerate((10, 20))
+        }
+        lines = {}
+        for p in POLICIES:
+            mean = np.array([cells[p.name, c].values.mean(axis=0) for c in ("10", "20")])
+            spent, costs = np.array([10.0, 20.0]), np.zeros((2, len(UNITS)))
+            lines[p.name] = Line(spent, spent, mean, mean - 0.1, mean + 0.1, costs)
+        ids = [f"q{i}" for i in range(queries)]
+        texts = dict.fromkeys(ids, text) if text else {}
+        collection = Collection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
+        fixed = {"name": "t", "command": "python x", "git_sha": "abc", "collections": [collection]}
+        fixed |= {"policies": POLICIES, "reference": "fixed", "columns": ["10", "20"], "measures": ["nDCG@10", "R@100"]}
+        fixed |= {"target_label": "all", "traced_column": "10", "resamples": 100}
+        return Study(**{**fixed, "permutations": 999, "level": 0.95, "seed": 0, **changes})  # type: ignore[arg-type]
+
+    return make
+
+
+def tables_page(study: Study) -> str:
+    cells = cells_table(study)
+    return markdown(study, cells, policies_table(study), recommendation(cells, "nDCG@10"))
+
+
+def test_a_clear_gain_is_significant_in_both_tests_and_the_reference_has_no_test(study: Callable[..., Study]) -> None:
+    rows = cells_table(study()).set_index(["policy", "budget"])
+    ours, fixed = rows.loc[("ours", "10")], rows.loc[("fixed", "10")]
+    assert ours["nDCG@10_diff"] == pytest.approx(0.2)
+    assert ours["nDCG@10_diff_low"] <= 0.2 <= ours["nDCG@10_diff_high"]
+    assert ours["nDCG@10_p_t_holm"] < 0.001
+    assert ours["nDCG@10_p_randomization_holm"] <= 0.002
+    assert ours["R@100_p_t_holm"] == 1.0
+    assert np.isnan(fixed["nDCG@10_p_t_holm"])
+    assert (ours["wins"], ours["losses"], ours["ties"]) == (20, 0, 0)
+    assert json.loads(ours["stop_reasons"]) == {"budget_exhausted": 20}
+
+
+def test_holm_spans_budgets_of_a_policy_or_policies_of_a_column(study: Callable[..., Study]) -> None:
+    for is_grid, key in ((True, "policy"), (False, "budget")):
+        rows = cells_table(study(is_grid=is_grid))
+        others = rows[rows["policy"] != "fixed"]
+        for _, members in others.groupby(key):
+            plain = sorted(members["nDCG@10_p_t"])
+            assert members["nDCG@10_p_t_holm"].min() == pytest.approx(min(1.0, 2 * plain[0]))
+
+
+def test_ceilings_stay_off_the_front(study: Callable[..., Study]) -> None:
+    rows = cells_table(study())
+    assert set(rows[rows["on_front"]]["policy"]) == {"ours"}
+
+
+def test_areas_and_costs_to_quality(study: Callable[..., Study]) -> None:
+    rows = policies_table(study()).set_index("policy")
+    assert rows.loc["ours", "area"] == pytest.approx(0.65)
+    assert rows.loc["ours", "docs_to_95"] == pytest.approx(10 + 10 * (0.95 * 0.7 - 0.6) / 0.1)
+    assert np.isnan(rows.loc["fixed", "docs_to_95"])
+    assert bool(rows.loc["oracle", "docs_to_99_at_first"])
+
+
+def test_per_query_rows_hold_every_query_of_every_cell(study: Callable[..., Study]) -> None:
+    table = per_query_table(study())
+    assert len(table) == 3 * 2 * 20
+    assert list(table.columns[:4]) == ["collection", "policy", "budget", "query_id"]
+
+
+def test_the_page_of_tables_says_how_it_was_made_and_marks_what_is_significant(study: Callable[..., Study]) -> None:
+    made = study()
+    page = tables_page(made)
+    assert "`python x`" in page
+    assert "`abc`" in page
+    assert "| ours <b>&</b> | **0.600**▲ | **0.700**▲ |" in page
+    assert "| *oracle* | 0.900▲ | 0.900▲ |" in page
+    assert "| fixed depth | 0.400 | 0.600 |" in page
+    assert "20/0/0" in page
+
+
+def test_neighbours_that_cannot_be_scored_are_counted_and_shown_where_there_are_any(
+    study: Callable[..., Study],
+) -> None:
+    made = study()
+    title = "### Neighbours found that the reranker cannot score, mean a query"
+    assert title not in tables_page(made)
+    cells = made.collections[0].cells
+    cells["ours", "20"].ineligible[:5] = 2
+    rows = cells_table(made)
+    assert rows.set_index(["policy", "budget"]).loc[("ours", "20"), "ineligible_mean"] == 0.5
+    assert list(rows.columns).index("ineligible_mean") == list(rows.columns).index("expanded_mean") + 1
+    assert per_query_table(made)["ineligible"].sum() == 10
+    section = tables_page(made).split(title)[1]
+    assert "| ours <b>&</b> | 0.0 | 0.5 |" in section
+
+
+def test_operations_are_shown_where_the_size_of_the_model_is_known(study: Callable[..., Study]) -> None:
+    made = study()
+    title = "### FLOPs charged a query, mean"
+    assert title not in tables_page(made)
+    made.collections[0].cells["ours", "20"].recorded[:, UNITS.index(FLOPS) - 2] = 2.5e12
+    page = tables_page(made)
+    assert "| ours <b>&</b> | 0 | 2.5e+12 |" in page.split(title)[1]
+    assert "search units" not in page
+
+
+def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..., Study]) -> None:
+    made = study(text="</script><script>alert(1)</script> @@DATA@@")
+    cells = cells_table(made)
+    page = html(made, cells, policies_table(made), recommendation(cells, "nDCG@10"))
+    assert html(made, cells, policies_table(made), recommendation(cells, "nDCG@10")) == page
+    data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    assert json.loads(data)["collections"][0]["query_texts"]["q0"].startswith("</script>")
+    assert "<script src" not in page
+    assert '<link rel="stylesheet"' not in page
+
+
+def test_styles_tell_many_policies_apart(study: Callable[..., Study]) -> None:
+    many = [POLICIES[0], *(Policy(f"p{i}", f"p{i}", kind) for kind in ("ours", "peer") for i in range(6))]
+    many = [Policy(f"{p.kind}-{p.name}", p.label, p.kind) for p in many]
+    found = styles(study(policies=many)).values()
+    assert len({(s.ink, str(s.dash), s.marker) for s in found}) == len(many)
+
+
+def test_a_study_of_a_single_query_is_written_with_finite_figures(study: Callable[..., Study], tmp_path: Path) -> None:
+    write_study(study(queries=1), tmp_path, report=True)
+    assert "nan" not in (tmp_path / "frontier.md").read_text()
+    assert (tmp_path / "tiny-set.curves.png").stat().st_size > 10_000
+
+
+def test_a_study_without_a_report_leaves_no_earlier_report_beside_its_tables(
+    study: Callable[..., Study], tmp_path: Path
+) -> None:
+    (tmp_path / "report.html").write_text("of other budgets")
+    write_study(study(), tmp_path, figures=False, report=False)
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(("name", "stem"), [("dl19 bm25", "dl19-bm25"), ("demo/test", "demo-test"), ("a..b", "a..b")])
+def test_names_become_file_names(name: str, stem: str) -> None:
+    assert file_stem(name) == stem
