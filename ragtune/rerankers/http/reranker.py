@@ -25,7 +25,7 @@ from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
 from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers.llm.interview import together
@@ -89,6 +89,12 @@ class HttpReranker(CachedReranker):
         MissingExtraError: once something is to be sent, if the extra ``llm`` is not installed.
     """
 
+    _cached: Mapping[str, tuple[str, str]] = {
+        **CachedReranker._cached,
+        "billed_tokens": ("token", "tokens"),
+        "billed_docs": ("doc", "docs"),
+    }
+
     def __init__(
         self,
         url: str | None = None,
@@ -145,8 +151,6 @@ class HttpReranker(CachedReranker):
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
-        self._token_cache = self._figures("token", "tokens")
-        self._doc_cache = self._figures("doc", "docs")
 
     def prepare(self) -> None:
         """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
@@ -156,26 +160,27 @@ class HttpReranker(CachedReranker):
             MissingExtraError: without a cache, if the extra ``llm`` is not installed.
         """
         self._open_caches()
-        with suppress(InputError) if self._cache else nullcontext():
+        with suppress(InputError) if self._caches else nullcontext():
             self._transport.connect()
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, their calls with search units and tokens, and time by prices or recorded times."""
-        return self._bill(items, *self._foreseen(items, context), context)
+        """All documents, their calls with search units and tokens, and time by prices."""
+        keys = self._keys(items, context)
+        return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if not items:
             return {}
         keys = self._keys(items, context)
         pairs = {keys[item.doc_id]: item for item in items}
-        known = Known()
-        self._recall(list(pairs), known)
+        known = self._recall(list(pairs))
         unknown = {key: item for key, item in pairs.items() if key not in known.scores}
         try:
             self._score_unknown(unknown, context, known)
         finally:
             # A failed call does not undo the cost of earlier ones.
-            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
+            made = [item for item in items if keys[item.doc_id] in known.scores or keys[item.doc_id] in known.times]
+            self._report(made, keys, unknown, known, context)
         return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
@@ -224,7 +229,6 @@ class HttpReranker(CachedReranker):
             LLMError: if no pair of the batch has a score.
             NoVerdictError: if that is because the request's time was over, or nothing was sent.
         """
-        self._recall_bills(list(known.scores), known)
         if not unknown:
             return
         with context.tracker.clock.paused():
@@ -267,31 +271,18 @@ class HttpReranker(CachedReranker):
                 problems.append(f"score {raw!r}, which scale={self.scale.value!r} does not allow")
             else:
                 fresh.scores[keys[index]] = score
-        fresh.times = self._time_shares(pairs, reply.latency_ms, context)
-        self._note_bill(pairs, reply, fresh, context)
-        self._keep(fresh.scores, {key: fresh.times[key] for key in fresh.scores})
-        return fresh, problems
-
-    # -- what it costs ---------------------------------------------------------------------------------------------
-
-    def _note_bill(self, pairs: Pairs, reply: Reply[Answer], fresh: Known, context: RAGtuneContext) -> None:
-        """Share the call's bill among its pairs, and cache the shares of pairs with a score."""
+        counts = [max(1, self._count_tokens([item], context)) for item in pairs.values()]
+        fresh.times = time_shares(reply.latency_ms, dict(zip(pairs, counts, strict=True)))
         tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
-        counts = [self._count_tokens([item], context) for item in pairs.values()]
         if tokens is not None or wasted:
             billed = wasted + (sum(counts) if tokens is None else tokens)
             fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
         if units is not None and units != search_units(len(pairs)):
             fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
-        if self._token_cache and self._doc_cache:
-            for cache, figures in ((self._token_cache, fresh.billed_tokens), (self._doc_cache, fresh.billed_docs)):
-                if figures:
-                    cache.put({key: figures[key] for key in fresh.scores})
+        self._keep(fresh)
+        return fresh, problems
 
-    def _recall_bills(self, keys: Sequence[bytes], known: Known) -> None:
-        if keys and self._token_cache and self._doc_cache:
-            known.billed_tokens |= self._token_cache.get(keys)
-            known.billed_docs |= self._doc_cache.get(keys)
+    # -- what it costs ---------------------------------------------------------------------------------------------
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""
@@ -303,7 +294,7 @@ class HttpReranker(CachedReranker):
         tokens = self._count_tokens(counted, context) + round(sum(known.billed_tokens.get(key, 0.0) for key in pairs))
         units = search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
-        ms = self._made_ms(pairs, known, context)
+        ms = self._made_ms(pairs, known)
         counted_units = units if self._is_billed_in_units else 0
         return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
 
@@ -316,10 +307,6 @@ class HttpReranker(CachedReranker):
     @property
     def _token_price(self) -> Price:
         return Price(prompt=self.usd_per_1k_tokens)
-
-
-def _was_made(key: bytes, known: Known) -> bool:
-    return key in known.scores or key in known.times
 
 
 def _checked_model(model: str | None, url: str | None, dialect: str) -> str | None:

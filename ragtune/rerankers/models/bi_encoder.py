@@ -30,8 +30,7 @@ class BiEncoderReranker(PairwiseReranker):
         batch_size: documents a pass, >= 1.
         max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
         ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the embedder
-            is made ready.
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even if all scores may be cached.
