@@ -72,11 +72,12 @@ class CachedReranker(BaseReranker):
         self.ms_per_doc = check_number("reranker ms_per_doc", ms_per_doc, low=0.0)
         self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
-        folder = resolve_cache_dir(cache_dir)
-        self._caches: dict[str, SqliteCache[float]] = {
-            name: SqliteCache(folder / "scores" / f"{noun}s.sqlite", noun, f"{column} REAL NOT NULL")
-            for name, (noun, column) in (self._cached.items() if folder else ())
-        }
+        self._folder = resolve_cache_dir(cache_dir)
+        self._caches: dict[str, SqliteCache[float]] = {}
+        if self._folder is not None:
+            for name, (noun, column) in self._cached.items():
+                file = self._folder / "scores" / f"{noun}s.sqlite"
+                self._caches[name] = SqliteCache(file, noun, f"{column} REAL NOT NULL")
 
     @abstractmethod
     def _identity(self) -> str:

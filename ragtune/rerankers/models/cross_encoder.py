@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
-from ragtune.data.caches.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
@@ -33,7 +35,7 @@ class CrossEncoderReranker(PairwiseReranker):
 
     Args:
         model: local folder or hub name of a model with one output, or a loaded ``sentence_transformers.CrossEncoder``,
-            whose scores are not cached, because its weights cannot be identified. A loaded one may use any backend.
+            whose scores are not cached, because its weights cannot be identified.
         max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
             tokens without one).
         batch_size: pairs a forward pass, >= 1; None: 32, and on a CPU no more than one or 1,000 characters of passages,
@@ -45,12 +47,15 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even if all scores may be cached.
+        backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
+            and are cached apart. Which is faster depends on the processor (``benchmarks/bench_models.py``). The model
+            is exported once, which takes some seconds, and cached. A loaded model needs ``torch``.
         architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
             :class:`ragtune.rerankers.replay.ReplayReranker`; None reports no FLOPs.
 
     Raises:
         ConfigError: on an argument out of range.
-        MissingExtraError: once the model is loaded, if the extra ``models`` is not installed.
+        MissingExtraError: once the model is loaded, if the extra ``models`` (or ``onnx``) is not installed.
         ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
     """
 
@@ -68,8 +73,14 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
+        backend: str = "torch",
         architecture: str | Mapping[str, Any] | None = None,
     ) -> None:
+        self.backend = check_choice("reranker backend", backend, ("torch", "onnx"))
+        if backend == "onnx" and device not in (None, "cpu"):
+            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
+        if backend == "onnx" and not isinstance(model, str):
+            raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
         size = _PASS if batch_size is None else batch_size
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
@@ -113,14 +124,15 @@ class CrossEncoderReranker(PairwiseReranker):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_loaded": None}
+        return {**self.__dict__, "_loaded": None}
 
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
         if identity is None:
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
-        return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
+        by = "" if self.backend == "torch" else f" {self.backend}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
     def _make_ready(self) -> None:
         self._ready()
@@ -139,11 +151,16 @@ class CrossEncoderReranker(PairwiseReranker):
             CrossEncoder(
                 model,
                 max_length=self.max_length,
-                device=self.device,
+                device="cpu" if self.backend == "onnx" else self.device,
                 revision=self.revision,
                 local_files_only=local_files_only,
             )
         )
+        if self.backend == "onnx":
+            from ragtune.rerankers.models.onnx import run_by_onnx
+
+            identity = model_identity(model, self.revision)
+            run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
         loaded.predict([("a query", "a passage")])  # the first pass is slower than all others
         return loaded
 

@@ -493,18 +493,6 @@ def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
     assert len(llm_server.requests) == 6
 
 
-def test_under_a_time_limit_what_is_kept_says_how_long_it_took(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    limited = CostBudget.only(max_latency_ms=1e6)
-    made = make_context()
-    make().rerank(items(4), made, "x")
-    context = make_context(tracker=limited.create_tracker(clock=VirtualClock()))
-    assert make().expected_cost(items(4), context).latency_ms == charged(made).latency_ms > 0.0
-    assert make(cache_dir=None).expected_cost(items(4), context).latency_ms == 0.0
-    assert len(llm_server.requests) == 1
-
-
 def test_a_pickled_reranker_works(llm_server: Any, make: Any, make_context: MakeContext) -> None:
     reranker = make(sleep=time.sleep)
     first = reranker.rerank(items(2), make_context(), "x")
