@@ -14,7 +14,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers._order import by_standing, rank_scores
+from ragtune.rerankers.ordering import by_standing, rank_scores
 from ragtune.rerankers.replay import load_table
 
 _CLIP = 1e-6

@@ -28,7 +28,7 @@ from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
 from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
-from ragtune.rerankers.llm.interview import together
+from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3

@@ -15,7 +15,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.interview import together
+from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 
 Asking = Callable[..., SimpleNamespace]
