@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.canonical.service import RagService
 from ragtune.core.errors import MissingExtraError, RagtuneError
-from ragtune.services import docs
 from ragtune.services.errors import AdapterError, problem_at
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH, Counted, Metrics
 from ragtune.services.openapi import Schemas
 from ragtune.services.operations import OPERATIONS, Operation
-from ragtune.services.protection import Protection, response_headers
+from ragtune.services.protection import STATIC_PATH, Protection, response_headers
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
 from ragtune.services.security import Security
 
@@ -51,18 +50,19 @@ def create_app(
         MissingExtraError: without the extra ``services``.
     """
     try:
-        from fastapi import FastAPI
+        from fastapi_offline import FastAPIOffline
     except ImportError as error:
         raise MissingExtraError("the REST adapter", "services") from error
     limits = limits or ServerLimits()
     runner = runner or Runner(service, limits)
-    app = FastAPI(
+    app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
         version="1.0.0",
-        routes=[*routes, *docs.routes()],
-        docs_url=None,  # both pages load their scripts from elsewhere
+        routes=[*routes],
         redoc_url=None,
+        static_url=STATIC_PATH,
+        swagger_ui_parameters={"persistAuthorization": True},
         lifespan=lifespan,
     )
     schemas = Schemas()
