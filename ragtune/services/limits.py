@@ -49,12 +49,7 @@ class ServerLimits(BaseModel):
 
 
 class Lane:
-    """Some threads, and the requests that wait for one of them.
-
-    Args:
-        kind: the requests in words.
-        threads: requests that are worked on at once.
-    """
+    """``threads`` threads for a kind of requests, and the requests that wait for one of them."""
 
     def __init__(self, kind: str, threads: int) -> None:
         self._kind = kind
@@ -64,15 +59,10 @@ class Lane:
         self._running: set[Permit] = set()
 
     def submit(self, permit: Permit, work: Callable[[], T]) -> Future[T]:
-        """The result of work, which goes on while it has its permit."""
         return self._threads.submit(self._run, permit, work)
 
     def check(self) -> None:
-        """Check that requests can be worked on.
-
-        Raises:
-            AdapterError: if each thread is held by work that was cancelled and does not end.
-        """
+        """Raise an AdapterError if each thread is held by work that was cancelled and does not end."""
         with self._lock:
             held = sum(permit.is_withdrawn for permit in self._running)
         if held >= self._size:
@@ -80,7 +70,6 @@ class Lane:
             raise AdapterError("hanging", detail)
 
     def close(self) -> None:
-        """Let the threads go as soon as they are done."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, permit: Permit, work: Callable[[], T]) -> T:
@@ -102,14 +91,13 @@ class _Turn:
     end: Future[None] = field(default_factory=Future)
 
     def meets(self, other: _Turn) -> bool:
-        """Whether both write the same."""
         if self.collection != other.collection:
             return False
         return self.documents is None or other.documents is None or not self.documents.isdisjoint(other.documents)
 
 
 class WriteOrder:
-    """The writes that have arrived and have not ended. Safe to use from several threads."""
+    """The writes that have arrived and have not ended; those of the same documents wait for each other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,15 +105,7 @@ class WriteOrder:
 
     @contextmanager
     def turn(self, collection: str, documents: frozenset[str] | None) -> Iterator[list[Future[None]]]:
-        """A write from its arrival to its end.
-
-        Args:
-            collection: the collection that is written to.
-            documents: ids of the documents that are written; None for the collection as a whole.
-
-        Yields:
-            The ends of the earlier writes that must be waited for.
-        """
+        """Within a write, to documents or a whole collection: the ends of the earlier writes that it must wait for."""
         turn = _Turn(collection, documents)
         with self._lock:
             before = [earlier.end for earlier in self._turns if earlier.meets(turn)]
