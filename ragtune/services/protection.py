@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from ragtune.services import metrics
-from ragtune.services.errors import MEDIA_TYPE, AdapterError, Problem, headers_of, problem_at
+from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.security import Security
 
@@ -108,15 +108,10 @@ class Protection:
             raise AdapterError("too-large", detail, {"Connection": "close"})
 
 
-def response_headers(error: Exception, found: Problem) -> dict[str, str]:
-    """All headers of a problem's response."""
-    return {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", **headers_of(error, found)}
-
-
 async def _refuse(path: str, error: AdapterError, send: Send) -> None:
-    found = problem_at(path, error)
+    found = problem_of(error, path)
     body = found.to_json()
-    headers = {**response_headers(error, found), "Content-Length": str(len(body))}
+    headers = {**headers_of(error, found), "Content-Length": str(len(body))}
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": found.status, "headers": pairs})
     await send({"type": "http.response.body", "body": body})

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.canonical.service import RagService
 from ragtune.core.errors import MissingExtraError, RagtuneError
-from ragtune.services.errors import AdapterError, problem_at
+from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH, Counted, Metrics
 from ragtune.services.openapi import Schemas
 from ragtune.services.operations import OPERATIONS, Operation
-from ragtune.services.protection import STATIC_PATH, Protection, response_headers
+from ragtune.services.protection import STATIC_PATH, Protection
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
 from ragtune.services.security import Security
 
@@ -232,8 +232,8 @@ def _add_problems(app: FastAPI) -> None:
     from starlette.exceptions import HTTPException
 
     def answer(request: Request, error: Exception, headers: dict[str, str] | None = None) -> Response:
-        found = problem_at(request.url.path, error)
-        return Response(found.to_json(), found.status, {**response_headers(error, found), **(headers or {})})
+        found = problem_of(error, request.url.path)
+        return Response(found.to_json(), found.status, {**headers_of(error, found), **(headers or {})})
 
     async def on_error(request: Request, error: Exception) -> Response:
         return answer(request, error)
