@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtune.core.errors import ConfigError
@@ -76,27 +73,7 @@ class RecordedFailure(_Record):
         return error
 
 
-class RecordedVector(_Record):
-    """One text's embedding (float32, little endian, base64) and its share of its batch's bill."""
-
-    vector: str
-    prompt_tokens: int
-    is_estimated: bool = False
-
-    @classmethod
-    def of(
-        cls, vector: NDArray[np.float32], prompt_tokens: int, latency_ms: float, is_estimated: bool
-    ) -> RecordedVector:
-        """The record of a vector, shape (d,)."""
-        data = base64.b64encode(vector.astype("<f4").tobytes()).decode()
-        return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms, is_estimated=is_estimated)
-
-    def array(self) -> NDArray[np.float32]:
-        """The vector as an array of shape (d,)."""
-        return np.frombuffer(base64.b64decode(self.vector), dtype="<f4").astype(np.float32)
-
-
-Recorded = RecordedAnswer | RecordedFailure | RecordedVector
+Recorded = RecordedAnswer | RecordedFailure
 _RECORDED: TypeAdapter[Recorded] = TypeAdapter(Recorded)
 
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from ragtune.core.errors import CacheMissError, InputError
+from ragtune.core.errors import CacheMissError, InputError, LLMError
+from ragtune.core.plain import well_formed
 from ragtune.core.tokens import count_tokens
+from ragtune.core.types import FREE, CostObject
 from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.llm.limits import AnswerLimit
+from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Deadline, Reply, Transport
-from ragtune.llm.types import ChatResult, JsonResult, Message, Price, T
-from ragtune.llm.wire import read_completion
+from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.wire import read_completion, read_embeddings
 
 _START_CHARS = 60
 _SHOWN_CHARS = 120
@@ -129,7 +133,12 @@ class Caller:
         if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
             return self._recorded(known, deadline)
         if self.mode == "replay":
-            raise self.miss(key, call.messages[-1].content)
+            text = call.messages[-1].content
+            start = json.dumps(text[:_START_CHARS] + ("..." if len(text) > _START_CHARS else ""), ensure_ascii=False)
+            raise CacheMissError(
+                f"{self.cache.path} holds no answer of {self.parameters.model!r} with key {key.hex()[:16]} to {start}: "
+                "run it once with mode=record"
+            )
         try:
             answer = self._send(call, deadline)
         except ServiceError as error:
@@ -138,14 +147,29 @@ class Caller:
         self.cache.put({key: answer})
         return answer.result(self.price, cached=False)
 
-    def miss(self, key: bytes, text: str) -> CacheMissError:
-        """The error of a call that replay does not know."""
-        start = json.dumps(text[:_START_CHARS] + ("..." if len(text) > _START_CHARS else ""), ensure_ascii=False)
-        where = self.cache.path if self.cache else "the record"
-        return CacheMissError(
-            f"{where} holds no answer of {self.parameters.model!r} with key {key.hex()[:16]} to {start}: "
-            "run it once with mode=record"
-        )
+    def embed(self, texts: Sequence[str], batch: int, at_once: int) -> EmbeddingResult:
+        """See :meth:`ragtune.llm.client.LLMClient.embed`."""
+        distinct = list(dict.fromkeys(well_formed(text) for text in texts))
+        if distinct and self.mode == "replay":
+            raise CacheMissError("mode='replay' sends nothing, and embeddings are not recorded: use record or live")
+        batches = [distinct[start : start + batch] for start in range(0, len(distinct), batch)]
+        vectors: dict[str, NDArray[np.float32]] = {}
+        cost = FREE
+        for some, outcome in zip(batches, map_all(self._fetch, batches, at_once), strict=True):
+            if isinstance(outcome, LLMError):
+                raise outcome
+            vectors |= zip(some, outcome[0], strict=True)
+            cost += outcome[1]
+        rows = [vectors[well_formed(text)] for text in texts]
+        return EmbeddingResult(vectors=np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32), cost=cost)
+
+    def _fetch(self, texts: list[str]) -> tuple[NDArray[np.float32], CostObject]:
+        body = {"model": self.parameters.model, "input": texts, "encoding_format": "float", **self.parameters.extra}
+        reply = self.post("embeddings", body, lambda got: read_embeddings(got, len(texts)), self.deadline())
+        vectors, usage = reply.body
+        tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
+        tokens += reply.wasted.prompt_tokens or 0
+        return vectors, CostObject(tokens=tokens, calls=1, latency_ms=reply.latency_ms, usd=self.price.usd(tokens, 0))
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Deadline) -> Reply[Any]:
         """See :meth:`Transport.post`; errors carry the price of their tokens."""

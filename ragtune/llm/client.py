@@ -18,18 +18,16 @@ from ragtune.core.types import FREE, CostObject
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.cache import AnswerCache
 from ragtune.llm.calls import Caller, ChatCall, Parameters, require_json, require_usable
-from ragtune.llm.embeddings import embed_texts
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Deadline, Settings, Transport
-from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 
 MODES = ("live", "record", "replay")
 JSON_MODES = ("none", "json_object", "json_schema")
 TOKEN_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
-_Billed = ChatResult | EmbeddingResult | AnswerError | ServiceError
+_Billed = ChatResult | AnswerError | ServiceError
 
 
 class LLMClient:
@@ -62,10 +60,8 @@ class LLMClient:
         thinking_tokens: the most tokens of thoughts before an answer, >= 0; a request states the sum of both.
         max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
         timeout_s: seconds that each attempt may take by the wall clock, from connecting to the last byte, > 0.
-        max_body_bytes: size of an unpacked reply, >= 1; a longer reply is not read to its end and is an error.
         max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
-        backoff_cap_s: the longest such wait in seconds, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
         concurrency: requests under way at once, >= 1.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
@@ -97,10 +93,8 @@ class LLMClient:
         thinking_tokens: int = 4096,
         max_tokens_field: str = "max_tokens",
         timeout_s: float = 30.0,
-        max_body_bytes: int = 16 * 2**20,
         max_retries: int = 4,
         backoff_initial_s: float = 0.5,
-        backoff_cap_s: float = 8.0,
         concurrency: int = 4,
         breaker_failures: int = 5,
         breaker_cooldown_s: float = 2.0,
@@ -127,10 +121,8 @@ class LLMClient:
             default_base_url=default_base_url,
             api_key_env=api_key_env,
             timeout_s=timeout_s,
-            max_body_bytes=max_body_bytes,
             max_retries=max_retries,
             backoff_initial_s=backoff_initial_s,
-            backoff_cap_s=backoff_cap_s,
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
@@ -246,13 +238,13 @@ class LLMClient:
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
-        """The texts' vectors, in requests of ``embedding_batch``, each text recorded by itself.
+        """The texts' vectors, in requests of ``embedding_batch``. Equal texts are sent once; nothing is recorded.
 
         Raises:
-            ServiceError: if a request got no usable reply; the batches before it are recorded.
-            CacheMissError: in replay, if a text was never recorded.
+            ServiceError: if a request got no usable reply.
+            CacheMissError: in replay, which sends nothing.
         """
-        return embed_texts(self._caller, texts, self.embedding_batch, self.concurrency)
+        return self._caller.embed(texts, self.embedding_batch, self.concurrency)
 
     def close(self) -> None:
         """Close all connections; they reopen on use."""
@@ -262,7 +254,7 @@ class LLMClient:
 
     def expected_cost(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> CostObject:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
-        thoughts: most models have none, see :meth:`ragtune.llm.limits.AnswerLimit.within`.
+        thoughts: most models have none, see :meth:`ragtune.llm.types.AnswerLimit.within`.
 
         Args:
             messages: the conversation that would be sent.
@@ -274,7 +266,7 @@ class LLMClient:
         return CostObject(tokens=prompt + answer, calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     @staticmethod
-    def cost(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
+    def cost(outcome: ChatResult | LLMError) -> CostObject:
         """What to charge after a call, recorded or not: tokens and money of every answer, failed calls' time.
 
         An error that carries no bill (a cache miss) costs nothing.
@@ -282,15 +274,15 @@ class LLMClient:
         return outcome.cost if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
-    def paid(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
+    def paid(outcome: ChatResult | LLMError) -> CostObject:
         """What the call really cost now: nothing where it was recorded."""
         return outcome.paid if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
-    def is_estimated(outcome: ChatResult | EmbeddingResult | LLMError) -> bool:
+    def is_estimated(outcome: ChatResult | LLMError) -> bool:
         """Whether tokens that are charged were counted here by rule, because the server did not report them."""
         result = outcome.result if isinstance(outcome, AnswerError) else outcome
-        return isinstance(result, ChatResult | EmbeddingResult) and result.is_estimated
+        return isinstance(result, ChatResult) and result.is_estimated
 
     # -- internals -------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ T = TypeVar("T")
 LONGEST_WAIT_S = 60.0
 """A server that asks for a longer wait is not waited for: the call fails and says so."""
 
+_LONGEST_BACKOFF_S = 8.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -34,10 +36,8 @@ class Settings:
     default_base_url: str | None
     api_key_env: str
     timeout_s: float
-    max_body_bytes: int
     max_retries: int
     backoff_initial_s: float
-    backoff_cap_s: float
     concurrency: int
     breaker_failures: int
     breaker_cooldown_s: float
@@ -53,9 +53,9 @@ class Settings:
             ConfigError: on a value out of range.
         """
         check_positive(f"{who} timeout_s", self.timeout_s)
-        for name, low in {"max_body_bytes": 1, "max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
+        for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
             check_count(f"{who} {name}", getattr(self, name), low=low)
-        for name in ("backoff_initial_s", "backoff_cap_s", "breaker_cooldown_s"):
+        for name in ("backoff_initial_s", "breaker_cooldown_s"):
             check_number(f"{who} {name}", getattr(self, name), low=0.0)
         check_variable(self.api_key_env, who)
         return replace(
@@ -137,7 +137,7 @@ class Transport:
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
                 credentials = read_credentials(own.base_url, own.default_base_url, own.api_key_env)
-                self._connection = Connection(credentials, own.max_body_bytes, own.follow_redirects)
+                self._connection = Connection(credentials, own.follow_redirects)
             return self._connection
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
@@ -228,7 +228,7 @@ class Transport:
             return None
         if failure.retry_after_s is not None:
             return failure.retry_after_s if failure.retry_after_s <= LONGEST_WAIT_S else None
-        longest = min(own.backoff_cap_s, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
+        longest = min(_LONGEST_BACKOFF_S, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
     def _error(self, failure: Failure, attempts: int, latency_ms: float, wasted: Usage) -> ServiceError:

@@ -161,7 +161,7 @@ class CachedReranker(BaseReranker):
         return sum(timed) + self._priced_ms(len(pairs) - len(timed))
 
 
-def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
+def shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
     """Share a whole in proportion to the weights."""
     total = sum(weights.values())
     return {key: whole * weight / total for key, weight in weights.items()}

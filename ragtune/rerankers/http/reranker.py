@@ -20,12 +20,11 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
-from ragtune.llm.embeddings import shares
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers.llm.base import together
@@ -73,10 +72,8 @@ class HttpReranker(CachedReranker):
         max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
         ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
         timeout_s: seconds that an attempt may take by the wall clock, > 0.
-        max_body_bytes: size of an unpacked reply, >= 1; a longer one is not read to its end.
         max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
-        backoff_cap_s: the longest such wait in seconds, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
         follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
@@ -113,10 +110,8 @@ class HttpReranker(CachedReranker):
         ms_per_doc: float = 0.0,
         ms_per_call: float = 0.0,
         timeout_s: float = 30.0,
-        max_body_bytes: int = 16 * 2**20,
         max_retries: int = 2,
         backoff_initial_s: float = 0.5,
-        backoff_cap_s: float = 8.0,
         breaker_failures: int = 5,
         breaker_cooldown_s: float = 2.0,
         follow_redirects: bool = False,
@@ -139,10 +134,8 @@ class HttpReranker(CachedReranker):
             default_base_url=None,
             api_key_env=key_variable(dialect, self.url) if api_key_env is None else api_key_env,
             timeout_s=timeout_s,
-            max_body_bytes=max_body_bytes,
             max_retries=max_retries,
             backoff_initial_s=backoff_initial_s,
-            backoff_cap_s=backoff_cap_s,
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
@@ -272,11 +265,12 @@ class HttpReranker(CachedReranker):
             else:
                 fresh.scores[keys[index]] = score
         counts = [max(1, self._count_tokens([item], context)) for item in pairs.values()]
-        fresh.times = time_shares(reply.latency_ms, dict(zip(pairs, counts, strict=True)))
+        weights = dict(zip(pairs, counts, strict=True))
+        fresh.times = shares(reply.latency_ms, weights)
         tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
         if tokens is not None or wasted:
             billed = wasted + (sum(counts) if tokens is None else tokens)
-            fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
+            fresh.billed_tokens = shares(float(billed), weights)
         if units is not None and units != search_units(len(pairs)):
             fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
         self._keep(fresh)

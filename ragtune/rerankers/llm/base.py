@@ -18,9 +18,8 @@ from ragtune.core.types import FREE, CostObject
 from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError, no_scores
-from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
-from ragtune.llm.types import JsonResult, Message, T
+from ragtune.llm.types import AnswerLimit, JsonResult, Message, T
 from ragtune.rerankers.ordering import by_standing
 
 Conversation = tuple[Message, ...]

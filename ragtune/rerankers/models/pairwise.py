@@ -15,7 +15,7 @@ from ragtune.core.pool.batch import RerankBatch
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
 _CHARS_A_TOKEN = 4
@@ -153,7 +153,7 @@ class PairwiseReranker(CachedReranker):
             values = self._score(list(chunk.values()))
             took_ms = (time.perf_counter() - started) * 1000.0
             tokens = {key: max(1, self._count_tokens([pair.item], pair.context)) for key, pair in chunk.items()}
-            fresh = Known(dict(zip(chunk, values, strict=True)), time_shares(took_ms, tokens))
+            fresh = Known(dict(zip(chunk, values, strict=True)), shares(took_ms, tokens))
             self._keep(fresh)
             known.scores |= fresh.scores
             known.times |= fresh.times

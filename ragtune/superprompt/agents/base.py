@@ -8,8 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.context import CostMeter
 from ragtune.llm.client import LLMClient
-from ragtune.llm.limits import AnswerLimit
-from ragtune.llm.types import JsonResult, Message
+from ragtune.llm.types import AnswerLimit, JsonResult, Message
 from ragtune.superprompt.agents.config import AgentConfig
 from ragtune.superprompt.agents.contracts import Contract
 from ragtune.superprompt.agents.prompt import AgentPrompt

@@ -13,6 +13,7 @@ from llm_server import Fault
 from pydantic import RootModel
 
 from ragtune.core.types import CostObject
+from ragtune.llm import connection
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.types import Message
@@ -28,12 +29,15 @@ class Names(RootModel[list[str]]):
 
 
 @pytest.mark.parametrize("fault", ["endless", "endless_error", "bomb"])
-def test_a_body_is_read_no_further_than_it_may_be_long(llm_server: Any, make_client: Make, fault: str) -> None:
-    client = make_client(max_body_bytes=2**20)
+def test_a_body_is_read_no_further_than_it_may_be_long(
+    llm_server: Any, make_client: Make, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MOST_BODY_BYTES", 2**20)
+    client = make_client()
     client.chat(HELLO)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     llm_server.faults += [Fault(fault)] * 2
-    with pytest.raises(ServiceError, match="more than max_body_bytes=1048576 bytes") as caught:
+    with pytest.raises(ServiceError, match="more than 1048576 bytes") as caught:
         client.chat(HELLO)
     assert (caught.value.kind, caught.value.attempts) == ("too_large", 1)
     if fault != "bomb":  # which the server, in this process, makes itself

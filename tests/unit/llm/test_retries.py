@@ -61,12 +61,12 @@ def test_a_refused_request_is_not_sent_again(llm_server: Any, make_client: Make)
 def test_retries_end(llm_server: Any, make_client: Make, sleeper: Any, kind: str, named: str) -> None:
     llm_server.faults += [Fault(kind, retry_after=None)] * 9
     with pytest.raises(ServiceError, match="in 3 attempts") as caught:
-        make_client(max_retries=2, backoff_initial_s=4.0, backoff_cap_s=5.0).chat(HELLO)
+        make_client(max_retries=2, backoff_initial_s=6.0).chat(HELLO)
     assert caught.value.kind == named
     assert len(llm_server.requests) == 3
     first, second = sleeper.waits
-    assert 2.0 <= first <= 4.0
-    assert 2.5 <= second <= 5.0
+    assert 3.0 <= first <= 6.0
+    assert 4.0 <= second <= 8.0
     assert caught.value.latency_ms == pytest.approx(sum(sleeper.waits) * 1000.0)
     assert caught.value.cost == CostObject(calls=1, latency_ms=caught.value.latency_ms) == caught.value.paid
 

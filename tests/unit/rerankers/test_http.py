@@ -316,7 +316,7 @@ def test_a_batch_without_a_score_fails_and_is_charged_its_calls(
 ) -> None:
     llm_server.faults += [Fault(fault)] * 9
     context = make_context()
-    reranker = make(max_retries=1, batch_size=2, max_body_bytes=2**20, backoff_initial_s=0.0)
+    reranker = make(max_retries=1, batch_size=2, backoff_initial_s=0.0)
     with pytest.raises(
         LLMError, match=r"127\.0\.0\.1:\d+/cohere/v2/rerank scored none of 4 documents; the first reason"
     ):
