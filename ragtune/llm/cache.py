@@ -16,21 +16,7 @@ from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
 from ragtune.llm.types import ChatResult, Price
 
 
-class _Record(BaseModel):
-    """One call. Version 0.1 recorded the time of failed attempts apart, as ``wasted_ms``."""
-
-    latency_ms: float = 0.0
-    wasted_ms: float = 0.0
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @property
-    def took_ms(self) -> float:
-        """Milliseconds of the call, with failed attempts and waits."""
-        return self.latency_ms + self.wasted_ms
-
-
-class RecordedAnswer(_Record):
+class RecordedAnswer(BaseModel):
     """An answer, usable or not: a bad one was paid for as well, and replays as it was."""
 
     text: str
@@ -40,16 +26,18 @@ class RecordedAnswer(_Record):
     prompt_tokens: int
     completion_tokens: int
     attempts: int
+    latency_ms: float
     is_estimated: bool = False
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def result(self, price: Price, cached: bool) -> ChatResult:
         """The answer with its bill."""
-        given = self.model_dump(exclude={"latency_ms", "wasted_ms"})
         usd = price.usd(self.prompt_tokens, self.completion_tokens)
-        return ChatResult(**given, latency_ms=self.took_ms, usd=usd, cached=cached)
+        return ChatResult(**self.model_dump(), usd=usd, cached=cached)
 
 
-class RecordedFailure(_Record):
+class RecordedFailure(BaseModel):
     """A call without an answer: replay fails as the recording did, and recording again tries again."""
 
     kind: ServiceKind
@@ -57,6 +45,9 @@ class RecordedFailure(_Record):
     attempts: int
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    latency_ms: float
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def of(cls, error: ServiceError) -> RecordedFailure:
@@ -68,7 +59,7 @@ class RecordedFailure(_Record):
         """The recorded error, to be raised again; replaying it costs nothing."""
         make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
         bill = self.prompt_tokens, self.completion_tokens
-        error = make(self.message, self.kind, self.attempts, self.took_ms, *bill, cached=True)
+        error = make(self.message, self.kind, self.attempts, self.latency_ms, *bill, cached=True)
         error.usd = price.usd(*bill)
         return error
 
@@ -133,7 +124,7 @@ class AnswerCache:
 
     def put(self, records: Mapping[bytes, Recorded]) -> None:
         """Keep records durably. A record that cannot be written causes a warning; its answer is not lost."""
-        self._store.put({key: record.model_dump_json(exclude={"wasted_ms"}) for key, record in records.items()})
+        self._store.put({key: record.model_dump_json() for key, record in records.items()})
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""

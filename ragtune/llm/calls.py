@@ -188,8 +188,10 @@ class Caller:
     def _recorded(self, known: RecordedAnswer | RecordedFailure, deadline: Deadline) -> ChatResult:
         """The recorded outcome, which is late where it took longer than the time that is left."""
         left_ms = deadline.left_ms
-        if known.took_ms > left_ms:
-            message = f"the recorded answer took {known.took_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
+        if known.latency_ms > left_ms:
+            message = (
+                f"the recorded answer took {known.latency_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
+            )
             raise ServiceError(message, "deadline", known.attempts, left_ms, cached=True)
         if isinstance(known, RecordedFailure):
             raise known.error(self.price)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions
-from ragtune.services.shadow_records import ShadowRecord, interval, read_records
+from ragtune.services.shadow_records import interval, read_records
 
 TEXTS = [f"{'tea ' * (i % 9)}cup {i}" for i in range(30)]
 
@@ -184,12 +183,3 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
     assert mean == 0.5
     assert low != low
     assert high != high
-
-
-def test_a_record_says_what_its_schema_says_and_no_more(tmp_path: Path) -> None:
-    file = tmp_path / "shadow.jsonl"
-    with make(ShadowOptions(1.0, file)) as server:
-        ask(server)
-        wait_until(lambda: outcomes(server)["measured"] == 1)
-    (line,) = file.read_text(encoding="utf-8").splitlines()
-    assert set(json.loads(line)) == set(ShadowRecord.model_fields) - {"query", "texts"}

@@ -171,10 +171,6 @@ def test_a_model_without_a_price_is_refused_where_others_have_one() -> None:
         LLMClient(model="other", prices=PRICES)
 
 
-def test_an_error_without_a_bill_costs_nothing() -> None:
-    assert LLMClient.cost(LLMError("?")) == LLMClient.paid(LLMError("?")) == CostObject()
-
-
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 

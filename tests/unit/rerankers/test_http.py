@@ -287,15 +287,6 @@ def test_a_bad_result_costs_its_document_and_no_other(
     assert [len(request.body["documents"]) for request in llm_server.requests] == [4 - len(left)] * (len(left) < 4)
 
 
-def test_the_loop_drops_what_has_no_score_and_goes_on(llm_server: Any, make: Any, fakes: Any) -> None:
-    llm_server.alter = lambda reply: reply | {"results": reply["results"][1:]}
-    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 10) for i in range(4)]
-    output = fakes.controller(documents=documents, reranker=make(), scheduler=fakes.Scheduler(2)).run("query")
-    assert output.dropped == dict.fromkeys(["d1", "d3"], "not scored by the reranker")
-    assert {doc.id for doc in output.documents} == {"d0", "d1", "d2", "d3"}
-    assert output.final_budget_state["rerank_docs"] == 4
-
-
 def test_a_call_that_fails_costs_its_documents_and_a_call(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
@@ -352,13 +343,6 @@ def test_a_byte_order_mark_before_an_answer_is_no_part_of_it(
     llm_server.alter = lambda whole: "\ufeff" + json.dumps(whole)
     assert make(dialect).rerank(items(3), make_context("another query"), "x") == plain
     assert len(llm_server.requests) == 2
-
-
-@pytest.mark.parametrize("reply", ['{"results": [', '{"results": {}}', "[]", '{"detail": "no"}', "null"])
-def test_a_reply_that_is_none_is_said_to_be(llm_server: Any, make: Any, make_context: MakeContext, reply: str) -> None:
-    llm_server.alter = lambda whole: reply
-    with pytest.raises(LLMError, match="unusable reply: "):
-        make(max_retries=0).rerank(items(1), make_context(), "x")
 
 
 def test_tokens_of_a_reply_that_is_none_are_charged(llm_server: Any, make: Any, make_context: MakeContext) -> None:
