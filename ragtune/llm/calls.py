@@ -26,6 +26,7 @@ from ragtune.llm.transport import Deadline, Reply, Transport
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 from ragtune.llm.wire import read_completion, read_embeddings
 
+_TEXTS_A_REQUEST = 64
 _START_CHARS = 60
 _SHOWN_CHARS = 120
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
@@ -147,12 +148,12 @@ class Caller:
         self.cache.put({key: answer})
         return answer.result(self.price, cached=False)
 
-    def embed(self, texts: Sequence[str], batch: int, at_once: int) -> EmbeddingResult:
+    def embed(self, texts: Sequence[str], at_once: int) -> EmbeddingResult:
         """See :meth:`ragtune.llm.client.LLMClient.embed`."""
         distinct = list(dict.fromkeys(well_formed(text) for text in texts))
         if distinct and self.mode == "replay":
             raise CacheMissError("mode='replay' sends nothing, and embeddings are not recorded: use record or live")
-        batches = [distinct[start : start + batch] for start in range(0, len(distinct), batch)]
+        batches = [distinct[i : i + _TEXTS_A_REQUEST] for i in range(0, len(distinct), _TEXTS_A_REQUEST)]
         vectors: dict[str, NDArray[np.float32]] = {}
         cost = FREE
         for some, outcome in zip(batches, map_all(self._fetch, batches, at_once), strict=True):

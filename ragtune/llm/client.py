@@ -69,7 +69,6 @@ class LLMClient:
             free. A table that lacks ``model`` is refused, since a budget in dollars would never bind.
         json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
-        embedding_batch: texts a request, >= 1.
         extra: further fields of every request's body, for servers with options of their own, without secrets.
         clock: clock of durations and of the circuit breaker; None takes the machine's.
         sleep: function that waits the given number of seconds.
@@ -101,7 +100,6 @@ class LLMClient:
         prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         json_mode: str = "none",
         ms_per_call: float = 0.0,
-        embedding_batch: int = 64,
         extra: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -113,7 +111,6 @@ class LLMClient:
         self.thinking_tokens = check_count("llm thinking_tokens", thinking_tokens)
         self._limit = AnswerLimit.of(max_tokens)
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
-        self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
         self._prices = dict(prices or {})
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
@@ -238,13 +235,13 @@ class LLMClient:
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
-        """The texts' vectors, in requests of ``embedding_batch``. Equal texts are sent once; nothing is recorded.
+        """The texts' vectors, in requests of 64. Equal texts are sent once; nothing is recorded.
 
         Raises:
             ServiceError: if a request got no usable reply.
             CacheMissError: in replay, which sends nothing.
         """
-        return self._caller.embed(texts, self.embedding_batch, self.concurrency)
+        return self._caller.embed(texts, self.concurrency)
 
     def close(self) -> None:
         """Close all connections; they reopen on use."""

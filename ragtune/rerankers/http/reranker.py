@@ -28,7 +28,7 @@ from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers.llm.base import together
-from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.scale import calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 
@@ -60,11 +60,11 @@ class HttpReranker(CachedReranker):
         api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
             ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
             unset where the server wants no key.
-        raw_scores: whether to ask for logits (of ``tei``, ``infinity``, and ``vllm`` by ``use_activation: false``);
-            None does so for ``tei`` and ``infinity``.
         scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
-            ``logit`` if logits are asked for, else ``identity``. llama.cpp always returns logits.
-        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}``, without secrets.
+            ``logit`` for ``tei`` and ``infinity``, which are asked for logits, else ``identity``. llama.cpp always
+            returns logits.
+        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}`` or
+            ``{use_activation: false}`` for logits of vLLM, without secrets.
         batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
         concurrency: calls under way at once, >= 1.
         usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
@@ -99,7 +99,6 @@ class HttpReranker(CachedReranker):
         dialect: str = "cohere",
         path: str | None = None,
         api_key_env: str | None = None,
-        raw_scores: bool | None = None,
         scale: str | None = None,
         extra: Mapping[str, Any] | None = None,
         batch_size: int | None = None,
@@ -125,7 +124,7 @@ class HttpReranker(CachedReranker):
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.url = address_of(dialect, url, path)
         self.model = _checked_model(model, url, dialect)
-        self.raw_scores, self.scale = self._checked_scale(raw_scores, scale)
+        self.scale = pair_scale(scale or self._speech.scale)
         self._watch = ScaleWatch(self.scale)
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
@@ -196,20 +195,12 @@ class HttpReranker(CachedReranker):
     def _is_billed_in_units(self) -> bool:
         return self.dialect == "cohere" or self.usd_per_search_unit > 0
 
-    def _checked_scale(self, raw_scores: bool | None, scale: str | None) -> tuple[bool, ScoreScale]:
-        can = [name for name, dialect in DIALECTS.items() if dialect.raw is not None]
-        if raw_scores and self.dialect not in can:
-            raise ConfigError(f"reranker raw_scores=True with dialect={self.dialect!r}: allowed with {', '.join(can)}")
-        is_raw = self._speech.is_raw if raw_scores is None else bool(raw_scores)
-        chosen = pair_scale(scale or (ScoreScale.LOGIT if is_raw else ScoreScale.IDENTITY))
-        return is_raw, chosen
-
     def _identity(self) -> str:
         asked = json.dumps(self._body("", []), sort_keys=True, ensure_ascii=False)
         return f"http {self.dialect} {self.url} {self.scale.value} {asked}"
 
     def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
-        return self._speech.body(query, texts, self.model, self.raw_scores) | self.extra
+        return self._speech.body(query, texts, self.model) | self.extra
 
     def _calls(self, pairs: Pairs) -> list[Pairs]:
         entries = list(pairs.items())

@@ -223,7 +223,6 @@ def test_hostile_text_arrives_whole(llm_server: Any, make_client: Make) -> None:
         ("breaker_cooldown_s", -1),
         ("json_mode", "maybe"),
         ("ms_per_call", -1),
-        ("embedding_batch", 0),
     ],
 )
 def test_bad_settings_are_refused_by_quoting_them(argument: str, value: Any) -> None:

@@ -168,8 +168,8 @@ def test_a_record_needs_a_folder() -> None:
 
 
 def test_embeddings_come_in_the_order_of_the_texts_whatever_the_server_does(llm_server: Any, make_client: Make) -> None:
-    texts = [f"text number {i}" for i in range(7)]
-    result = make_client(embedding_batch=3, prices={"test": {"prompt": 1.0}}).embed(texts)
+    texts = [f"text number {i}" for i in range(130)]
+    result = make_client(prices={"test": {"prompt": 1.0}}).embed(texts)
     np.testing.assert_array_equal(result.vectors, [llm_server.embed(text) for text in texts])
     assert (result.cost.calls, len(llm_server.requests)) == (3, 3)
     assert result.cost.tokens == llm_server.billed_tokens

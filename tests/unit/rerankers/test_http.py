@@ -132,12 +132,14 @@ def test_logits_keep_apart_what_a_servers_sigmoid_ties(
     llm_server: Any, make: Any, make_context: MakeContext, dialect: str
 ) -> None:
     llm_server.relevance = lambda query, text: 20.0 + number(text)
-    logits = make(dialect, raw_scores=True).rerank(items(9), make_context(), "x")
+    asked = {"extra": {"use_activation": False}, "scale": "logit"} if dialect == "vllm" else {}
+    logits = make(dialect, **asked).rerank(items(9), make_context(), "x")
     assert len(set(logits.values())) == 9
     assert max(logits.values()) < 1.0
     as_32_bits = lambda reply: rounded(reply, 7)  # noqa: E731 - what is left of a sigmoid in float32
     llm_server.alter = as_32_bits
-    tied = make(dialect, raw_scores=False).rerank(items(9), make_context(), "x")
+    plain = {} if dialect == "vllm" else {"extra": {"raw_scores": False}, "scale": "identity"}
+    tied = make(dialect, **plain).rerank(items(9), make_context(), "x")
     assert set(tied.values()) == {1.0}
 
 
@@ -195,7 +197,6 @@ def test_any_url_and_path_is_joined_rightly(dialect: str, url: str | None, path:
         ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),
         ({"path": f"?key={KEY}"}, "reranker path: allowed is http"),
         ({"url": None, "model": None}, "reranker model=None: allowed is the name of a model of https://api.cohere.com"),
-        ({"raw_scores": True}, "raw_scores=True with dialect='cohere': allowed with vllm, tei, infinity"),
         ({"scale": "rank"}, "scale='rank': allowed are identity, logit, log_prob, cosine"),
         ({"scale": "stars"}, "scale='stars': allowed are identity"),
         ({"batch_size": 0}, "reranker batch_size=0: allowed is a whole number >= 1"),
@@ -465,8 +466,8 @@ def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
     variants: list[dict[str, Any]] = [
         {},
         {"model": "other"},
-        {"raw_scores": False},
-        {"scale": "cosine", "raw_scores": False},
+        {"extra": {"raw_scores": False}},
+        {"scale": "cosine", "extra": {"raw_scores": False}},
         {"extra": {"model": "third"}},
         {"url": f"{url}/"},  # the same
         {"batch_size": 7, "concurrency": 2, "usd_per_search_unit": 1.0},  # the same
