@@ -13,8 +13,6 @@ from ragtune.services.shadow_records import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from ragtune.facade.doubts import Doubts
     from ragtune.facade.ranking import Ranking
@@ -106,7 +104,7 @@ class Metrics:
         self._requests.labels(path, str(status)).inc()
         self._seconds.observe(seconds)
 
-    async def page(self, _: Request) -> Response:
+    async def page(self) -> Any:
         """The figures in Prometheus' text format."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
         from starlette.responses import Response
