@@ -113,15 +113,6 @@ def test_documents_go_in_and_out(client: TestClient, service: RagService) -> Non
     assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
 
 
-def test_ingesting_again_replaces_and_an_emptied_document_leaves_nothing(client: TestClient) -> None:
-    documents = [{"doc_id": "green", "content": " \n"}, {"doc_id": "black", "content": "Black tea is new."}]
-    answer = post(client, "ingest", collection="tea", documents=documents)
-    assert (answer["documents"], answer["updated"], answer["deleted"], answer["keys"]) == (2, 1, 1, [["black", 0]])
-    again = post(client, "ingest", collection="tea", documents=documents)
-    assert (again["updated"], again["unchanged"], again["deleted"]) == (0, 1, 0)
-    assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
-
-
 def test_collections_are_made_listed_and_dropped(client: TestClient) -> None:
     made = post(client, "collections", collection="new", embedder="large")
     assert post(client, "collections", collection="new", embedder="large") == made

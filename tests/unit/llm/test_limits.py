@@ -127,16 +127,6 @@ def test_a_server_that_refuses_so_long_a_limit_is_quoted_with_the_option_to_lowe
     assert (caught.value.kind, caught.value.attempts, caught.value.prompt_tokens) == ("rejected", 1, 3)
 
 
-@pytest.mark.parametrize(
-    ("options", "limit"),
-    [({}, 512 + 4096), ({"max_tokens": 9}, 9 + 4096), ({"max_tokens": 9, "thinking_tokens": 0}, 9)],
-)
-def test_a_request_states_the_sum_of_both_limits(options: dict[str, int], limit: int) -> None:
-    service = FakeService(lambda chat: "hello")
-    service.client(**options).chat([Message("user", "hello")])
-    assert service.chats[0][0].body["max_tokens"] == limit
-
-
 @pytest.mark.parametrize("kind", [LLMListwiseReranker, LLMSetwiseReranker, LLMPointwiseReranker])
 @given(
     tokens=st.integers(0, 12_000),
