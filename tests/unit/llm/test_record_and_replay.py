@@ -67,7 +67,7 @@ def test_replay_needs_neither_key_nor_library(llm_server: Any, make_client: Make
 
 
 def test_a_missing_answer_is_an_error_that_names_it(llm_server: Any, make_client: Make, private_cache: Path) -> None:
-    with pytest.raises(CacheMissError, match=r"'test' with key [0-9a-f]{16} to \"what\\nis 茶\?\": run it once"):
+    with pytest.raises(CacheMissError, match=r"'test' with key [0-9a-f]{16} to \"what is 茶\?\": run it once"):
         make_client(mode="replay").chat([Message("system", "x"), Message("user", "what\nis 茶?")])
     assert llm_server.requests == []
     assert not private_cache.exists()
