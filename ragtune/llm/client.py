@@ -339,7 +339,7 @@ class LLMClient:
         body: Mapping[str, Any],
         parse: Callable[[Any], R],
         deadline: Deadline,
-        thinking: int | None = 0,
+        thoughts: int | None = 0,
     ) -> Reply[R]:
         try:
             return self._transport.post(call, body, parse, deadline)
