@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
 from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
-from patience import HANG_S, wait_until
+from patience import wait_until
 from rerank_server import KEY, ask, serving
 
 from ragtune.rerankers.function import FunctionReranker
@@ -263,36 +262,6 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
     assert "ragtune_rerank_upstream_errors_total 6.0" in figures
 
 
-def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning() -> None:
-    calls = 0
-
-    class Comparer(FunctionReranker):
-        compares = True
-
-    def once_dead(query: str, texts: Sequence[str]) -> list[float]:
-        nonlocal calls
-        calls += 1
-        return dead(query, texts) if calls == 1 else count_tea(query, texts)
-
-    with serving(RerankServer(Comparer(once_dead), "comparer", batch_size=3)) as address:
-        request = {"query": "tea", "documents": TEXTS, "budget": {"docs": 3, "calls": 1}}
-        failed, answered = (ask(address, "/v2/rerank", request) for _ in range(2))
-        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
-        calls = 0
-        again = ask(address, "/v2/rerank", request | {"budget": {"docs": 10, "calls": 4}})
-    assert order(failed) == [0, 1, 2, 3, 4]
-    assert len(failed.json()["ragtune"]["failed"]) == 3
-    [warning] = failed.json()["meta"]["warnings"]
-    assert "3 documents could not be reranked: " in warning
-    assert "upstream is away" in warning
-    assert "warnings" not in answered.json()["meta"]
-    assert 'ragtune_rerank_documents_total{outcome="failed"} 3.0' in figures
-    assert again.json()["ragtune"]["failed"] == []
-    failure, torn = again.json()["meta"]["warnings"]
-    assert "1 of 4 calls failed: " in failure
-    assert "batches that share no document" in torn
-
-
 def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figures(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -363,26 +332,6 @@ def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monke
     own = answer.json()["ragtune"]
     assert len(own["reranked"]) == 3
     assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
-
-
-@pytest.mark.parametrize("budget", [None, {"docs": 3}, {"docs": 3, "ms": 1e9}])
-def test_a_server_that_hangs_leaves_the_first_stages_order_before_the_request_times_out(
-    budget: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UPSTREAM_KEY", KEY)
-    over = threading.Event()
-
-    def hang(query: str, texts: Sequence[str]) -> list[float]:
-        over.wait(HANG_S)
-        return dead(query, texts)
-
-    with serving(RerankServer(FunctionReranker(hang), "counter")) as hanging:
-        upstream = HttpReranker(hanging, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None, timeout_s=HANG_S)
-        with serving(RerankServer(upstream, "m", time_s=0.3), ServerLimits(timeout_s=HANG_S)) as address:
-            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
-        over.set()
-    assert order(answer) == [0, 1, 2, 3, 4]
-    assert "no whole answer within" in " ".join(answer.json()["meta"]["warnings"])
 
 
 def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:

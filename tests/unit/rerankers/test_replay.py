@@ -186,14 +186,9 @@ def test_prices_that_are_none_are_refused(tmp_path: Path, price: str, value: obj
     "content",
     [
         b"",
-        b"[]",
-        b"\xff",
         b"[" * 100_000,
         b'{"ms_per_doc": 1e999}',
-        b'{"usd_per_doc": Infinity}',
-        b'{"ms_per_call": NaN}',
         b'{"tokens_per_doc": ' + b"9" * 5000 + b"}",
-        b'{"ms_per_doc": 1' + b"0" * 400 + b"}",
         b'{"scale": "' + b"x" * 10**5 + b'"}',
     ],
 )
