@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ragtune.core.errors import ConfigError
 from ragtune.data.caches.diskcache import resolve_cache_dir
 from ragtune.data.caches.sqlitecache import SqliteCache
-from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
+from ragtune.llm.errors import ServiceError, ServiceKind
 from ragtune.llm.types import ChatResult, Price
 
 
@@ -57,9 +57,8 @@ class RecordedFailure(BaseModel):
 
     def error(self, price: Price) -> ServiceError:
         """The recorded error, to be raised again; replaying it costs nothing."""
-        make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
         bill = self.prompt_tokens, self.completion_tokens
-        error = make(self.message, self.kind, self.attempts, self.latency_ms, *bill, cached=True)
+        error = ServiceError(self.message, self.kind, self.attempts, self.latency_ms, *bill, cached=True)
         error.usd = price.usd(*bill)
         return error
 

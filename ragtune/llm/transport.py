@@ -17,7 +17,7 @@ from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
-from ragtune.llm.errors import CircuitOpenError, ServiceError
+from ragtune.llm.errors import ServiceError
 from ragtune.llm.wire import Usage
 
 T = TypeVar("T")
@@ -150,8 +150,7 @@ class Transport:
             deadline: end of all attempts and waits together.
 
         Raises:
-            ServiceError: if no attempt got a reply.
-            CircuitOpenError: if the service failed too often in a row and nothing was sent.
+            ServiceError: if no attempt got a reply, or nothing was sent since the service failed too often in a row.
             ConfigError: if the key is missing.
             MissingExtraError: if the extra ``llm`` is not installed.
         """
@@ -175,7 +174,11 @@ class Transport:
                 break
             self._sleep(wait_s)
         if failure is None:
-            raise CircuitOpenError(self._open_message(), "circuit_open")
+            raise ServiceError(
+                f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
+                f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s",
+                "circuit_open",
+            )
         raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
 
     def close(self) -> None:
@@ -191,11 +194,7 @@ class Transport:
     def _attempt(
         self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit
     ) -> tuple[T | Failure, float]:
-        """Send one request once a slot is free, and report its outcome to the breaker.
-
-        Returns:
-            What it brought, and its milliseconds without the wait for the slot.
-        """
+        """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
         is_free = False
         try:
@@ -239,9 +238,3 @@ class Transport:
         message = f"{self.settings.host} gave no answer in {times} ({failure.detail}{asked})"
         bill = wasted.prompt_tokens or 0, wasted.completion_tokens or 0
         return ServiceError(message, failure.kind, attempts, latency_ms, *bill)
-
-    def _open_message(self) -> str:
-        return (
-            f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
-            f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s"
-        )

@@ -105,16 +105,10 @@ class CachedReranker(BaseReranker):
         return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
 
     def _open_caches(self) -> None:
-        """Open the caches before the first request.
-
-        Raises:
-            ConfigError: if one cannot be used.
-        """
         for cache in self._caches.values():
             cache.check()
 
     def _recall(self, keys: Sequence[bytes]) -> Known:
-        """The cached figures of the pairs."""
         known = Known()
         for name, cache in self._caches.items():
             found = cache.get([key for key in keys if name == "scores" or key in known.scores])
@@ -132,7 +126,6 @@ class CachedReranker(BaseReranker):
         return sum(self._lengths(items, context))
 
     def _lengths(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[int]:
-        """Tokens of each pair that the model reads."""
         query = count_tokens(context.query)
         limit = self.max_length
         pairs = [query + tokens_of(item) for item in items]

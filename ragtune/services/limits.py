@@ -270,10 +270,7 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
 
 
 def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """The result of work that nobody has to wait for at the end of the process, as its thread is a daemon.
-
-    There are no more such threads than requests in flight.
-    """
+    """The result of work in a daemon thread, which the end of the process does not wait for."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -207,12 +207,7 @@ class HttpReranker(CachedReranker):
         return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
 
     def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        """Score the pairs, several calls at once.
-
-        Raises:
-            LLMError: if no pair of the batch has a score.
-            NoVerdictError: if that is because the request's time was over, or nothing was sent.
-        """
+        """Score the pairs, several calls at once; an error of :func:`no_scores` where none has a score."""
         if not unknown:
             return
         with context.tracker.clock.paused():
