@@ -8,12 +8,13 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
+from ragtune.llm.types import Price
 from ragtune.rerankers.ordering import by_standing, rank_scores
 from ragtune.rerankers.replay import load_table
 
@@ -85,7 +86,7 @@ class SimulatedReranker(BaseReranker):
         given = None if tokens_per_doc is None else check_number("reranker.tokens_per_doc", tokens_per_doc, low=0.0)
         self.tokens_per_doc = given
         self.ms_per_call = check_number("reranker.ms_per_call", ms_per_call, low=0.0)
-        self.prices = {name: _price(name, value) for name, value in (prices or {}).items()}
+        self.price = None if prices is None else Price.of("simulated", prices)
 
     @property
     def is_recorded(self) -> bool:
@@ -102,7 +103,7 @@ class SimulatedReranker(BaseReranker):
     @property
     def unpriced(self) -> frozenset[str]:
         """Time and money, unless an argument gives a price."""
-        unknown = {"latency_ms": not self.ms_per_call, "usd": not self.prices}
+        unknown = {"latency_ms": not self.ms_per_call, "usd": self.price is None}
         return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -128,7 +129,7 @@ class SimulatedReranker(BaseReranker):
             return CostObject()
         prompt = _INSTRUCTIONS + count_tokens(context.query) + sum(map(self._shown_tokens, items))
         answer = 16 + 4 * (len(items) if self.told is None else min(self.told, len(items)))
-        usd = (prompt * self.prices.get("prompt", 0.0) + answer * self.prices.get("completion", 0.0)) / 1000.0
+        usd = self.price.usd(prompt, answer) if self.price else 0.0
         return CostObject(tokens=prompt + answer, docs=len(items), calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     def _shown_tokens(self, item: PoolItem) -> int:
@@ -146,9 +147,3 @@ class SimulatedReranker(BaseReranker):
         logits: FloatArray = np.log(clipped / (1.0 - clipped))
         deviation = float(logits.std()) or 1.0
         return dict(zip(scores, ((logits - logits.mean()) / deviation).tolist(), strict=True))
-
-
-def _price(name: str, value: float) -> float:
-    if name not in ("prompt", "completion"):
-        raise ConfigError(f"reranker.prices.{name}={value!r}: allowed are prompt, completion")
-    return check_number(f"reranker.prices.{name}", value, low=0.0)
