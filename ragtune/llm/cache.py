@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.caches.diskcache import resolve_cache_dir
 from ragtune.data.caches.sqlitecache import SqliteCache
-from ragtune.llm.errors import CircuitOpenError, ServiceError, ServiceKind
+from ragtune.llm.errors import ServiceError, ServiceKind
 from ragtune.llm.types import ChatResult, Price
 
 
-class _Record(BaseModel):
-    """One call. Version 0.1 recorded the time of failed attempts apart, as ``wasted_ms``."""
-
-    latency_ms: float = 0.0
-    wasted_ms: float = 0.0
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @property
-    def took_ms(self) -> float:
-        """Milliseconds of the call, with failed attempts and waits."""
-        return self.latency_ms + self.wasted_ms
-
-
-class RecordedAnswer(_Record):
+class RecordedAnswer(BaseModel):
     """An answer, usable or not: a bad one was paid for as well, and replays as it was."""
 
     text: str
@@ -43,16 +26,18 @@ class RecordedAnswer(_Record):
     prompt_tokens: int
     completion_tokens: int
     attempts: int
+    latency_ms: float
     is_estimated: bool = False
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def result(self, price: Price, cached: bool) -> ChatResult:
         """The answer with its bill."""
-        given = self.model_dump(exclude={"latency_ms", "wasted_ms"})
         usd = price.usd(self.prompt_tokens, self.completion_tokens)
-        return ChatResult(**given, latency_ms=self.took_ms, usd=usd, cached=cached)
+        return ChatResult(**self.model_dump(), usd=usd, cached=cached)
 
 
-class RecordedFailure(_Record):
+class RecordedFailure(BaseModel):
     """A call without an answer: replay fails as the recording did, and recording again tries again."""
 
     kind: ServiceKind
@@ -60,6 +45,9 @@ class RecordedFailure(_Record):
     attempts: int
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    latency_ms: float
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @classmethod
     def of(cls, error: ServiceError) -> RecordedFailure:
@@ -69,34 +57,13 @@ class RecordedFailure(_Record):
 
     def error(self, price: Price) -> ServiceError:
         """The recorded error, to be raised again; replaying it costs nothing."""
-        make = CircuitOpenError if self.kind == "circuit_open" else ServiceError
         bill = self.prompt_tokens, self.completion_tokens
-        error = make(self.message, self.kind, self.attempts, self.took_ms, *bill, cached=True)
+        error = ServiceError(self.message, self.kind, self.attempts, self.latency_ms, *bill, cached=True)
         error.usd = price.usd(*bill)
         return error
 
 
-class RecordedVector(_Record):
-    """One text's embedding (float32, little endian, base64) and its share of its batch's bill."""
-
-    vector: str
-    prompt_tokens: int
-    is_estimated: bool = False
-
-    @classmethod
-    def of(
-        cls, vector: NDArray[np.float32], prompt_tokens: int, latency_ms: float, is_estimated: bool
-    ) -> RecordedVector:
-        """The record of a vector, shape (d,)."""
-        data = base64.b64encode(vector.astype("<f4").tobytes()).decode()
-        return cls(vector=data, prompt_tokens=prompt_tokens, latency_ms=latency_ms, is_estimated=is_estimated)
-
-    def array(self) -> NDArray[np.float32]:
-        """The vector as an array of shape (d,)."""
-        return np.frombuffer(base64.b64decode(self.vector), dtype="<f4").astype(np.float32)
-
-
-Recorded = RecordedAnswer | RecordedFailure | RecordedVector
+Recorded = RecordedAnswer | RecordedFailure
 _RECORDED: TypeAdapter[Recorded] = TypeAdapter(Recorded)
 
 
@@ -156,7 +123,7 @@ class AnswerCache:
 
     def put(self, records: Mapping[bytes, Recorded]) -> None:
         """Keep records durably. A record that cannot be written causes a warning; its answer is not lost."""
-        self._store.put({key: record.model_dump_json(exclude={"wasted_ms"}) for key, record in records.items()})
+        self._store.put({key: record.model_dump_json() for key, record in records.items()})
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""

@@ -1,31 +1,30 @@
-"""Calls and their outcomes: sent, recorded, or replayed."""
+"""Calls of a language model, and what their answers must be."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from ragtune.core.errors import CacheMissError, InputError
+from ragtune.core.errors import LLMError
+from ragtune.core.plain import well_formed
 from ragtune.core.tokens import count_tokens
-from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
+from ragtune.core.types import FREE, CostObject
+from ragtune.llm.cache import RecordedAnswer, RecordedFailure
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.llm.limits import AnswerLimit
-from ragtune.llm.transport import Deadline, Reply, Transport
-from ragtune.llm.types import ChatResult, JsonResult, Message, Price, T
-from ragtune.llm.wire import read_completion
+from ragtune.llm.parallel import map_all
+from ragtune.llm.transport import Reply
+from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.wire import Completion, Usage
 
-_START_CHARS = 60
+_TEXTS_A_REQUEST = 64
 _SHOWN_CHARS = 120
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
-_TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -80,122 +79,69 @@ class ChatCall:
         return {"type": "json_schema", "json_schema": schema}
 
 
-@dataclass
-class Caller:
-    """Answers calls from the service or from the record, as the mode says.
+def read_answer(reply: Reply[Completion], call: ChatCall, model: str) -> RecordedAnswer:
+    """The answer with its bill; tokens that the server does not report are counted here."""
+    answer, wasted = reply.body, reply.wasted
+    prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
+    is_estimated = prompt is None or written is None
+    if prompt is None:
+        prompt = sum(count_tokens(message.content) for message in call.messages)
+    if written is None:
+        written = count_tokens(answer.text) + count_tokens(answer.refusal)
+    return RecordedAnswer(
+        text=answer.text,
+        refusal=answer.refusal,
+        model=answer.model or model,
+        finish_reason=answer.finish_reason,
+        prompt_tokens=prompt + (wasted.prompt_tokens or 0),
+        completion_tokens=written + (wasted.completion_tokens or 0),
+        latency_ms=reply.latency_ms,
+        attempts=reply.attempts,
+        is_estimated=is_estimated,
+    )
 
-    Attributes:
-        transport: sends requests; variants of a client share it.
-        parameters: parameters of every request.
-        price: price of the model's tokens.
-        mode: ``live``, ``record`` or ``replay``.
-        cache: the record of answers; None in mode ``live``.
+
+def read_vectors(
+    reply: Reply[tuple[NDArray[np.float32], Usage]], texts: Sequence[str], price: Price
+) -> EmbeddingResult:
+    """The vectors of a request with their bill."""
+    vectors, usage = reply.body
+    tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
+    tokens += reply.wasted.prompt_tokens or 0
+    cost = CostObject(tokens=tokens, calls=1, latency_ms=reply.latency_ms, usd=price.usd(tokens, 0))
+    return EmbeddingResult(vectors=vectors, cost=cost)
+
+
+def embed_all(texts: Sequence[str], ask: Callable[[list[str]], EmbeddingResult], at_once: int) -> EmbeddingResult:
+    """The vectors of any number of texts; ``ask`` sends the distinct ones of a request."""
+    wanted = [well_formed(text) for text in texts]
+    distinct = list(dict.fromkeys(wanted))
+    batches = [distinct[i : i + _TEXTS_A_REQUEST] for i in range(0, len(distinct), _TEXTS_A_REQUEST)]
+    vectors: dict[str, NDArray[np.float32]] = {}
+    cost = FREE
+    for some, outcome in zip(batches, map_all(ask, batches, at_once), strict=True):
+        if isinstance(outcome, LLMError):
+            raise outcome
+        vectors |= zip(some, outcome.vectors, strict=True)
+        cost += outcome.cost
+    rows = np.stack([vectors[text] for text in wanted]) if wanted else np.zeros((0, 0), dtype=np.float32)
+    return EmbeddingResult(vectors=rows, cost=cost)
+
+
+def replayed(known: RecordedAnswer | RecordedFailure, price: Price, left_ms: float) -> ChatResult:
+    """Return the recorded answer.
+
+    Raises:
+        ServiceError: the recorded one, or ``deadline`` where the call took longer than the time that is left.
     """
-
-    transport: Transport
-    parameters: Parameters
-    price: Price
-    mode: str
-    cache: AnswerCache | None
-
-    def deadline(self, within_ms: float = math.inf) -> Deadline:
-        """The deadline of a call that may take ``within_ms`` milliseconds from now."""
-        return Deadline(self.transport.clock, within_ms)
-
-    def prepare(self) -> None:
-        """Open the record, import the library and open a connection, where calls may be sent.
-
-        Raises:
-            InputError: if the record cannot be used, or in mode ``live`` no call can be sent. Recorded answers need
-                neither key nor library.
-        """
-        if self.cache is not None:
-            self.cache.check()
-        if self.mode != "replay":
-            with suppress(InputError) if self.mode == "record" else nullcontext():
-                self.transport.connect()
-
-    def ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
-        """Return the answer, usable or not.
-
-        Raises:
-            ServiceError: if there is no answer.
-            CacheMissError: in replay, if the call was never recorded.
-        """
-        if self.cache is None:
-            return self._send(call, deadline).result(self.price, cached=False)
-        key = AnswerCache.key("chat", call.identity(self.parameters))
-        known = self.cache.get([key]).get(key)
-        if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
-            return self._recorded(known, deadline)
-        if self.mode == "replay":
-            raise self.miss(key, call.messages[-1].content)
-        try:
-            answer = self._send(call, deadline)
-        except ServiceError as error:
-            self.cache.put({key: RecordedFailure.of(error)})
-            raise
-        self.cache.put({key: answer})
-        return answer.result(self.price, cached=False)
-
-    def miss(self, key: bytes, text: str) -> CacheMissError:
-        """The error of a call that replay does not know."""
-        start = json.dumps(text[:_START_CHARS] + ("..." if len(text) > _START_CHARS else ""), ensure_ascii=False)
-        where = self.cache.path if self.cache else "the record"
-        return CacheMissError(
-            f"{where} holds no answer of {self.parameters.model!r} with key {key.hex()[:16]} to {start}: "
-            "run it once with mode=record"
+    if known.latency_ms > left_ms:
+        took = f"the recorded answer took {known.latency_ms:.0f} ms"
+        raise ServiceError(
+            f"{took}, more than the {left_ms:.0f} ms that were left", "deadline", known.attempts, left_ms, cached=True
         )
-
-    def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Deadline) -> Reply[Any]:
-        """See :meth:`Transport.post`; errors carry the price of their tokens."""
-        try:
-            return self.transport.post(call, body, parse, deadline)
-        except ServiceError as error:
-            error.usd = self.price.usd(error.prompt_tokens, error.completion_tokens)
-            raise
-
-    def close(self) -> None:
-        """Close all connections; they reopen on use."""
-        self.transport.close()
-        if self.cache is not None:
-            self.cache.close()
-
-    def _recorded(self, known: RecordedAnswer | RecordedFailure, deadline: Deadline) -> ChatResult:
-        """The recorded outcome, which is late where it took longer than the time that is left."""
-        left_ms = deadline.left_ms
-        if known.took_ms > left_ms:
-            message = f"the recorded answer took {known.took_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
-            raise ServiceError(message, "deadline", known.attempts, left_ms, cached=True)
-        if isinstance(known, RecordedFailure):
-            raise known.error(self.price)
-        return known.result(self.price, cached=True)
-
-    def _send(self, call: ChatCall, deadline: Deadline) -> RecordedAnswer:
-        try:
-            reply = self.post("chat", call.body(self.parameters), read_completion, deadline)
-        except ServiceError as error:
-            if error.kind == "rejected" and _TOO_LONG.search(str(error)):
-                error.args = (f"{error}; thinking_tokens={call.limit.thinking} may be too many",)
-            raise
-        answer, wasted = reply.body, reply.wasted
-        prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
-        is_estimated = prompt is None or written is None
-        if prompt is None:
-            prompt = sum(count_tokens(message.content) for message in call.messages)
-        if written is None:
-            written = count_tokens(answer.text) + count_tokens(answer.refusal)
-        return RecordedAnswer(
-            text=answer.text,
-            refusal=answer.refusal,
-            model=answer.model or self.parameters.model,
-            finish_reason=answer.finish_reason,
-            prompt_tokens=prompt + (wasted.prompt_tokens or 0),
-            completion_tokens=written + (wasted.completion_tokens or 0),
-            latency_ms=reply.latency_ms,
-            attempts=reply.attempts,
-            is_estimated=is_estimated,
-        )
+    if isinstance(known, RecordedFailure):
+        raise known.error(price)
+    return known.result(price, cached=True)
 
 
 def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
+import re
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragtune.core.arguments import check_choice, check_count, check_number
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import CacheMissError, ConfigError, InputError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import FREE, CostObject
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.llm.cache import AnswerCache
-from ragtune.llm.calls import Caller, ChatCall, Parameters, require_json, require_usable
-from ragtune.llm.embeddings import embed_texts
+from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
+from ragtune.llm.calls import (
+    ChatCall,
+    Parameters,
+    embed_all,
+    read_answer,
+    read_vectors,
+    replayed,
+    require_json,
+    require_usable,
+)
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Deadline, Settings, Transport
-from ragtune.llm.types import ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
+from ragtune.llm.wire import read_completion, read_embeddings
 
-MODES = ("live", "record", "replay")
-JSON_MODES = ("none", "json_object", "json_schema")
+R = TypeVar("R")
+
 TOKEN_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
-_Billed = ChatResult | EmbeddingResult | AnswerError | ServiceError
+_TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
+
+_Billed = ChatResult | AnswerError | ServiceError
 
 
 class LLMClient:
@@ -63,10 +77,8 @@ class LLMClient:
         thinking_tokens: the most tokens of thoughts before an answer, >= 0; a request states the sum of both.
         max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
         timeout_s: seconds that each attempt may take by the wall clock, from connecting to the last byte, > 0.
-        max_body_bytes: size of an unpacked reply, >= 1; a longer reply is not read to its end and is an error.
         max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
-        backoff_cap_s: the longest such wait in seconds, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
         concurrency: requests under way at once, >= 1.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
@@ -74,7 +86,6 @@ class LLMClient:
             free. A table that lacks ``model`` is refused, since a budget in dollars would never bind.
         json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
-        embedding_batch: texts a request, >= 1.
         extra: further fields of every request's body, for servers with options of their own, without secrets.
         repair: has no effect since 1.0.0 and goes with 1.1.
         clock: clock of durations and of the circuit breaker; None takes the machine's.
@@ -99,17 +110,14 @@ class LLMClient:
         thinking_tokens: int = 4096,
         max_tokens_field: str = "max_tokens",
         timeout_s: float = 30.0,
-        max_body_bytes: int = 16 * 2**20,
         max_retries: int = 4,
         backoff_initial_s: float = 0.5,
-        backoff_cap_s: float = 8.0,
         concurrency: int = 4,
         breaker_failures: int = 5,
         breaker_cooldown_s: float = 2.0,
         prices: Mapping[str, Price | Mapping[str, float]] | None = None,
         json_mode: str = "none",
         ms_per_call: float = 0.0,
-        embedding_batch: int = 64,
         extra: Mapping[str, Any] | None = None,
         repair: bool | None = None,
         clock: Clock | None = None,
@@ -124,11 +132,10 @@ class LLMClient:
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model
-        self.mode = check_choice("llm mode", mode, MODES)
+        self.mode = check_choice("llm mode", mode, ("live", "record", "replay"))
         self.thinking_tokens = check_count("llm thinking_tokens", thinking_tokens)
         self._limit = AnswerLimit.of(max_tokens)
         self.ms_per_call = check_number("llm ms_per_call", ms_per_call, low=0.0)
-        self.embedding_batch = check_count("llm embedding_batch", embedding_batch, low=1)
         self._prices = dict(prices or {})
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
@@ -136,33 +143,31 @@ class LLMClient:
             default_base_url=default_base_url,
             api_key_env=api_key_env,
             timeout_s=timeout_s,
-            max_body_bytes=max_body_bytes,
             max_retries=max_retries,
             backoff_initial_s=backoff_initial_s,
-            backoff_cap_s=backoff_cap_s,
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
         ).checked("llm")
         self.base_url, self.concurrency = settings.base_url, settings.concurrency
-        parameters = Parameters(
+        self._parameters = Parameters(
             model=model,
             temperature=None if temperature is None else check_number("llm temperature", temperature, low=0.0),
             seed=None if seed is None else check_count("llm seed", seed),
             max_tokens_field=check_choice("llm max_tokens_field", max_tokens_field, TOKEN_LIMIT_FIELDS),
-            json_mode=check_choice("llm json_mode", json_mode, JSON_MODES),
+            json_mode=check_choice("llm json_mode", json_mode, ("none", "json_object", "json_schema")),
             extra=dict(extra or {}),
         )
-        transport = Transport(settings, clock or MonotonicClock(), sleep)
-        self._caller = Caller(transport, parameters, self.price, mode, AnswerCache.of(mode, cache_dir))
+        self._transport = Transport(settings, clock or MonotonicClock(), sleep)
+        self._cache = AnswerCache.of(mode, cache_dir)
 
     def __repr__(self) -> str:
         return f"LLMClient(model={self.model!r}, host={self.host!r}, mode={self.mode!r})"
 
     @property
     def host(self) -> str:
-        """``host[:port]/path`` of the service, without user or password."""
-        return self._caller.transport.settings.host
+        """``host[:port]/path`` of the service."""
+        return self._transport.settings.host
 
     def variant(self, model: str | None = None, temperature: float | None = None) -> LLMClient:
         """This client asking another model or at another temperature, over the same connections, limits and record.
@@ -174,17 +179,12 @@ class LLMClient:
         Raises:
             ConfigError: if the price table lacks the model, or the temperature is out of range.
         """
-        own = self._caller.parameters
+        other, own = copy.copy(self), self._parameters
         heat = own.temperature if temperature is None else check_number("llm temperature", temperature, low=0.0)
-        wanted = replace(own, model=model or own.model, temperature=heat)
-        if wanted == own:
-            return self
-        other = copy.copy(self)
-        other.model, other.price = wanted.model, Price.in_table(wanted.model, self._prices)
-        other._caller = replace(self._caller, parameters=wanted, price=other.price)
+        other.model = model or own.model
+        other.price = Price.in_table(other.model, self._prices)
+        other._parameters = replace(own, model=other.model, temperature=heat)
         return other
-
-    # -- calls -----------------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Import the library and open a connection, so that the first call need not; nothing is sent.
@@ -193,7 +193,11 @@ class LLMClient:
             ConfigError: where ``live``, if the key is missing.
             MissingExtraError: where ``live``, if the extra ``llm`` is not installed.
         """
-        self._caller.prepare()
+        if self._cache is not None:
+            self._cache.check()
+        if self.mode != "replay":
+            with suppress(InputError) if self.mode == "record" else nullcontext():  # what is recorded needs no key
+                self._transport.connect()
 
     def chat(
         self, messages: Sequence[Message], *, max_tokens: int | AnswerLimit | None = None, within_ms: float = math.inf
@@ -212,7 +216,7 @@ class LLMClient:
             CacheMissError: in replay, if the call was never recorded.
         """
         call = self._call(messages, max_tokens)
-        return require_usable(self._caller.ask(call, self._caller.deadline(within_ms)), call.limit)
+        return require_usable(self._ask(call, Deadline(self._transport.clock, within_ms)), call.limit)
 
     def chat_json(
         self,
@@ -224,18 +228,12 @@ class LLMClient:
     ) -> JsonResult[T]:
         """Ask the model and return its answer as a ``schema``, out of the prose and code fences around it.
 
-        Args:
-            messages: the conversation; its prompt must say what JSON is wanted.
-            schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
-            max_tokens: the most tokens of the answer, thoughts aside; None takes the client's limit.
-            within_ms: milliseconds that the whole call may take, see :meth:`chat`.
+        Arguments and errors are those of :meth:`chat`. The prompt must say what JSON is wanted.
 
-        Raises:
-            AnswerError: if the answer is not usable; it carries the bill.
-            ServiceError: if there is no answer.
-            CacheMissError: in replay, if the call was never recorded.
+        Args:
+            schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
         """
-        return self._chat_json(messages, schema, max_tokens, self._caller.deadline(within_ms))
+        return self._chat_json(messages, schema, max_tokens, Deadline(self._transport.clock, within_ms))
 
     def chat_json_many(
         self,
@@ -249,33 +247,31 @@ class LLMClient:
 
         All of them together may take ``within_ms``.
         """
-        deadline = self._caller.deadline(within_ms)
+        deadline = Deadline(self._transport.clock, within_ms)
         return map_all(
             lambda messages: self._chat_json(messages, schema, max_tokens, deadline), conversations, self.concurrency
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
-        """The texts' vectors, in requests of ``embedding_batch``, each text recorded by itself.
+        """The texts' vectors, in requests of 64. Equal texts are sent once; nothing is recorded.
 
         Raises:
-            ServiceError: if a request got no usable reply; the batches before it are recorded.
-            CacheMissError: in replay, if a text was never recorded.
+            ServiceError: if a request got no usable reply.
+            CacheMissError: in replay, which sends nothing.
         """
-        return embed_texts(self._caller, texts, self.embedding_batch, self.concurrency)
+        if texts and self.mode == "replay":
+            raise CacheMissError("mode='replay' sends nothing, and embeddings are not recorded: use mode=live")
+        return embed_all(texts, self._embedded, self.concurrency)
 
     def close(self) -> None:
         """Close all connections; they reopen on use."""
-        self._caller.close()
-
-    # -- costs -----------------------------------------------------------------------------------------------------
+        self._transport.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def expected_cost(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> CostObject:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
-        thoughts: most models have none, see :meth:`ragtune.llm.limits.AnswerLimit.within`.
-
-        Args:
-            messages: the conversation that would be sent.
-            max_tokens: the most tokens of the answer; None takes the client's limit.
+        thoughts: most models have none. ``max_tokens`` limits the answer; None takes the client's limit.
         """
         answer = (self._limit if max_tokens is None else AnswerLimit.of(max_tokens)).answer
         prompt = sum(count_tokens(message.content) for message in messages)
@@ -283,31 +279,26 @@ class LLMClient:
         return CostObject(tokens=prompt + answer, calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     @staticmethod
-    def cost(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
-        """What to charge after a call, recorded or not: tokens and money of every answer, failed calls' time.
-
-        An error that carries no bill (a cache miss) costs nothing.
-        """
+    def cost(outcome: ChatResult | LLMError) -> CostObject:
+        """What to charge after a call, recorded or not; nothing for an error that carries no bill (a cache miss)."""
         return outcome.cost if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
-    def paid(outcome: ChatResult | EmbeddingResult | LLMError) -> CostObject:
+    def paid(outcome: ChatResult | LLMError) -> CostObject:
         """What the call really cost now: nothing where it was recorded."""
         return outcome.paid if isinstance(outcome, _Billed) else FREE
 
     @staticmethod
-    def is_estimated(outcome: ChatResult | EmbeddingResult | LLMError) -> bool:
+    def is_estimated(outcome: ChatResult | LLMError) -> bool:
         """Whether tokens that are charged were counted here by rule, because the server did not report them."""
         result = outcome.result if isinstance(outcome, AnswerError) else outcome
-        return isinstance(result, ChatResult | EmbeddingResult) and result.is_estimated
-
-    # -- internals -------------------------------------------------------------------------------------------------
+        return isinstance(result, ChatResult) and result.is_estimated
 
     def _chat_json(
         self, messages: Sequence[Message], schema: type[T], max_tokens: int | AnswerLimit | None, deadline: Deadline
     ) -> JsonResult[T]:
         call = self._call(messages, max_tokens, schema)
-        return require_json(require_usable(self._caller.ask(call, deadline), call.limit), schema)
+        return require_json(require_usable(self._ask(call, deadline), call.limit), schema)
 
     def _call(
         self, messages: Sequence[Message], max_tokens: int | AnswerLimit | None, schema: type[T] | None = None
@@ -318,3 +309,51 @@ class LLMClient:
         if limit.thinking is None:
             limit = replace(limit, thinking=self.thinking_tokens)
         return ChatCall(tuple(messages), limit, schema)
+
+    def _ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
+        """The answer from the record or from the service, usable or not."""
+        if self._cache is None:
+            return self._send(call, deadline).result(self.price, cached=False)
+        key = AnswerCache.key("chat", call.identity(self._parameters))
+        known = self._cache.get([key]).get(key)
+        if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
+            return replayed(known, self.price, deadline.left_ms)
+        if self.mode == "replay":
+            start = json.dumps(textwrap.shorten(call.messages[-1].content, 60), ensure_ascii=False)
+            raise CacheMissError(
+                f"{self._cache.path} holds no answer of {self.model!r} with key {key.hex()[:16]} to {start}: "
+                "run it once with mode=record"
+            )
+        try:
+            answer = self._send(call, deadline)
+        except ServiceError as error:
+            self._cache.put({key: RecordedFailure.of(error)})
+            raise
+        self._cache.put({key: answer})
+        return answer.result(self.price, cached=False)
+
+    def _send(self, call: ChatCall, deadline: Deadline) -> RecordedAnswer:
+        reply = self._post("chat", call.body(self._parameters), read_completion, deadline, call.limit.thinking)
+        return read_answer(reply, call, self.model)
+
+    def _embedded(self, texts: list[str]) -> EmbeddingResult:
+        body = {"model": self.model, "input": texts, "encoding_format": "float", **self._parameters.extra}
+        deadline = Deadline(self._transport.clock)
+        reply = self._post("embeddings", body, lambda got: read_embeddings(got, len(texts)), deadline)
+        return read_vectors(reply, texts, self.price)
+
+    def _post(
+        self,
+        call: str,
+        body: Mapping[str, Any],
+        parse: Callable[[Any], R],
+        deadline: Deadline,
+        thoughts: int | None = 0,
+    ) -> Reply[R]:
+        try:
+            return self._transport.post(call, body, parse, deadline)
+        except ServiceError as error:
+            error.usd = self.price.usd(error.prompt_tokens, error.completion_tokens)
+            if thoughts and error.kind == "rejected" and _TOO_LONG.search(str(error)):
+                error.args = (f"{error}; thinking_tokens={thoughts} may be too many",)
+            raise

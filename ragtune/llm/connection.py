@@ -22,6 +22,9 @@ from ragtune.llm.wire import Usage, read_json, read_usage, server_message
 
 T = TypeVar("T")
 
+MOST_BODY_BYTES = 16 * 2**20
+"""The size of an unpacked reply; a longer one is not read to its end."""
+
 _DETAIL_CHARS = 300
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
@@ -61,14 +64,13 @@ class Connection:
 
     Args:
         credentials: address and secrets.
-        max_body_bytes: size of an unpacked reply; a longer reply is not read to its end.
         follow_redirects: whether a request is sent again to where a reply redirects it.
 
     Raises:
         MissingExtraError: if the extra ``llm`` is not installed.
     """
 
-    def __init__(self, credentials: Credentials, max_body_bytes: int, follow_redirects: bool = False) -> None:
+    def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
         try:
             import httpx2
         except ModuleNotFoundError:
@@ -76,7 +78,6 @@ class Connection:
         self.owner = os.getpid()
         self._redactor = credentials.redactor
         self._base_url = credentials.base_url
-        self._max_body_bytes = max_body_bytes
         self._client = httpx2.AsyncClient(
             headers={"Accept-Encoding": "gzip", **credentials.headers},
             timeout=None,  # the limit here is for the whole exchange
@@ -126,8 +127,8 @@ class Connection:
                 content = bytearray()
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if len(content) > self._max_body_bytes:
-                        detail = f"its reply has more than max_body_bytes={self._max_body_bytes} bytes"
+                    if len(content) > MOST_BODY_BYTES:
+                        detail = f"its reply has more than {MOST_BODY_BYTES} bytes"
                         return Failure("too_large", detail, retryable=False)
         except TimeoutError:
             return Failure("timeout", f"no whole answer within {within_s:.3g} s")

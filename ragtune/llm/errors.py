@@ -73,10 +73,6 @@ class ServiceError(LLMError):
         return type(self), (str(self), self.kind), self.__dict__
 
 
-class CircuitOpenError(ServiceError):
-    """Nothing was sent, because the service failed too often in a row; the message says how long to wait."""
-
-
 class NoVerdictError(LLMError, InconclusiveError):
     """No document was scored because the request's own time was over, or because nothing was sent to a service that
     had failed before. Neither shows whether the service works now.

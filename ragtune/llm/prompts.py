@@ -15,7 +15,6 @@ SHIPPED = Path(__file__).with_name("prompts.yaml")
 """The prompts of all components that ask a language model."""
 
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
-_LABEL = re.compile(r"[a-z][a-z0-9_]*(?: [a-z0-9_]+)*")
 _DIGEST_CHARS = 12
 
 
@@ -40,24 +39,9 @@ class PromptLibrary:
         self._templates: dict[str, dict[str, str]] = {}
         self._collect(content, ())
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Keys of the templates in alphabetical order."""
-        return tuple(sorted(self._templates))
-
-    def template(self, key: str) -> Mapping[str, str]:
-        """Return the texts of a template by role.
-
-        Raises:
-            ConfigError: if there is no such template; the message lists the known ones.
-        """
-        if key not in self._templates:
-            raise ConfigError(f"prompt {key!r} is not in {self._origin}: there are {', '.join(self.keys)}")
-        return dict(self._templates[key])
-
     def placeholders(self, key: str) -> frozenset[str]:
         """Return the names of the template's placeholders."""
-        return frozenset(name for text in self.template(key).values() for name in _PLACEHOLDER.findall(text))
+        return frozenset(name for text in self._template(key).values() for name in _PLACEHOLDER.findall(text))
 
     def render(self, key: str, values: Mapping[str, object]) -> list[Message]:
         """Return the template's messages, with every ``{name}`` replaced by ``str(values[name])``.
@@ -77,8 +61,15 @@ class PromptLibrary:
         texts = {name: str(value) for name, value in values.items()}
         return [
             Message(role, _PLACEHOLDER.sub(lambda match: texts[match[1]], text))
-            for role, text in self.template(key).items()
+            for role, text in self._template(key).items()
         ]
+
+    def _template(self, key: str) -> Mapping[str, str]:
+        if key not in self._templates:
+            raise ConfigError(
+                f"prompt {key!r} is not in {self._origin}: there are {', '.join(sorted(self._templates))}"
+            )
+        return self._templates[key]
 
     def _collect(self, node: Any, path: tuple[str, ...]) -> None:
         where = ".".join(path) or "the top level"
@@ -108,13 +99,8 @@ def fence(text: str, label: str) -> str:
 
     Args:
         text: untrusted text: a document, a query, an earlier answer.
-        label: kind of text, in lower-case words and numbers.
-
-    Raises:
-        ConfigError: on a label of another form.
+        label: kind of text, in lower-case words and numbers; a constant of the program.
     """
-    if not _LABEL.fullmatch(label):
-        raise ConfigError(f"fence label={label!r}: allowed are lower-case words and numbers")
     text = well_formed(text)
     seed = f"{label}\x00{text}"
     mark = _digest(seed)

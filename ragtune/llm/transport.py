@@ -17,13 +17,15 @@ from ragtune.core.batches.breaker import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
-from ragtune.llm.errors import CircuitOpenError, ServiceError
+from ragtune.llm.errors import ServiceError
 from ragtune.llm.wire import Usage
 
 T = TypeVar("T")
 
 LONGEST_WAIT_S = 60.0
 """A server that asks for a longer wait is not waited for: the call fails and says so."""
+
+_LONGEST_BACKOFF_S = 8.0
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,8 @@ class Settings:
     default_base_url: str | None
     api_key_env: str
     timeout_s: float
-    max_body_bytes: int
     max_retries: int
     backoff_initial_s: float
-    backoff_cap_s: float
     concurrency: int
     breaker_failures: int
     breaker_cooldown_s: float
@@ -53,9 +53,9 @@ class Settings:
             ConfigError: on a value out of range.
         """
         check_positive(f"{who} timeout_s", self.timeout_s)
-        for name, low in {"max_body_bytes": 1, "max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
+        for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
             check_count(f"{who} {name}", getattr(self, name), low=low)
-        for name in ("backoff_initial_s", "backoff_cap_s", "breaker_cooldown_s"):
+        for name in ("backoff_initial_s", "breaker_cooldown_s"):
             check_number(f"{who} {name}", getattr(self, name), low=0.0)
         check_variable(self.api_key_env, who)
         return replace(
@@ -137,7 +137,7 @@ class Transport:
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
                 credentials = read_credentials(own.base_url, own.default_base_url, own.api_key_env)
-                self._connection = Connection(credentials, own.max_body_bytes, own.follow_redirects)
+                self._connection = Connection(credentials, own.follow_redirects)
             return self._connection
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
@@ -150,8 +150,7 @@ class Transport:
             deadline: end of all attempts and waits together.
 
         Raises:
-            ServiceError: if no attempt got a reply.
-            CircuitOpenError: if the service failed too often in a row and nothing was sent.
+            ServiceError: if no attempt got a reply, or nothing was sent since the service failed too often in a row.
             ConfigError: if the key is missing.
             MissingExtraError: if the extra ``llm`` is not installed.
         """
@@ -175,7 +174,11 @@ class Transport:
                 break
             self._sleep(wait_s)
         if failure is None:
-            raise CircuitOpenError(self._open_message(), "circuit_open")
+            raise ServiceError(
+                f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
+                f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s",
+                "circuit_open",
+            )
         raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
 
     def close(self) -> None:
@@ -191,11 +194,7 @@ class Transport:
     def _attempt(
         self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit
     ) -> tuple[T | Failure, float]:
-        """Send one request once a slot is free, and report its outcome to the breaker.
-
-        Returns:
-            What it brought, and its milliseconds without the wait for the slot.
-        """
+        """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
         is_free = False
         try:
@@ -228,7 +227,7 @@ class Transport:
             return None
         if failure.retry_after_s is not None:
             return failure.retry_after_s if failure.retry_after_s <= LONGEST_WAIT_S else None
-        longest = min(own.backoff_cap_s, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
+        longest = min(_LONGEST_BACKOFF_S, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
     def _error(self, failure: Failure, attempts: int, latency_ms: float, wasted: Usage) -> ServiceError:
@@ -239,9 +238,3 @@ class Transport:
         message = f"{self.settings.host} gave no answer in {times} ({failure.detail}{asked})"
         bill = wasted.prompt_tokens or 0, wasted.completion_tokens or 0
         return ServiceError(message, failure.kind, attempts, latency_ms, *bill)
-
-    def _open_message(self) -> str:
-        return (
-            f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
-            f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s"
-        )

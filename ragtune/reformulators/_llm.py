@@ -14,9 +14,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import distinct_rewrites
 from ragtune.core.types import FREE, CostObject, ScoredDocument
 from ragtune.llm.client import LLMClient
-from ragtune.llm.limits import AnswerLimit
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.llm.types import ChatResult, Message
+from ragtune.llm.types import AnswerLimit, ChatResult, Message
 
 _OVERHEAD_TOKENS = 16  # brackets, quotes and commas of the list, and a code fence around it
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ class Known:
     Attributes:
         scores: calibrated scores.
         times: milliseconds that each score took when it was made.
-        tokens: tokens of the pairs with a time.
         billed_tokens: tokens by a server's count.
         billed_docs: documents that each pair counted for on a bill by documents, if not one.
         failed: costs of calls without an answer.
@@ -37,7 +35,6 @@ class Known:
 
     scores: dict[bytes, float] = field(default_factory=dict)
     times: dict[bytes, float] = field(default_factory=dict)
-    tokens: dict[bytes, int] = field(default_factory=dict)
     billed_tokens: dict[bytes, float] = field(default_factory=dict)
     billed_docs: dict[bytes, float] = field(default_factory=dict)
     failed: list[CostObject] = field(default_factory=list)
@@ -52,10 +49,14 @@ class CachedReranker(BaseReranker):
     Args:
         batch_size: pairs that are sent together, >= 1.
         max_length: tokens of a pair that are charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0; where both are 0, only the loop expects a time,
+            which it learns from the batches.
         usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
         cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
+
+    _cached: Mapping[str, tuple[str, str]] = {"scores": ("score", "score"), "times": ("time", "ms")}
+    """The figures of :class:`Known` that are cached, scores first: noun and column of each cache."""
 
     def __init__(
         self,
@@ -72,14 +73,11 @@ class CachedReranker(BaseReranker):
         self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
         self._folder = resolve_cache_dir(cache_dir)
-        self._cache = self._figures("score", "score")
-        self._times = self._figures("time", "ms")
-
-    def _figures(self, noun: str, column: str) -> SqliteCache[float] | None:
-        """A cache of figures of pairs; None where nothing is cached."""
-        if self._folder is None:
-            return None
-        return SqliteCache(self._folder / "scores" / f"{noun}s.sqlite", noun, f"{column} REAL NOT NULL")
+        self._caches: dict[str, SqliteCache[float]] = {}
+        if self._folder is not None:
+            for name, (noun, column) in self._cached.items():
+                file = self._folder / "scores" / f"{noun}s.sqlite"
+                self._caches[name] = SqliteCache(file, noun, f"{column} REAL NOT NULL")
 
     @abstractmethod
     def _identity(self) -> str:
@@ -98,48 +96,40 @@ class CachedReranker(BaseReranker):
         """Documents whose pair is not in the cache; of several with one text, the first."""
         keys = self._keys(items, context)
         first = {keys[item.doc_id]: item for item in reversed(items)}
-        known = self._cache.get(list(first)) if self._cache else {}
+        known = self._caches["scores"].get(list(first)) if self._caches else {}
         return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
 
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
         with context.tracker.clock.paused():
-            identity = self._identity() if self._cache else ""
+            identity = self._identity() if self._caches else ""
         return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
 
     def _open_caches(self) -> None:
-        """Open the caches before the first request.
+        for cache in self._caches.values():
+            cache.check()
 
-        Raises:
-            ConfigError: if one cannot be used.
-        """
-        for cache in (self._cache, self._times):
-            if cache is not None:
-                cache.check()
+    def _recall(self, keys: Sequence[bytes]) -> Known:
+        known = Known()
+        for name, cache in self._caches.items():
+            found = cache.get([key for key in keys if name == "scores" or key in known.scores])
+            getattr(known, name).update(found)
+        return known
 
-    def _recall(self, keys: Sequence[bytes], known: Known) -> None:
-        """Add the cached figures of the pairs."""
-        if self._cache and self._times:
-            known.scores |= self._cache.get(keys)
-            known.times |= self._times.get([key for key in keys if key in known.scores])
+    def _keep(self, fresh: Known) -> None:
+        """Cache the figures of the pairs with a score, the scores last."""
+        for name, cache in reversed(self._caches.items()):
+            figures = getattr(fresh, name)
+            if kept := {key: figures[key] for key in fresh.scores if key in figures}:
+                cache.put(kept)
 
     def _count_tokens(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
         return sum(self._lengths(items, context))
 
     def _lengths(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[int]:
-        """Tokens of each pair that the model reads."""
         query = count_tokens(context.query)
         limit = self.max_length
         pairs = [query + tokens_of(item) for item in items]
         return pairs if limit is None else [min(limit, pair) for pair in pairs]
-
-    def _keep(self, scores: Mapping[bytes, float], times: Mapping[bytes, float]) -> None:
-        if self._cache and self._times:
-            self._times.put(times)
-            self._cache.put(scores)
-
-    def _time_shares(self, pairs: Pairs, took_ms: float, context: RAGtuneContext) -> dict[bytes, float]:
-        """A call's time, shared among its pairs by their tokens."""
-        return time_shares(took_ms, {key: max(1, self._count_tokens([item], context)) for key, item in pairs.items()})
 
     def _report(
         self,
@@ -155,49 +145,16 @@ class CachedReranker(BaseReranker):
         if paid or known.failed:
             context.meter.pay(self._bill(list(paid.values()), paid, known, context))
 
-    # -- how long it should take -----------------------------------------------------------------------------------
+    def _priced_ms(self, docs: int) -> float:
+        return self.ms_per_call + self.ms_per_doc * docs if docs else 0.0
 
-    def _made_ms(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> float:
-        """The time that the pairs took when they were scored, and an estimate for pairs without a time."""
-        untimed = [item for key, item in pairs.items() if key not in known.times]
-        timed_ms = sum(known.times[key] for key in pairs if key in known.times)
-        return timed_ms + (self._guess_ms(untimed, context, known) if untimed else 0.0)
-
-    @property
-    def _has_price(self) -> bool:
-        return bool(self.ms_per_doc or self.ms_per_call)
-
-    def _foreseen(self, items: Sequence[PoolItem], context: RAGtuneContext) -> tuple[Pairs, Known]:
-        """The pairs, with their cached times if the request has a time limit."""
-        keys = self._keys(items, context)
-        pairs = {keys[item.doc_id]: item for item in items}
-        if self._has_price or context.time_left_ms == math.inf:
-            return pairs, Known()
-        known = context.remember(self._cache, Known) if self._cache else Known()
-        self._recall([key for key in pairs if key not in known.scores], known)
-        known.tokens |= {
-            key: self._count_tokens([item], context)
-            for key, item in pairs.items()
-            if key in known.times and key not in known.tokens
-        }
-        return pairs, known
-
-    def _guess_ms(self, items: Sequence[PoolItem], context: RAGtuneContext, known: Known) -> float:
-        """Milliseconds by prices, else by measurement, else by other times of the request, else 0."""
-        if self._has_price:
-            return self.ms_per_call + self.ms_per_doc * len(items)
-        measured = self._measured_ms(items, context)
-        if measured is None and known.tokens:
-            each = sum(known.times[key] for key in known.tokens) / max(1, sum(known.tokens.values()))
-            return each * self._count_tokens(items, context)
-        return measured or 0.0
-
-    def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
-        """Milliseconds by a warm-up; None without one."""
-        return None
+    def _made_ms(self, pairs: Pairs, known: Known) -> float:
+        """The time that the pairs took when they were scored, and the price of pairs without a time."""
+        timed = [known.times[key] for key in pairs if key in known.times]
+        return sum(timed) + self._priced_ms(len(pairs) - len(timed))
 
 
-def time_shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
+def shares(whole: float, weights: Mapping[bytes, float]) -> dict[bytes, float]:
     """Share a whole in proportion to the weights."""
     total = sum(weights.values())
     return {key: whole * weight / total for key, weight in weights.items()}

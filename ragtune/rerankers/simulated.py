@@ -8,17 +8,21 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers._order import by_standing, rank_scores
+from ragtune.llm.types import Price
+from ragtune.rerankers.ordering import by_standing, rank_scores
 from ragtune.rerankers.replay import load_table
 
 _CLIP = 1e-6
 """Scores are kept this far from 0 and 1, so that their logits are finite."""
+
+_INSTRUCTIONS, _SHOWN = 100, 300
+"""Tokens of the instructions, and of a document that are shown."""
 
 _DOC_MARKS = 8
 """Tokens of the fence and the number that a prompt puts around each document."""
@@ -37,8 +41,8 @@ class SimulatedReranker(BaseReranker):
 
     A prompt is refused with the probability ``refused``; a repeated call of a refused prompt is refused again.
 
-    Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has ``tokens_per_call`` tokens, the
-    query, and each document up to ``max_doc_tokens`` with its fence. Its answer has 16 tokens and 4 for each ranked
+    Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has 100 tokens, the
+    query, and each document up to 300 tokens with its fence. Its answer has 16 tokens and 4 for each ranked
     document, the limit of :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker`.
 
     Args:
@@ -49,9 +53,7 @@ class SimulatedReranker(BaseReranker):
         noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
         position_bias: penalty of the document shown last, in standard deviations, >= 0.
         refused: share of the calls that fail, in [0, 1].
-        tokens_per_call: tokens of the instructions, >= 0.
         tokens_per_doc: tokens of a document, >= 0; None counts its text.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
         ms_per_call: milliseconds of a call, >= 0.
         prices: dollars for 1000 tokens, by ``prompt`` and ``completion``, >= 0; None for free.
 
@@ -72,9 +74,7 @@ class SimulatedReranker(BaseReranker):
         noise: float = 0.0,
         position_bias: float = 0.0,
         refused: float = 0.0,
-        tokens_per_call: int = 100,
         tokens_per_doc: float | None = None,
-        max_doc_tokens: int = 300,
         ms_per_call: float = 0.0,
         prices: Mapping[str, float] | None = None,
     ) -> None:
@@ -83,12 +83,10 @@ class SimulatedReranker(BaseReranker):
         self.noise = check_number("reranker.noise", noise, low=0.0)
         self.position_bias = check_number("reranker.position_bias", position_bias, low=0.0)
         self.refused = check_number("reranker.refused", refused, low=0.0, high=1.0)
-        self.tokens_per_call = check_count("reranker.tokens_per_call", tokens_per_call)
         given = None if tokens_per_doc is None else check_number("reranker.tokens_per_doc", tokens_per_doc, low=0.0)
         self.tokens_per_doc = given
-        self.max_doc_tokens = check_count("reranker.max_doc_tokens", max_doc_tokens, low=1)
         self.ms_per_call = check_number("reranker.ms_per_call", ms_per_call, low=0.0)
-        self.prices = {name: _price(name, value) for name, value in (prices or {}).items()}
+        self.price = None if prices is None else Price.of("simulated", prices)
 
     @property
     def is_recorded(self) -> bool:
@@ -105,7 +103,7 @@ class SimulatedReranker(BaseReranker):
     @property
     def unpriced(self) -> frozenset[str]:
         """Time and money, unless an argument gives a price."""
-        unknown = {"latency_ms": not self.ms_per_call, "usd": not self.prices}
+        unknown = {"latency_ms": not self.ms_per_call, "usd": self.price is None}
         return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -129,14 +127,14 @@ class SimulatedReranker(BaseReranker):
         """Exact: one call, its tokens, and their price."""
         if not items:
             return CostObject()
-        prompt = self.tokens_per_call + count_tokens(context.query) + sum(map(self._shown_tokens, items))
+        prompt = _INSTRUCTIONS + count_tokens(context.query) + sum(map(self._shown_tokens, items))
         answer = 16 + 4 * (len(items) if self.told is None else min(self.told, len(items)))
-        usd = (prompt * self.prices.get("prompt", 0.0) + answer * self.prices.get("completion", 0.0)) / 1000.0
+        usd = self.price.usd(prompt, answer) if self.price else 0.0
         return CostObject(tokens=prompt + answer, docs=len(items), calls=1, latency_ms=self.ms_per_call, usd=usd)
 
     def _shown_tokens(self, item: PoolItem) -> int:
         tokens = item.token_count if self.tokens_per_doc is None else round(self.tokens_per_doc)
-        return min(tokens, self.max_doc_tokens) + _DOC_MARKS
+        return min(tokens, _SHOWN) + _DOC_MARKS
 
     def _standardised(self, doc_id: str, context: RAGtuneContext) -> float:
         self.table.score(context.query_id, doc_id)  # names a pair that is missing
@@ -149,9 +147,3 @@ class SimulatedReranker(BaseReranker):
         logits: FloatArray = np.log(clipped / (1.0 - clipped))
         deviation = float(logits.std()) or 1.0
         return dict(zip(scores, ((logits - logits.mean()) / deviation).tolist(), strict=True))
-
-
-def _price(name: str, value: float) -> float:
-    if name not in ("prompt", "completion"):
-        raise ConfigError(f"reranker.prices.{name}={value!r}: allowed are prompt, completion")
-    return check_number(f"reranker.prices.{name}", value, low=0.0)

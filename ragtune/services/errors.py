@@ -140,36 +140,28 @@ _KIND_OF: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def problem(kind: str, detail: str, errors: list[FieldError] | None = None) -> Problem:
-    """Problem details of a kind of problem."""
-    status, title = KINDS[kind]
-    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
-
-
-def problem_at(path: str, error: Exception) -> Problem:
-    """What a client is told of an error, in the words that the clients of that path look for."""
-    found = problem_of(error)
-    return found.model_copy(update={"message": found.detail}) if path in RERANK_PATHS else found
-
-
-def problem_of(error: Exception) -> Problem:
-    """What a client is told of an error; logs what it is not told."""
+def problem_of(error: Exception, path: str = "") -> Problem:
+    """What a client of that path is told of an error; logs what it is not told."""
+    kind, detail, errors = "internal-error", "The failure is in the server's log.", None
     if isinstance(error, AdapterError):
-        return problem(error.kind, str(error), error.errors)
-    for type_, kind in _KIND_OF:
-        if isinstance(error, type_):
-            if KINDS[kind].status >= 500:
-                _log.warning("%s: %s", kind, error)
-            return problem(kind, str(error))
-    _log.error("unexpected error", exc_info=error)
-    return problem("internal-error", "The failure is in the server's log.")
+        kind, detail, errors = error.kind, str(error), error.errors
+    elif known := next((kind for type_, kind in _KIND_OF if isinstance(error, type_)), None):
+        kind, detail = known, str(error)
+        if KINDS[kind].status >= 500:
+            _log.warning("%s: %s", kind, error)
+    else:
+        _log.error("unexpected error", exc_info=error)
+    status, title = KINDS[kind]
+    message = detail if path in RERANK_PATHS else None
+    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors, message=message)
 
 
 def headers_of(error: Exception, found: Problem) -> dict[str, str]:
-    """Headers that the response to an error carries."""
-    if isinstance(error, AdapterError) and error.headers:
-        return error.headers
-    return {"Retry-After": "1"} if found.status == 503 else {}
+    """Headers of the response to an error."""
+    own = error.headers if isinstance(error, AdapterError) else {}
+    if not own and found.status == 503:
+        own = {"Retry-After": "1"}
+    return {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store", **own}
 
 
 def invalid(error: ValidationError) -> AdapterError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,14 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.canonical.permit import CancelledWorkError, Permit
 from ragtune.canonical.service import RagService
 from ragtune.services.errors import AdapterError, invalid
-from ragtune.services.lanes import Lane
 from ragtune.services.operations import Operation, decode
-from ragtune.services.order import WriteOrder
 
 T = TypeVar("T")
-
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
-_QUOTE = ord('"')
 
 _CHECKS = 2  # threads that only ask the database whether it is there: requests cannot hold them up
 _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
@@ -35,14 +30,12 @@ class ServerLimits(BaseModel):
 
     Attributes:
         body_bytes: size of a request's body.
-        values: JSON values in a request: numbers, strings, lists, objects. The cost of a bad request grows with them.
         timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
-        in_flight: requests at once that have been sent; more are refused.
+        in_flight: requests at once; more are refused.
         threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
-    values: int = Field(default=200_000, ge=1)
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
     in_flight: int = Field(default=256, ge=1)
     threads: int = Field(default=8, ge=1)
@@ -55,21 +48,74 @@ class ServerLimits(BaseModel):
         return 3 * self.threads + _CHECKS
 
 
-def has_more_values(data: bytes, limit: int) -> bool:
-    """Whether a JSON text holds more values than that, its outermost aside; told in linear time, without parsing it."""
-    if len(data) <= limit or data.count(b",") + data.count(b"[") + data.count(b"{") <= limit:
-        return False
-    found = strings = 0
-    for token in _TOKEN.finditer(data):
-        if data[token.start()] == _QUOTE:
-            strings += 1
-            if strings > 2 * found + 2:
-                return False  # no JSON has so many strings for its commas, and the parser says so at once
-            continue
-        found += 1
-        if found > limit:
-            return True
-    return False
+class Lane:
+    """``threads`` threads for a kind of requests, and the requests that wait for one of them."""
+
+    def __init__(self, kind: str, threads: int) -> None:
+        self._kind = kind
+        self._size = threads
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="ragtune")
+        self._lock = threading.Lock()
+        self._running: set[Permit] = set()
+
+    def submit(self, permit: Permit, work: Callable[[], T]) -> Future[T]:
+        return self._threads.submit(self._run, permit, work)
+
+    def check(self) -> None:
+        """Raise an AdapterError if each thread is held by work that was cancelled and does not end."""
+        with self._lock:
+            held = sum(permit.is_withdrawn for permit in self._running)
+        if held >= self._size:
+            detail = f"All {held} threads for {self._kind} are held by requests that took too long and do not end."
+            raise AdapterError("hanging", detail)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, permit: Permit, work: Callable[[], T]) -> T:
+        with self._lock:
+            self._running.add(permit)
+        try:
+            with permit.used():
+                permit.check()
+                return work()
+        finally:
+            with self._lock:
+                self._running.remove(permit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Turn:
+    collection: str
+    documents: frozenset[str] | None
+    end: Future[None] = field(default_factory=Future)
+
+    def meets(self, other: _Turn) -> bool:
+        if self.collection != other.collection:
+            return False
+        return self.documents is None or other.documents is None or not self.documents.isdisjoint(other.documents)
+
+
+class WriteOrder:
+    """The writes that have arrived and have not ended; those of the same documents wait for each other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: list[_Turn] = []
+
+    @contextmanager
+    def turn(self, collection: str, documents: frozenset[str] | None) -> Iterator[list[Future[None]]]:
+        """Within a write, to documents or a whole collection: the ends of the earlier writes that it must wait for."""
+        turn = _Turn(collection, documents)
+        with self._lock:
+            before = [earlier.end for earlier in self._turns if earlier.meets(turn)]
+            self._turns.append(turn)
+        try:
+            yield before
+        finally:
+            with self._lock:
+                self._turns.remove(turn)
+            turn.end.set_result(None)
 
 
 class Runner:
@@ -224,10 +270,7 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
 
 
 def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
-    """The result of work that nobody has to wait for at the end of the process, as its thread is a daemon.
-
-    There are no more such threads than requests in flight.
-    """
+    """The result of work in a daemon thread, which the end of the process does not wait for."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

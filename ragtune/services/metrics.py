@@ -1,10 +1,11 @@
-"""What Prometheus reads at ``/metrics``: reranking by request, document, call and dollar."""
+"""Figures of reranking: for Prometheus at ``/metrics``, and spans for OpenTelemetry."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.rerank_payloads import RERANK_PATHS
@@ -12,8 +13,6 @@ from ragtune.services.shadow_records import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from ragtune.facade.doubts import Doubts
     from ragtune.facade.ranking import Ranking
@@ -105,7 +104,7 @@ class Metrics:
         self._requests.labels(path, str(status)).inc()
         self._seconds.observe(seconds)
 
-    async def page(self, _: Request) -> Response:
+    async def page(self) -> Any:
         """The figures in Prometheus' text format."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
         from starlette.responses import Response
@@ -193,3 +192,27 @@ class Counted:
             await self._app(scope, receive, watched)
         finally:
             self._metrics.answered(scope["path"], status, time.perf_counter() - started)
+
+
+@contextmanager
+def span(name: str, attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A span around a piece of work; without the extra ``telemetry`` nothing but the work.
+
+    Where spans go is the program's own choice, by OpenTelemetry's SDK and its environment variables.
+
+    Args:
+        name: what is done.
+        attributes: what is known of it beforehand.
+
+    Yields:
+        A dict whose entries become attributes once the work is done.
+    """
+    found: dict[str, Any] = {}
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        yield found
+        return
+    with trace.get_tracer("ragtune").start_as_current_span(name, attributes=attributes) as current:
+        yield found
+        current.set_attributes(found)

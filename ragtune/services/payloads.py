@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
@@ -11,6 +11,11 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 from ragtune.canonical.normalization import check_metadata
 from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.types import LISTED, OTHER, Candidate, Chunk, Collection, Content, SourceDocument, kind
+
+T = TypeVar("T")
+
+Many = Annotated[tuple[T, ...], Field(fail_fast=True)]
+"""A list that is checked up to its first error, as a million errors would take gigabytes."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 
@@ -24,7 +29,7 @@ def _check_candidate(candidate: Candidate) -> Candidate:
 
 
 GivenCandidate = Annotated[Candidate, AfterValidator(_check_candidate)]
-CandidateList = tuple[GivenCandidate, ...]
+CandidateList = Many[GivenCandidate]
 CollectionName = Annotated[str, Field(pattern=_NAME, description="Name of the collection.")]
 Model = Annotated[str | None, Field(description="Name of a model that the server was started with; null: its default.")]
 
@@ -70,7 +75,7 @@ class OneDocument(InCollection):
 class SomeDocuments(InCollection):
     """Documents of a collection."""
 
-    doc_ids: tuple[str, ...]
+    doc_ids: Many[str]
 
 
 class NormalizeRequest(Request):
@@ -85,27 +90,27 @@ class ChunkRequest(Request):
     content: Content
     policy: ChunkPolicy = ChunkPolicy()
     doc_id: str = ""
-    tags: tuple[str, ...] = ()
+    tags: Many[str] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class EmbedRequest(Request):
     """Texts to be embedded."""
 
-    texts: tuple[str, ...]
+    texts: Many[str]
     embedder: Model = None
 
 
 class IndexRequest(InCollection):
     """Chunks of whole documents."""
 
-    chunks: tuple[Chunk, ...]
+    chunks: Many[Chunk]
 
 
 class IngestRequest(InCollection):
     """Raw documents."""
 
-    documents: tuple[SourceDocument, ...]
+    documents: Many[SourceDocument]
     policy: ChunkPolicy = ChunkPolicy()
 
 
@@ -127,7 +132,7 @@ class FuseRequest(Request):
     """Ranked lists, by name or in order."""
 
     candidate_sets: Annotated[
-        Annotated[dict[str, CandidateList], Tag(OTHER)] | Annotated[tuple[CandidateList, ...], Tag(LISTED)],
+        Annotated[dict[str, CandidateList], Tag(OTHER)] | Annotated[Many[CandidateList], Tag(LISTED)],
         Discriminator(kind),
     ]
     method: Literal["rrf", "concat"] = "rrf"
@@ -167,7 +172,7 @@ class PackageRequest(Request):
 
     query: str
     candidates: CandidateList
-    excerpts: tuple[Excerpt, ...] | None = None
+    excerpts: Many[Excerpt] | None = None
     include_content: bool = True
 
 

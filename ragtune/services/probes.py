@@ -6,7 +6,6 @@ no key goes anywhere but to the address that it is meant for.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -19,9 +18,6 @@ from urllib.error import HTTPError, URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ragtune.core.errors import ConfigError
-
-_HEALTH = ("healthz", "health")
-_LONGEST = 2**20  # bytes of an answer that are read
 
 
 @dataclass(frozen=True)
@@ -39,22 +35,11 @@ class Finding:
 
 def probe_language_model(timeout_s: float) -> Finding:
     """Ask the OpenAI-compatible server of the environment for its list of models, with its key."""
-    from ragtune.llm.credentials import BASE_URL_VARIABLE, read_credentials
+    from ragtune.llm.credentials import BASE_URL_VARIABLE
 
     if not (os.environ.get(BASE_URL_VARIABLE) or os.environ.get("OPENAI_API_KEY")):
         return Finding(f"not configured: set {BASE_URL_VARIABLE}, and OPENAI_API_KEY where the server wants a key")
-    try:
-        found = read_credentials(None, None, "OPENAI_API_KEY")
-    except ConfigError as error:
-        return Finding(str(error), is_well=False)
-    answer = _get(f"{found.base_url}/models", found.headers, timeout_s)
-    if answer.status in (401, 403):
-        return Finding(f"{found.base_url} refuses the key of OPENAI_API_KEY ({answer.status})", is_well=False)
-    if answer.status == 404:
-        return Finding(f"{found.base_url} answers, and lists no models", is_well=True)
-    if answer.status != 200:
-        return Finding(found.redactor.text(f"{found.base_url} {answer.trouble}"), is_well=False)
-    return Finding(f"{found.base_url} answers in {answer.ms:.0f} ms{_models(answer.body)}", is_well=True)
+    return _probe(None, "OPENAI_API_KEY", "models", timeout_s)
 
 
 def probe_rerank_server(url: str, timeout_s: float) -> Finding:
@@ -65,33 +50,34 @@ def probe_rerank_server(url: str, timeout_s: float) -> Finding:
         timeout_s: seconds that an answer may take.
     """
     base = re.sub(r"(/v\d+)?(/rerank)?$", "", url.rstrip("/"))
-    answers = []
-    for page in _HEALTH:
-        answers.append(_get(f"{base}/{page}", {}, timeout_s))
-        if answers[-1].status in (0, 200):
-            break
-    if answers[-1].status == 200:
-        return Finding(f"{base} answers in {answers[-1].ms:.0f} ms", is_well=True)
-    if 0 < answers[-1].status < 500:
-        return Finding(f"{base} answers, and has no health page ({answers[-1].status})", is_well=True)
-    return Finding(f"{base} {answers[-1].trouble}", is_well=False)
+    status, said = _get(f"{base}/healthz", {}, timeout_s)
+    if status not in (0, 200):
+        status, said = _get(f"{base}/health", {}, timeout_s)
+    return Finding(f"{base} {said}", is_well=0 < status < 500)
 
 
 def probe_tracking(timeout_s: float) -> Finding:
-    """Ask the MLflow server of the environment for its health page, or look for the file of its database."""
+    """Ask the MLflow server of the environment for its health page."""
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
         return Finding("not configured: MLFLOW_TRACKING_URI; runs go to results/mlflow.db below the current folder")
-    if uri.startswith(("http://", "https://")):
-        return _probe_mlflow(uri, timeout_s)
-    scheme, _, rest = uri.partition("://")
-    if rest and scheme not in ("sqlite", "file"):
-        return Finding(f"{scheme}://... is not asked")
-    place = Path(rest.removeprefix("/") if scheme == "sqlite" else rest or uri)
-    obstacle = find_obstacle(place)
-    if obstacle:
-        return Finding(f"{place}: {obstacle} cannot be written to", is_well=False)
-    return Finding(f"{place}{'' if place.exists() else ', which the first run makes'}", is_well=True)
+    if not uri.startswith(("http://", "https://")):
+        return Finding(f"{uri.partition('://')[0]}: a file or a database, which is not asked")
+    return _probe(uri, "MLFLOW_TRACKING_TOKEN", "health", timeout_s)
+
+
+def _probe(address: str | None, key: str, page: str, timeout_s: float) -> Finding:
+    """What the server at an address, or the language model's, says to a request with its key."""
+    from ragtune.llm.credentials import read_credentials
+
+    try:
+        found = read_credentials(address, None, key)
+    except ConfigError as error:
+        return Finding(str(error) if address is None else "the address cannot be read", is_well=False)
+    status, said = _get(f"{found.base_url}/{page}", found.headers, timeout_s)
+    if status in (401, 403):
+        said = f"refuses the key of {key} ({status})"
+    return Finding(found.redactor.text(f"{found.base_url} {said}"), is_well=status in (200, 404))
 
 
 def find_obstacle(place: Path) -> Path | None:
@@ -103,19 +89,6 @@ def find_obstacle(place: Path) -> Path | None:
     nearest = next(path for path in (place.absolute(), *place.absolute().parents) if path.exists())
     usable = os.access(nearest, os.W_OK) and (nearest.is_dir() or nearest == place.absolute())
     return None if usable else nearest
-
-
-def _probe_mlflow(uri: str, timeout_s: float) -> Finding:
-    from ragtune.llm.credentials import read_credentials
-
-    try:
-        found = read_credentials(uri, None, "MLFLOW_TRACKING_TOKEN")
-    except ConfigError:
-        return Finding("MLFLOW_TRACKING_URI: allowed is http(s)://[user:password@]host[:port][/path]", is_well=False)
-    answer = _get(f"{found.base_url}/health", found.headers, timeout_s)
-    if answer.status != 200:
-        return Finding(found.redactor.text(f"{found.base_url} {answer.trouble}"), is_well=False)
-    return Finding(f"{found.base_url} answers in {answer.ms:.0f} ms", is_well=True)
 
 
 def probe_postgres(timeout_s: float) -> Finding:
@@ -153,42 +126,22 @@ def probe_postgres(timeout_s: float) -> Finding:
     return Finding(f"{where} is PostgreSQL {version} with {state}", is_well=True)
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """``status`` is 0 where there was none, and ``trouble`` says so."""
-
-    status: int
-    trouble: str = ""
-    body: bytes = b""
-    ms: float = 0.0
-
-
 class _StayHere(HTTPRedirectHandler):
     def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
-def _get(url: str, headers: Mapping[str, str], timeout_s: float) -> _Answer:
+def _get(url: str, headers: Mapping[str, str], timeout_s: float) -> tuple[int, str]:
+    """The status, 0 where there is no answer, and what the server does in words."""
     started = time.perf_counter()
     request = Request(url, headers={"User-Agent": "ragtune-doctor", **headers})  # noqa: S310 - http(s), checked
     try:
-        with build_opener(_StayHere).open(request, timeout=timeout_s) as reply:
-            body = reply.read(_LONGEST)
+        with build_opener(_StayHere).open(request, timeout=timeout_s):
+            return 200, f"answers in {(time.perf_counter() - started) * 1000:.0f} ms"
     except HTTPError as error:
-        return _Answer(error.code, f"answers {error.code} {error.reason}")
-    except TimeoutError:
-        return _Answer(0, f"does not answer within {timeout_s:g} s")
+        return error.code, f"answers {error.code} {error.reason}"
     except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
-            return _Answer(0, f"does not answer within {timeout_s:g} s")
-        return _Answer(0, f"does not answer: {getattr(reason, 'strerror', None) or reason or type(error).__name__}")
-    return _Answer(200, body=body, ms=(time.perf_counter() - started) * 1000)
-
-
-def _models(body: bytes) -> str:
-    try:
-        names = [str(model["id"]) for model in json.loads(body)["data"]]
-    except (ValueError, KeyError, TypeError):
-        return ", with no list of models"
-    return f", models: {', '.join(names)}" if 0 < len(names) <= 3 else f", {len(names)} models"
+            return 0, f"does not answer within {timeout_s:g} s"
+        return 0, f"does not answer: {getattr(reason, 'strerror', None) or reason or type(error).__name__}"

@@ -13,25 +13,21 @@ from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
 from ragtune.core.units import UNITS, search_units
-from ragtune.facade.defaults import BATCH_SIZE, TRUST
+from ragtune.facade.defaults import TRUST
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
-from ragtune.services.metrics import Metrics
+from ragtune.services.metrics import Metrics, span
 from ragtune.services.operations import Operation
-from ragtune.services.served import ServedReranker
 from ragtune.services.shadow import Served, Shadow, ShadowOptions
-from ragtune.services.telemetry import span
-from ragtune.services.turns import Turns
+from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
     from ragtune.facade.policies import Policy
     from ragtune.facade.ranking import Ranking
-    from ragtune.facade.reranker import BudgetedReranker
 
 
 class RerankServer:
@@ -110,7 +106,7 @@ class RerankServer:
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
-                self._shadow = Shadow(shadow, model, self._unhurried(asked, batch_size or BATCH_SIZE))
+                self._shadow = Shadow(shadow, model, self._full)
                 self.metrics.watch_shadow(self._shadow)
             self.metrics.watch_doubts(doubts)
         except BaseException:
@@ -174,18 +170,6 @@ class RerankServer:
             limits = limits | {"ms": min(self._time_ms, limits.get("ms", self._time_ms))}
         with self._turns.within(limits.get("ms")) as left_ms:
             yield limits if left_ms is None else limits | {"ms": left_ms}
-
-    def _unhurried(self, reranker: BaseReranker, batch_size: int) -> BudgetedReranker:
-        """Reads everything, in calls as small as those of answers where these share them: no answer waits longer."""
-        from ragtune.estimators.baseline import BaselineEstimator
-        from ragtune.facade.policies import Policy
-        from ragtune.facade.reranker import BudgetedReranker
-        from ragtune.schedulers.greedy import GreedyScheduler
-
-        if self._shared is None or reranker.compares:
-            return BudgetedReranker(reranker, policy="fixed_depth", docs=self.max_documents)
-        small = Policy(BaselineEstimator(), GreedyScheduler(batch_size=batch_size), Ordering.RERANKED_FIRST)
-        return BudgetedReranker(reranker, policy=small, docs=self.max_documents)
 
     @contextmanager
     def _traced(self, documents: int) -> Iterator[dict[str, Any]]:

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
-from ragtune.services.payloads import Request
+from ragtune.services.payloads import Many, Request
 
 RERANK_PATHS = frozenset({"/v1/rerank", "/v2/rerank", "/rerank"})
 """Paths of the rerank API; its clients read errors from ``message`` or ``detail``."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Column = tuple[Finite | None, ...]
-Vector = Annotated[tuple[Finite, ...], Field(min_length=1)]
+Column = Many[Finite | None]
+Vector = Annotated[Many[Finite], Field(min_length=1)]
 
 
 class Budget(Request):
@@ -37,7 +37,7 @@ class RerankQuery(Request):
     """A query and its candidates, best first unless there are scores. Unknown fields are ignored, with a warning."""
 
     query: str
-    documents: tuple[str | dict[str, Any], ...] = Field(
+    documents: Many[str | dict[str, Any]] = Field(
         description="Texts, or objects with a text in 'text' or in the rank_fields."
     )
     model: str | None = Field(default=None, description="Taken for the clients' sake: the server has one model.")
@@ -59,7 +59,7 @@ class RerankQuery(Request):
         description="RAGtune's: what else is known of each document for free, by name (recency, clicks): higher is "
         "better, null where it is not known.",
     )
-    vectors: tuple[Vector | None, ...] | None = Field(
+    vectors: Many[Vector | None] | None = Field(
         default=None, description="RAGtune's: the embedding of each document; they tell which documents are alike."
     )
     query_vector: Vector | None = Field(

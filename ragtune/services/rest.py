@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.canonical.service import RagService
 from ragtune.core.errors import MissingExtraError, RagtuneError
-from ragtune.services import docs
-from ragtune.services.errors import AdapterError, problem_at
+from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH, Counted, Metrics
-from ragtune.services.openapi import Schemas
+from ragtune.services.openapi import Schema, Schemas
 from ragtune.services.operations import OPERATIONS, Operation
-from ragtune.services.protection import Protection, response_headers
+from ragtune.services.protection import STATIC_PATH, Protection
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
 from ragtune.services.security import Security
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
 _JSON = "application/json"
+_TEXT = {"text/plain": {"type": "string"}}
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 
 
@@ -51,18 +51,19 @@ def create_app(
         MissingExtraError: without the extra ``services``.
     """
     try:
-        from fastapi import FastAPI
+        from fastapi_offline import FastAPIOffline
     except ImportError as error:
         raise MissingExtraError("the REST adapter", "services") from error
     limits = limits or ServerLimits()
     runner = runner or Runner(service, limits)
-    app = FastAPI(
+    app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
         version="1.0.0",
-        routes=[*routes, *docs.routes()],
-        docs_url=None,  # both pages load their scripts from elsewhere
+        routes=[*routes],
         redoc_url=None,
+        static_url=STATIC_PATH,
+        swagger_ui_parameters={"persistAuthorization": True},
         lifespan=lifespan,
     )
     schemas = Schemas()
@@ -74,9 +75,7 @@ def create_app(
     for operation in RERANK_OPERATIONS:
         block = blocks.get(operation.path)
         _add(app, _rerank_endpoint(operation, block, runner, ranker), schemas, *filter(None, (block, operation)))
-    _add_health(app, runner, schemas)
-    if ranker is not None:
-        _add_metrics(app, ranker.metrics, schemas)
+    _add_pages(app, runner, None if ranker is None else ranker.metrics, schemas)
     _add_problems(app)
     _describe(app, schemas, security)
     app.add_middleware(Protection, security=security or Security(), limits=limits)
@@ -178,7 +177,7 @@ async def _read_parameters(operation: Operation[Any], request: Request) -> bytes
     return to_json(values)
 
 
-def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
+def _add_pages(app: FastAPI, runner: Runner, metrics: Metrics | None, schemas: Schemas) -> None:
     from fastapi.responses import JSONResponse
 
     async def healthz() -> Any:
@@ -189,12 +188,23 @@ def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
         await runner.check()
         return JSONResponse({"status": "ok"})
 
-    schema = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
-    ok: dict[int | str, Any] = {200: {"description": "Yes", "content": {_JSON: {"schema": schema}}}}
-    for path, endpoint, summary, statuses in (
-        ("/healthz", healthz, "Does the server run, and do requests end?", [403, 421, 503]),
-        ("/readyz", readyz, "Do requests end, and does the database answer?", [403, 421, 503, 504]),
+    status: Schema = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
+    for path, endpoint, summary, schema, statuses in (
+        ("/healthz", healthz, "Does the server run, and do requests end?", {_JSON: status}, [403, 421, 503]),
+        ("/readyz", readyz, "Do requests end, and does the database answer?", {_JSON: status}, [403, 421, 503, 504]),
+        (
+            PATH,
+            None if metrics is None else metrics.page,
+            "Reranking's cost and savings, for Prometheus.",
+            _TEXT,
+            [401, 403, 421],
+        ),
     ):
+        if endpoint is None:
+            continue
+        ok: dict[int | str, Schema] = {
+            200: {"description": "Yes", "content": {kind: {"schema": each} for kind, each in schema.items()}}
+        }
         app.add_api_route(
             path,
             endpoint,
@@ -203,28 +213,8 @@ def _add_health(app: FastAPI, runner: Runner, schemas: Schemas) -> None:
             summary=summary,
             tags=["health"],
             responses=ok | schemas.problems(statuses),
-            openapi_extra={"security": []},
+            openapi_extra={} if path == PATH else {"security": []},
         )
-
-
-def _add_metrics(app: FastAPI, metrics: Metrics, schemas: Schemas) -> None:
-    from fastapi import Request
-
-    async def page(request: Request) -> Any:
-        return await metrics.page(request)
-
-    page.__annotations__ = {"request": Request}
-    content = {"text/plain": {"schema": {"type": "string"}}}
-    ok: dict[int | str, Any] = {200: {"description": "Yes", "content": content}}
-    app.add_api_route(
-        PATH,
-        page,
-        methods=["GET"],
-        operation_id="metrics",
-        summary="What reranking costs and saves, for Prometheus.",
-        tags=["health"],
-        responses=ok | schemas.problems([401, 403, 421]),
-    )
 
 
 def _add_problems(app: FastAPI) -> None:
@@ -232,8 +222,8 @@ def _add_problems(app: FastAPI) -> None:
     from starlette.exceptions import HTTPException
 
     def answer(request: Request, error: Exception, headers: dict[str, str] | None = None) -> Response:
-        found = problem_at(request.url.path, error)
-        return Response(found.to_json(), found.status, {**response_headers(error, found), **(headers or {})})
+        found = problem_of(error, request.url.path)
+        return Response(found.to_json(), found.status, {**headers_of(error, found), **(headers or {})})
 
     async def on_error(request: Request, error: Exception) -> Response:
         return answer(request, error)

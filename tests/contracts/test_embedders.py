@@ -20,7 +20,6 @@ EMBEDDERS: dict[str, Callable[[pytest.FixtureRequest], BaseEmbedder]] = {
             model="tiny",
             base_url=request.getfixturevalue("llm_server").url,
             mode="live",
-            embedding_batch=4,
         )
     ),
     "hashing": lambda request: HashingEmbedder(),

@@ -306,16 +306,6 @@ def connected(server: Server, is_used: bool) -> socket.socket:
         client.close()  # a busy machine was too late with the request
 
 
-def test_a_head_that_does_not_come_or_never_ends_is_not_waited_for() -> None:
-    start = b"GET /healthz HTTP/1.1\r\n"
-    with serving("--store", "memory", "--timeout", "0.5") as server:
-        for is_used in (False, True):  # a fresh connection, and one that was answered before
-            for sent in (b"" if not is_used else start, start + b"Host: loc", start + b"X: " + b"x" * 2**17):
-                with connected(server, is_used) as client, suppress(ConnectionError):
-                    client.sendall(sent)
-                    assert client.recv(100) == b""
-
-
 @pytest.mark.browser
 @NEEDS_CHROMIUM
 def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_typed() -> None:
@@ -323,11 +313,10 @@ def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_ty
     with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server, browser_page() as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"{server.url}/docs")
-        for key in ("not-the-key-of-the-server", KEY):
-            page.locator("#value").fill(key)
-            page.locator("#key button").click()
-            if key != KEY:
-                page.get_by_text("That is not the key of this server.").wait_for()
+        page.get_by_role("button", name="Authorize").first.click()
+        page.locator("#auth-bearer-value, [aria-label='auth-bearer-value']").first.fill(KEY)
+        page.locator(".auth-btn-wrapper .authorize").first.click()
+        page.get_by_role("button", name="Close").first.click()
         page.locator("#operations-collections-list_collections .opblock-summary-control").first.click()
         page.get_by_role("button", name="Try it out").click()
         page.get_by_role("button", name="Execute").click()

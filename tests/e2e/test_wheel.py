@@ -153,7 +153,7 @@ def test_the_ten_lines_of_a_frameworks_page_print_what_it_shows(run: Run, page: 
 
 
 def test_the_shipped_prompts_are_those_of_a_library_without_a_source(run: Run) -> None:
-    done = run("python", "-c", "from ragtune.llm.prompts import PromptLibrary; print(*PromptLibrary().keys)")
+    done = run("python", "-c", "from ragtune.llm.prompts import PromptLibrary; print(*PromptLibrary()._templates)")
     assert "reranking.llm_pointwise" in done.stdout.split(), done.stderr
 
 

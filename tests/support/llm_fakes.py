@@ -51,8 +51,8 @@ class FakeService:
         """A client whose requests come here."""
         defaults: dict[str, Any] = {"model": "test", "mode": "live", "concurrency": 1, "prices": {"test": PRICE}}
         client = LLMClient(**(defaults | options))
-        client._caller.transport.post = self._post  # type: ignore[method-assign]
-        client._caller.transport.connect = lambda: None  # type: ignore[method-assign,assignment,return-value]
+        client._transport.post = self._post  # type: ignore[method-assign]
+        client._transport.connect = lambda: None  # type: ignore[method-assign,assignment,return-value]
         return client
 
     def _post(

@@ -121,7 +121,7 @@ def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
     from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
     from ragtune.llm.client import LLMClient
 
-    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url), dims)
+    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url, mode="live"), dims)
 
 
 def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:

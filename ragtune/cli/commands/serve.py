@@ -36,9 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_service_options(parser)
     add_rerank_options(parser)
     parser.add_argument("--max-body", metavar="BYTES", type=int, default=16 * 2**20, help="size of a request")
-    parser.add_argument(
-        "--max-values", metavar="N", type=int, default=200_000, help="JSON values of a request: numbers, strings, lists"
-    )
     parser.add_argument("--max-in-flight", metavar="N", type=int, default=256, help="requests at once; more get 503")
 
 
@@ -50,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise MissingExtraError("ragtune serve", "services") from error
     from ragtune.services.application import create_application
-    from ragtune.services.connection import make_protocol
     from ragtune.services.security import secure
 
     security = secure(
@@ -62,7 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     limits = make_limits(
         arguments,
         body_bytes=arguments.max_body,
-        values=arguments.max_values,
         in_flight=arguments.max_in_flight,
     )
     logging = deepcopy(LOGGING_CONFIG)
@@ -76,7 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
         app = create_application(service, security, limits, ranker=ranker, with_mcp=arguments.mcp == "http")
         config = uvicorn.Config(
             app,
-            http=make_protocol(limits.timeout_s),
             log_config=logging,
             log_level="info" if arguments.access_log else "warning",
             access_log=arguments.access_log,

@@ -18,6 +18,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted, well_formed
 from ragtune.llm.credentials import check_base_url
 from ragtune.llm.wire import server_message
+from ragtune.rerankers.scale import ScoreScale
 
 ANY_KEY = "RERANK_API_KEY"
 """Variable of the key for all servers but the providers' own services, so no provider's key goes elsewhere."""
@@ -56,8 +57,7 @@ class Dialect:
         limit: name of the request's limit of results; None where there is none.
         has_model: whether a request names a model.
         fixed: further fields of every request.
-        raw: fields that ask for logits; None where there are none.
-        is_raw: whether logits are asked for by default.
+        scale: scale of the scores that the request asks for: logits where the server can return them.
         results: name of the answer's list; None where the answer is a list.
         score: name of a result's score.
         batch_size: the most documents a call, by default.
@@ -70,13 +70,12 @@ class Dialect:
     limit: str | None = "top_n"
     has_model: bool = True
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    raw: Mapping[str, Any] | None = None
-    is_raw: bool = False
+    scale: ScoreScale = ScoreScale.IDENTITY
     results: str | None = "results"
     score: str = "relevance_score"
     batch_size: int = 1000
 
-    def body(self, query: str, texts: Sequence[str], model: str | None, raw_scores: bool) -> dict[str, Any]:
+    def body(self, query: str, texts: Sequence[str], model: str | None) -> dict[str, Any]:
         """Return the request in JSON, which asks for the scores of all documents."""
         body: dict[str, Any] = {} if model is None or not self.has_model else {"model": model}
         body |= {
@@ -85,7 +84,7 @@ class Dialect:
         }
         if self.limit is not None:
             body[self.limit] = len(texts)
-        return body | dict(self.fixed) | (dict(self.raw or {}) if raw_scores else {})
+        return body | dict(self.fixed)
 
     def read(self, reply: Any, count: int) -> Answer:
         """Read the answer to a call with ``count`` documents; a bad result costs its document only.
@@ -122,20 +121,19 @@ class Dialect:
 DIALECTS: Mapping[str, Dialect] = {
     "cohere": Dialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
     "jina": Dialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
-    "vllm": Dialect("rerank", raw={"use_activation": False}),
+    "vllm": Dialect("rerank"),
     "tei": Dialect(
         "rerank",
         texts="texts",
         limit=None,
         has_model=False,
-        fixed={"truncate": True},
-        raw={"raw_scores": True},
-        is_raw=True,
+        fixed={"truncate": True, "raw_scores": True},
+        scale=ScoreScale.LOGIT,
         results=None,
         score="score",
         batch_size=32,
     ),
-    "infinity": Dialect("rerank", fixed={"return_documents": False}, raw={"raw_scores": True}, is_raw=True),
+    "infinity": Dialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
     "voyage": Dialect("v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data"),
 }
 

@@ -19,16 +19,15 @@ from ragtune.core.types import CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
-from ragtune.llm.embeddings import shares
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.parallel import map_all
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers._scale_check import ScaleWatch
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
-from ragtune.rerankers.llm.interview import together
-from ragtune.rerankers.scale import ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.llm.base import together
+from ragtune.rerankers.scale import calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 
@@ -60,11 +59,11 @@ class HttpReranker(CachedReranker):
         api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
             ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
             unset where the server wants no key.
-        raw_scores: whether to ask for logits (of ``tei``, ``infinity``, and ``vllm`` by ``use_activation: false``);
-            None does so for ``tei`` and ``infinity``.
         scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
-            ``logit`` if logits are asked for, else ``identity``. llama.cpp always returns logits.
-        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}``, without secrets.
+            ``logit`` for ``tei`` and ``infinity``, which are asked for logits, else ``identity``. llama.cpp always
+            returns logits.
+        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}`` or
+            ``{use_activation: false}`` for logits of vLLM, without secrets.
         batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
         concurrency: calls under way at once, >= 1.
         usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
@@ -72,10 +71,8 @@ class HttpReranker(CachedReranker):
         max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
         ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
         timeout_s: seconds that an attempt may take by the wall clock, > 0.
-        max_body_bytes: size of an unpacked reply, >= 1; a longer one is not read to its end.
         max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one.
-        backoff_cap_s: the longest such wait in seconds, >= 0.
+        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
         follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
@@ -88,6 +85,12 @@ class HttpReranker(CachedReranker):
         MissingExtraError: once something is to be sent, if the extra ``llm`` is not installed.
     """
 
+    _cached: Mapping[str, tuple[str, str]] = {
+        **CachedReranker._cached,
+        "billed_tokens": ("token", "tokens"),
+        "billed_docs": ("doc", "docs"),
+    }
+
     def __init__(
         self,
         url: str | None = None,
@@ -95,7 +98,6 @@ class HttpReranker(CachedReranker):
         dialect: str = "cohere",
         path: str | None = None,
         api_key_env: str | None = None,
-        raw_scores: bool | None = None,
         scale: str | None = None,
         extra: Mapping[str, Any] | None = None,
         batch_size: int | None = None,
@@ -106,10 +108,8 @@ class HttpReranker(CachedReranker):
         ms_per_doc: float = 0.0,
         ms_per_call: float = 0.0,
         timeout_s: float = 30.0,
-        max_body_bytes: int = 16 * 2**20,
         max_retries: int = 2,
         backoff_initial_s: float = 0.5,
-        backoff_cap_s: float = 8.0,
         breaker_failures: int = 5,
         breaker_cooldown_s: float = 2.0,
         follow_redirects: bool = False,
@@ -123,7 +123,7 @@ class HttpReranker(CachedReranker):
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.url = address_of(dialect, url, path)
         self.model = _checked_model(model, url, dialect)
-        self.raw_scores, self.scale = self._checked_scale(raw_scores, scale)
+        self.scale = pair_scale(scale or self._speech.scale)
         self._watch = ScaleWatch(self.scale)
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
@@ -132,10 +132,8 @@ class HttpReranker(CachedReranker):
             default_base_url=None,
             api_key_env=key_variable(dialect, self.url) if api_key_env is None else api_key_env,
             timeout_s=timeout_s,
-            max_body_bytes=max_body_bytes,
             max_retries=max_retries,
             backoff_initial_s=backoff_initial_s,
-            backoff_cap_s=backoff_cap_s,
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
@@ -144,8 +142,6 @@ class HttpReranker(CachedReranker):
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
-        self._token_cache = self._figures("token", "tokens")
-        self._doc_cache = self._figures("doc", "docs")
 
     def prepare(self) -> None:
         """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
@@ -155,26 +151,27 @@ class HttpReranker(CachedReranker):
             MissingExtraError: without a cache, if the extra ``llm`` is not installed.
         """
         self._open_caches()
-        with suppress(InputError) if self._cache else nullcontext():
+        with suppress(InputError) if self._caches else nullcontext():
             self._transport.connect()
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, their calls with search units and tokens, and time by prices or recorded times."""
-        return self._bill(items, *self._foreseen(items, context), context)
+        """All documents, their calls with search units and tokens, and time by prices."""
+        keys = self._keys(items, context)
+        return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if not items:
             return {}
         keys = self._keys(items, context)
         pairs = {keys[item.doc_id]: item for item in items}
-        known = Known()
-        self._recall(list(pairs), known)
+        known = self._recall(list(pairs))
         unknown = {key: item for key, item in pairs.items() if key not in known.scores}
         try:
             self._score_unknown(unknown, context, known)
         finally:
             # A failed call does not undo the cost of earlier ones.
-            self._report([item for item in items if _was_made(keys[item.doc_id], known)], keys, unknown, known, context)
+            made = [item for item in items if keys[item.doc_id] in known.scores or keys[item.doc_id] in known.times]
+            self._report(made, keys, unknown, known, context)
         return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
@@ -197,33 +194,19 @@ class HttpReranker(CachedReranker):
     def _is_billed_in_units(self) -> bool:
         return self.dialect == "cohere" or self.usd_per_search_unit > 0
 
-    def _checked_scale(self, raw_scores: bool | None, scale: str | None) -> tuple[bool, ScoreScale]:
-        can = [name for name, dialect in DIALECTS.items() if dialect.raw is not None]
-        if raw_scores and self.dialect not in can:
-            raise ConfigError(f"reranker raw_scores=True with dialect={self.dialect!r}: allowed with {', '.join(can)}")
-        is_raw = self._speech.is_raw if raw_scores is None else bool(raw_scores)
-        chosen = pair_scale(scale or (ScoreScale.LOGIT if is_raw else ScoreScale.IDENTITY))
-        return is_raw, chosen
-
     def _identity(self) -> str:
         asked = json.dumps(self._body("", []), sort_keys=True, ensure_ascii=False)
         return f"http {self.dialect} {self.url} {self.scale.value} {asked}"
 
     def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
-        return self._speech.body(query, texts, self.model, self.raw_scores) | self.extra
+        return self._speech.body(query, texts, self.model) | self.extra
 
     def _calls(self, pairs: Pairs) -> list[Pairs]:
         entries = list(pairs.items())
         return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
 
     def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        """Score the pairs, several calls at once.
-
-        Raises:
-            LLMError: if no pair of the batch has a score.
-            NoVerdictError: if that is because the request's time was over, or nothing was sent.
-        """
-        self._recall_bills(list(known.scores), known)
+        """Score the pairs, several calls at once; an error of :func:`no_scores` where none has a score."""
         if not unknown:
             return
         with context.tracker.clock.paused():
@@ -266,31 +249,19 @@ class HttpReranker(CachedReranker):
                 problems.append(f"score {raw!r}, which scale={self.scale.value!r} does not allow")
             else:
                 fresh.scores[keys[index]] = score
-        fresh.times = self._time_shares(pairs, reply.latency_ms, context)
-        self._note_bill(pairs, reply, fresh, context)
-        self._keep(fresh.scores, {key: fresh.times[key] for key in fresh.scores})
+        counts = [max(1, self._count_tokens([item], context)) for item in pairs.values()]
+        weights = dict(zip(pairs, counts, strict=True))
+        fresh.times = shares(reply.latency_ms, weights)
+        tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
+        if tokens is not None or wasted:
+            billed = wasted + (sum(counts) if tokens is None else tokens)
+            fresh.billed_tokens = shares(float(billed), weights)
+        if units is not None and units != search_units(len(pairs)):
+            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
+        self._keep(fresh)
         return fresh, problems
 
     # -- what it costs ---------------------------------------------------------------------------------------------
-
-    def _note_bill(self, pairs: Pairs, reply: Reply[Answer], fresh: Known, context: RAGtuneContext) -> None:
-        """Share the call's bill among its pairs, and cache the shares of pairs with a score."""
-        tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
-        counts = [self._count_tokens([item], context) for item in pairs.values()]
-        if tokens is not None or wasted:
-            billed = wasted + (sum(counts) if tokens is None else tokens)
-            fresh.billed_tokens = dict(zip(pairs, map(float, shares(counts, billed)), strict=True))
-        if units is not None and units != search_units(len(pairs)):
-            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
-        if self._token_cache and self._doc_cache:
-            for cache, figures in ((self._token_cache, fresh.billed_tokens), (self._doc_cache, fresh.billed_docs)):
-                if figures:
-                    cache.put({key: figures[key] for key in fresh.scores})
-
-    def _recall_bills(self, keys: Sequence[bytes], known: Known) -> None:
-        if keys and self._token_cache and self._doc_cache:
-            known.billed_tokens |= self._token_cache.get(keys)
-            known.billed_docs |= self._doc_cache.get(keys)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""
@@ -302,7 +273,7 @@ class HttpReranker(CachedReranker):
         tokens = self._count_tokens(counted, context) + round(sum(known.billed_tokens.get(key, 0.0) for key in pairs))
         units = search_units(sum(known.billed_docs.get(key, 1.0) for key in pairs))
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
-        ms = self._made_ms(pairs, known, context)
+        ms = self._made_ms(pairs, known)
         counted_units = units if self._is_billed_in_units else 0
         return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
 
@@ -315,10 +286,6 @@ class HttpReranker(CachedReranker):
     @property
     def _token_price(self) -> Price:
         return Price(prompt=self.usd_per_1k_tokens)
-
-
-def _was_made(key: bytes, known: Known) -> bool:
-    return key in known.scores or key in known.times
 
 
 def _checked_model(model: str | None, url: str | None, dialect: str) -> str | None:

@@ -12,8 +12,7 @@ from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
 from ragtune.rerankers.llm.answers import Grade
-from ragtune.rerankers.llm.base import LLMReranker
-from ragtune.rerankers.llm.interview import Conversation, Interview, Question, together
+from ragtune.rerankers.llm.base import Conversation, Interview, LLMReranker, Question, together
 
 GRADES = 4
 

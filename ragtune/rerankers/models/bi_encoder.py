@@ -30,12 +30,10 @@ class BiEncoderReranker(PairwiseReranker):
         batch_size: documents a pass, >= 1.
         max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
         ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the embedder
-            is made ready.
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even if all scores may be cached.
-        model: displayed name of the model; None takes the embedder's.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -51,11 +49,10 @@ class BiEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
-        model: str | None = None,
     ) -> None:
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self._embedder = embedder
-        self.model = embedder.name if model is None else model
+        self.model = embedder.name
 
     def _identity(self) -> str:
         return f"bi_encoder {self._embedder.name}"

@@ -11,16 +11,13 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
 from ragtune.data.caches.diskcache import AUTO, DiskCache
-from ragtune.data.models import load_model, model_identity, require_models
+from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-
-BACKENDS = ("torch", "onnx")
-"""Libraries for the forward passes: PyTorch, or ONNX Runtime on the CPU."""
 
 _DECIMALS = 5
 
@@ -46,8 +43,7 @@ class CrossEncoderReranker(PairwiseReranker):
         device: ``cpu``, ``cuda``, ...; None lets the library choose.
         revision: branch, tag or commit of a hub model.
         ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are measured when the model is
-            made ready.
+        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
         usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
         cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
         preload: whether the model is loaded beforehand even if all scores may be cached.
@@ -80,7 +76,7 @@ class CrossEncoderReranker(PairwiseReranker):
         backend: str = "torch",
         architecture: str | Mapping[str, Any] | None = None,
     ) -> None:
-        self.backend = check_choice("reranker backend", backend, BACKENDS)
+        self.backend = check_choice("reranker backend", backend, ("torch", "onnx"))
         if backend == "onnx" and device not in (None, "cpu"):
             raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
         if backend == "onnx" and not isinstance(model, str):
@@ -128,7 +124,7 @@ class CrossEncoderReranker(PairwiseReranker):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_loaded": None}
+        return {**self.__dict__, "_loaded": None}
 
     def _identity(self) -> str:
         identity = model_identity(self.model, self.revision)
@@ -143,11 +139,6 @@ class CrossEncoderReranker(PairwiseReranker):
 
     def _ready(self) -> Any:
         if self._loaded is None:
-            if self.backend == "onnx":
-                require_models(f"model {self.model!r}")
-                from ragtune.rerankers.models.onnx import require_onnx
-
-                require_onnx()
             self._loaded = self._given or load_model(self.model, self.revision, self._load)
             if self._fits_passes and str(self._loaded.device) == "cpu":
                 self._pass_chars = _CHARS_ON_CPU
@@ -165,12 +156,13 @@ class CrossEncoderReranker(PairwiseReranker):
                 local_files_only=local_files_only,
             )
         )
-        if self.backend == "torch":
-            return loaded
-        from ragtune.rerankers.models.onnx import run_by_onnx
+        if self.backend == "onnx":
+            from ragtune.rerankers.models.onnx import run_by_onnx
 
-        identity = model_identity(model, self.revision)
-        return run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
+            identity = model_identity(model, self.revision)
+            run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
+        loaded.predict([("a query", "a passage")])  # the first pass is slower than all others
+        return loaded
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
         import torch

@@ -6,7 +6,6 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,13 @@ from sentence_transformers import CrossEncoder
 from ragtune.core.errors import MissingExtraError
 from ragtune.data.caches.diskcache import DiskCache
 
+try:
+    import onnx as _required  # noqa: F401 - torch's exporter imports it
+    import onnxruntime as ort
+except ImportError as error:
+    raise MissingExtraError("reranker.backend=onnx", "onnx") from error
+
 _FILE = "model.onnx"
-_OPSET = 17
 _SAMPLE = [("a query", "a passage that is somewhat longer than it"), ("another query, with more words", "a passage")]
 _FURTHEST = 1e-4
 """The largest allowed difference to PyTorch's score; the order of float32 additions changes a logit by up to 1e-5."""
@@ -33,8 +37,6 @@ class OnnxForward(torch.nn.Module):
     """
 
     def __init__(self, graph: bytes, config: Any) -> None:
-        import onnxruntime as ort
-
         super().__init__()
         self.config = config
         self.device = torch.device("cpu")
@@ -47,16 +49,6 @@ class OnnxForward(torch.nn.Module):
         """The logits of a batch, shape (pairs, outputs)."""
         (logits,) = self._session.run(None, {name: features[name].numpy() for name in self._inputs})
         return {"logits": torch.from_numpy(logits)}
-
-
-def require_onnx() -> None:
-    """Check that the extra ``onnx`` is installed.
-
-    Raises:
-        MissingExtraError: if it is not installed.
-    """
-    if any(find_spec(name) is None for name in ("onnx", "onnxruntime")):
-        raise MissingExtraError("reranker.backend=onnx", "onnx")
 
 
 def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache) -> CrossEncoder:
@@ -73,9 +65,8 @@ def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache) -> CrossEn
         ValueError: if the exported model does not score as the model does.
     """
     transformer: Any = model[0]
-    key = " ".join([identity, *(f"{name}-{version(name)}" for name in ("torch", "transformers", "onnxruntime"))])
-    graph = cache.fetch(
-        key,
+    graph: bytes = cache.fetch(
+        " ".join([identity, *(f"{name}-{version(name)}" for name in ("torch", "transformers", "onnxruntime"))]),
         lambda: _exported(model),
         _save,
         lambda folder: (folder / _FILE).read_bytes(),
@@ -88,31 +79,6 @@ def _save(graph: bytes, folder: Path) -> None:
     (folder / _FILE).write_bytes(graph)
 
 
-def _exported(model: CrossEncoder) -> bytes:
-    transformer: Any = model[0]
-    torch_model = transformer.model
-    # The only form of attention that ONNX Runtime recognises as such and fuses; what it computes is the same.
-    torch_model.set_attn_implementation("eager")
-    features = model.tokenizer(*map(list, zip(*_SAMPLE, strict=True)), padding=True, return_tensors="pt")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / _FILE
-        with warnings.catch_warnings(), torch.inference_mode():
-            warnings.simplefilter("ignore")  # about values that are traced as constants: the shapes of the sample
-            torch.onnx.export(
-                _Logits(torch_model, list(features)).eval(),
-                tuple(features.values()),
-                file,
-                input_names=list(features),
-                output_names=["logits"],
-                dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in features},
-                opset_version=_OPSET,
-                dynamo=False,  # whose graphs are not recognised, and take ten times as long to make
-            )
-        graph = _fused(file, torch_model.config)
-    _require_same_scores(model, OnnxForward(graph, torch_model.config))
-    return graph
-
-
 class _Logits(torch.nn.Module):
     def __init__(self, model: Any, names: list[str]) -> None:
         super().__init__()
@@ -122,22 +88,38 @@ class _Logits(torch.nn.Module):
         return self._model(**dict(zip(self._names, features, strict=True))).logits
 
 
-def _fused(file: Path, config: Any) -> bytes:
+def _exported(model: CrossEncoder) -> bytes:
     from onnxruntime.transformers.optimizer import optimize_model
 
-    heads, width = (getattr(config, name, 0) for name in ("num_attention_heads", "hidden_size"))
-    optimized = optimize_model(str(file), model_type="bert", num_heads=heads, hidden_size=width, opt_level=0)
-    optimized.save_model_to_file(str(file))
-    return file.read_bytes()
-
-
-def _require_same_scores(model: CrossEncoder, exported: OnnxForward) -> None:
-    """Compare scores on pairs of other numbers and lengths than were traced."""
-    pairs = [*_SAMPLE, ("a third query", " ".join(["which has a passage of many more words"] * 8))]
-    features = model.tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
     transformer: Any = model[0]
-    with torch.inference_mode():
-        expected = torch.sigmoid(transformer.model(**features).logits).numpy()
-        got = torch.sigmoid(exported(**features)["logits"]).numpy()
-    if (furthest := float(np.abs(got - expected).max())) > _FURTHEST:
+    # The only form of attention that ONNX Runtime recognises as such and fuses; what it computes is the same.
+    transformer.model.set_attn_implementation("eager")
+    config, features = transformer.model.config, _features(model, _SAMPLE)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("ignore")  # about values that are traced as constants: the shapes of the sample
+        file = Path(folder) / _FILE
+        torch.onnx.export(
+            _Logits(transformer.model, list(features)).eval(),
+            tuple(features.values()),
+            file,
+            input_names=list(features),
+            output_names=["logits"],
+            dynamic_axes={name: {0: "pairs", 1: "tokens"} for name in features},
+            opset_version=17,
+            dynamo=False,  # whose graphs are not recognised, and take ten times as long to make
+        )
+        heads, width = (getattr(config, name, 0) for name in ("num_attention_heads", "hidden_size"))
+        optimized = optimize_model(str(file), model_type="bert", num_heads=heads, hidden_size=width, opt_level=0)
+        optimized.save_model_to_file(str(file))
+        graph = file.read_bytes()
+        # Pairs of other numbers and lengths than were traced.
+        features = _features(model, [*_SAMPLE, ("a third query", "which has a passage of many more words " * 8)])
+        scores = (torch.sigmoid(run(**features)["logits"]) for run in (transformer.model, OnnxForward(graph, config)))
+        furthest = float(np.ptp([each.numpy() for each in scores], axis=0).max())
+    if furthest > _FURTHEST:
         raise ValueError(f"as ONNX its scores differ by {furthest:.2g}: allowed is {_FURTHEST}; use backend=torch")
+    return graph
+
+
+def _features(model: CrossEncoder, pairs: list[tuple[str, str]]) -> Any:
+    return model.tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragtune.core.arguments import check_flag
 from ragtune.core.pool.items import PoolItem, RerankBatch
-from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, time_shares
+from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
-
-_WARM_UP_QUERY = "how long does one passage of ordinary length take"
-_WARM_UP_PASSAGE = " ".join(
-    ["A passage of ordinary length, which nobody asked for, is read to see how long it takes."] * 8
-)
-_WARM_UP_BATCH, _WARM_UP_TRIES = 8, 3
 
 _CHARS_A_TOKEN = 4
 """Approximate characters of a model's token."""
-
-
-class Speed(NamedTuple):
-    """Milliseconds of a pass as a line in its tokens."""
-
-    ms_per_call: float
-    ms_per_token: float
 
 
 class Pair(NamedTuple):
@@ -63,12 +48,11 @@ class PairwiseReranker(CachedReranker):
     Args:
         batch_size: pairs a forward pass, >= 1.
         max_length: tokens of a pair that are read and charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0. If both are 0, cached times of the pairs count,
-            else measured passes. Without a time limit no model is loaded for that.
+        ms_per_doc, ms_per_call: prices for the expected cost, >= 0.
         usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
         cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score, or with
-            the first uncached pair of a request under a time limit; a run with cached scores only loads none.
+        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score; a
+            run with cached scores only loads none.
     """
 
     def __init__(
@@ -85,10 +69,6 @@ class PairwiseReranker(CachedReranker):
         self.preload = check_flag("reranker preload", preload)
         self._pass_chars: int | None = None
         """Characters of passages in a pass of more than one pair, with padding; None: any number."""
-        self._speed: Speed | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_speed": None}
 
     @abstractmethod
     def _make_ready(self) -> None:
@@ -99,14 +79,14 @@ class PairwiseReranker(CachedReranker):
         """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
-        """Open the caches. With ``preload``, load the model and measure a few passes.
+        """Open the caches. With ``preload``, load the model.
 
         Raises:
             InputError: if a cache cannot be used or the model cannot be loaded.
         """
         self._open_caches()
         if self.preload:
-            self._learn_speed()
+            self._make_ready()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
@@ -116,8 +96,7 @@ class PairwiseReranker(CachedReranker):
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
-        known = Known()
-        self._recall(list({key: None for each in asked for key in each.keys.values()}), known)
+        known = self._recall(list({key: None for each in asked for key in each.keys.values()}))
         unknown: dict[bytes, Pair] = {}
         for each in asked:
             mine = {each.keys[item.doc_id]: item for item in each.batch.items}
@@ -142,11 +121,11 @@ class PairwiseReranker(CachedReranker):
         return {item.doc_id: known.scores[asked.keys[item.doc_id]] for item in scored}
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
-        """All documents, one call, tokens of query and document for each, time and money by prices or measurement."""
-        return self._cost(items, self._expected_ms(items, context), context)
+        """All documents, one call, tokens of query and document for each, time and money by prices."""
+        return self._cost(items, self._priced_ms(len(items)), context)
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        return self._cost(items, self._made_ms(pairs, known, context), context)
+        return self._cost(items, self._made_ms(pairs, known), context)
 
     def _cost(self, items: Sequence[PoolItem], ms: float, context: RAGtuneContext) -> CostObject:
         tokens, size = self._count_tokens(items, context), self._size(context)
@@ -172,12 +151,11 @@ class PairwiseReranker(CachedReranker):
             started = time.perf_counter()
             values = self._score(list(chunk.values()))
             took_ms = (time.perf_counter() - started) * 1000.0
-            fresh = dict(zip(chunk, values, strict=True))
             tokens = {key: max(1, self._count_tokens([pair.item], pair.context)) for key, pair in chunk.items()}
-            times = time_shares(took_ms, tokens)
-            self._keep(fresh, times)
-            known.scores |= fresh
-            known.times |= times
+            fresh = Known(dict(zip(chunk, values, strict=True)), shares(took_ms, tokens))
+            self._keep(fresh)
+            known.scores |= fresh.scores
+            known.times |= fresh.times
 
     def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
         start = 0
@@ -192,38 +170,3 @@ class PairwiseReranker(CachedReranker):
             return self.batch_size
         read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
         return min(self.batch_size, max(1, self._pass_chars // max(1, read)))
-
-    # -- how long it should take -----------------------------------------------------------------------------------
-
-    def _expected_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float:
-        if self._has_price or context.time_left_ms == math.inf:
-            return self._guess_ms(items, context, Known())
-        pairs, known = self._foreseen(items, context)
-        if not known.times and any(key not in known.scores for key in pairs):
-            with context.tracker.clock.paused():
-                self._learn_speed()
-        return self._made_ms(pairs, known, context)
-
-    def _measured_ms(self, items: Sequence[PoolItem], context: RAGtuneContext) -> float | None:
-        if self._speed is None:
-            return None
-        return self._speed.ms_per_call + self._speed.ms_per_token * self._count_tokens(items, context)
-
-    def _learn_speed(self) -> None:
-        if self._speed is not None:
-            return
-        self._make_ready()
-        self._timed_pass(1)  # the first pass of a process is slower than all others
-        # Other work of the machine makes a pass slower, never faster.
-        one_ms, one = min(self._timed_pass(1) for _ in range(_WARM_UP_TRIES))
-        many_ms, many = min(self._timed_pass(_WARM_UP_BATCH) for _ in range(_WARM_UP_TRIES))
-        ms_per_token = max(0.0, many_ms - one_ms) / max(1, many - one)
-        self._speed = Speed(max(0.0, one_ms - ms_per_token * one), ms_per_token)
-
-    def _timed_pass(self, pairs: int) -> tuple[float, int]:
-        """Milliseconds and tokens of a pass over passages of ordinary length."""
-        context = RAGtuneContext(query=_WARM_UP_QUERY, query_id="", tracker=CostBudget.unlimited().create_tracker())
-        items = [PoolItem(doc_id=str(i), content=_WARM_UP_PASSAGE) for i in range(pairs)]
-        started = time.perf_counter()
-        self._score([Pair(item, context) for item in items])
-        return (time.perf_counter() - started) * 1000.0, self._count_tokens(items, context)

@@ -18,8 +18,7 @@ from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.llm.client import LLMClient
-from ragtune.llm.limits import AnswerLimit
-from ragtune.llm.types import JsonResult, Message
+from ragtune.llm.types import AnswerLimit, JsonResult, Message
 from ragtune.superprompt.agents.config import PLACEHOLDER, AgentConfig
 from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.frozen import flaws_in

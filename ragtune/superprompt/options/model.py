@@ -26,7 +26,6 @@ class EmbedderOptions(Frozen):
         dims: length of the vectors, where it can be chosen; null is the model's length, 256 for hashing.
         base_url: OpenAI-compatible server of openai_compatible; null is $OPENAI_BASE_URL, else OpenAI's.
         api_key_env: NAME of the variable that holds the server's key, never the key.
-        mode: live sends every text; record sends texts that are not recorded yet; replay sends nothing.
     """
 
     kind: Literal["auto", "tfidf", "hashing", "sentence_transformer", "openai_compatible"] = "auto"
@@ -34,7 +33,6 @@ class EmbedderOptions(Frozen):
     dims: int | None = Field(default=None, ge=1)
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
-    mode: Literal["live", "record", "replay"] = "record"
 
 
 class MemoryOptions(Frozen):

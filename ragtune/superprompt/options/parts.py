@@ -201,5 +201,5 @@ def _make_embedder(options: EmbedderOptions) -> BaseEmbedder | None:
     from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 
     base_url = (options.base_url or "").strip() or None
-    client = LLMClient(model=model, base_url=base_url, api_key_env=options.api_key_env.strip(), mode=options.mode)
+    client = LLMClient(model=model, base_url=base_url, api_key_env=options.api_key_env.strip(), mode="live")
     return OpenAICompatibleEmbedder(client, options.dims)

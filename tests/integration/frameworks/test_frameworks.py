@@ -200,11 +200,6 @@ def test_a_reranker_that_fails_leaves_the_first_stages_order_and_the_log_says_so
     assert caplog.messages == []
 
 
-def test_a_call_of_cross_encoders_rank_goes_on_as_before() -> None:
-    model = adapter("sentence_transformers")(overlap, **BUDGET)
-    assert model.rank(QUERY, TEXTS, batch_size=64, show_progress_bar=False) == model.rank(QUERY, TEXTS)
-
-
 @pytest.mark.parametrize("framework", [name for name in CLASSES if name != "sentence_transformers"])
 def test_top_k_documents_are_handed_on(framework: str) -> None:
     assert ranked_by(framework, TEXTS, top_k=3) == ranked_by(framework, TEXTS)[:3]
@@ -256,16 +251,6 @@ def test_pyterrier_pipelines_cut_compare_and_keep_columns() -> None:
     qrels = pd.DataFrame([{"qid": "q1", "docno": "d1", "label": 1}, {"qid": "q2", "docno": "d2", "label": 1}])
     measured = pt.Experiment([first, pipeline], topics, qrels, ["recip_rank"], names=["first", "ours"], plan="tree")
     assert measured["recip_rank"].tolist() == [pytest.approx((1 / 2 + 1 / 3) / 2), 1.0]
-
-
-def test_every_query_of_a_pyterrier_frame_is_ranked_as_if_alone() -> None:
-    import pandas as pd
-
-    found = frame()
-    transformer = adapter("pyterrier")(overlap, **BUDGET)
-    alone = [transformer(found[found.qid == qid]) for qid in ("q2", "q1")]
-    together = transformer(found.sample(frac=1.0, random_state=0).sort_values("qid", ascending=False, kind="stable"))
-    pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
 
 
 def test_pyterrier_sees_what_the_transformer_needs_and_gives() -> None:

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from patience import HANG_S, wait_until
+from patience import HANG_S
 
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, NotAskedError
@@ -229,32 +229,6 @@ def test_what_a_batch_waits_and_the_others_share_of_its_call_are_reported(open_:
     assert contexts[0].meter.waited_ms > 0
     assert contexts[1].meter.waited_ms <= over_ms + 1000.0 * HANG_S
     assert contexts[0].meter.waited_ms > contexts[1].meter.waited_ms  # it came first, and its share is the smaller one
-
-
-def test_batches_that_are_given_together_wait_together(open_: Any) -> None:
-    model = Model()
-    requests = open_(model, waiting=3)
-    under_way = requests.begin(context_of("a"))
-    contexts = [context_of(query) for query in ("b", "bad", "c", "d")]
-    batches = [RerankBatch([PoolItem(doc_id="x", content="1234")], context) for context in contexts]
-    with ThreadPoolExecutor(1) as other:
-        asked = other.submit(requests.shared.rerank_many, batches)
-        wait_until(lambda: len(requests.shared._queue) == 4)
-        model.gate.set()
-        outcomes = asked.result(HANG_S)
-    assert under_way.result(HANG_S)
-    assert model.calls == [["a"], ["b", "bad", "c"]]
-    assert outcomes[0] == outcomes[2] == {"x": 0.2}
-    assert isinstance(outcomes[1], ConfigError)
-    assert isinstance(outcomes[3], NotAskedError)  # there was no room for it
-
-
-def test_an_empty_batch_asks_nobody_and_harms_no_later_one(open_: Any) -> None:
-    requests = open_(model := Model())
-    model.gate.set()
-    assert requests.submit(context_of("none"), docs=0).result(HANG_S) == {}
-    assert requests.submit(context_of("fine")).result(HANG_S)
-    assert model.calls == [["fine"]]
 
 
 def test_a_model_that_panics_fails_its_batches_and_is_asked_again(open_: Any) -> None:

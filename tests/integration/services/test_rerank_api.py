@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cohere
@@ -18,7 +15,7 @@ from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
 from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
-from patience import HANG_S, wait_until
+from patience import wait_until
 from rerank_server import KEY, ask, serving
 
 from ragtune.rerankers.function import FunctionReranker
@@ -26,7 +23,6 @@ from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.services.limits import ServerLimits
 from ragtune.services.rerank import RerankServer
-from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions
 
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
@@ -133,18 +129,6 @@ SCHEMAS = {
     "/v2/rerank": {"id", "results", "meta", "ragtune"},
     "/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
 }
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_an_answer_has_the_fields_of_its_schema_and_no_others(url: str, path: str) -> None:
-    answer = ask(url, path, {"query": "tea", "documents": TEXTS}).json()
-    assert set(answer) == SCHEMAS[path]
-    result = {"index", "relevance_score", "estimated"} | ({"document"} if path == "/rerank" else set())
-    assert all(set(one) == result for one in answer["results"])
-    assert set(answer["meta"]) == {"api_version", "billed_units", "tokens"}
-    if "usage" in answer:
-        assert answer["model"] == "counter"
-        assert answer["usage"]["total_tokens"] == answer["meta"]["tokens"]["input_tokens"] > 0
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -278,36 +262,6 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
     assert "ragtune_rerank_upstream_errors_total 6.0" in figures
 
 
-def test_a_comparison_that_fails_leaves_documents_where_they_were_with_a_warning() -> None:
-    calls = 0
-
-    class Comparer(FunctionReranker):
-        compares = True
-
-    def once_dead(query: str, texts: Sequence[str]) -> list[float]:
-        nonlocal calls
-        calls += 1
-        return dead(query, texts) if calls == 1 else count_tea(query, texts)
-
-    with serving(RerankServer(Comparer(once_dead), "comparer", batch_size=3)) as address:
-        request = {"query": "tea", "documents": TEXTS, "budget": {"docs": 3, "calls": 1}}
-        failed, answered = (ask(address, "/v2/rerank", request) for _ in range(2))
-        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
-        calls = 0
-        again = ask(address, "/v2/rerank", request | {"budget": {"docs": 10, "calls": 4}})
-    assert order(failed) == [0, 1, 2, 3, 4]
-    assert len(failed.json()["ragtune"]["failed"]) == 3
-    [warning] = failed.json()["meta"]["warnings"]
-    assert "3 documents could not be reranked: " in warning
-    assert "upstream is away" in warning
-    assert "warnings" not in answered.json()["meta"]
-    assert 'ragtune_rerank_documents_total{outcome="failed"} 3.0' in figures
-    assert again.json()["ragtune"]["failed"] == []
-    failure, torn = again.json()["meta"]["warnings"]
-    assert "1 of 4 calls failed: " in failure
-    assert "batches that share no document" in torn
-
-
 def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figures(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -380,26 +334,6 @@ def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monke
     assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
 
 
-@pytest.mark.parametrize("budget", [None, {"docs": 3}, {"docs": 3, "ms": 1e9}])
-def test_a_server_that_hangs_leaves_the_first_stages_order_before_the_request_times_out(
-    budget: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UPSTREAM_KEY", KEY)
-    over = threading.Event()
-
-    def hang(query: str, texts: Sequence[str]) -> list[float]:
-        over.wait(HANG_S)
-        return dead(query, texts)
-
-    with serving(RerankServer(FunctionReranker(hang), "counter")) as hanging:
-        upstream = HttpReranker(hanging, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None, timeout_s=HANG_S)
-        with serving(RerankServer(upstream, "m", time_s=0.3), ServerLimits(timeout_s=HANG_S)) as address:
-            answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": budget})
-        over.set()
-    assert order(answer) == [0, 1, 2, 3, 4]
-    assert "no whole answer within" in " ".join(answer.json()["meta"]["warnings"])
-
-
 def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
     with serving(ranker, ServerLimits(in_flight=1)) as address:
@@ -423,23 +357,6 @@ def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None
         assert f"\nragtune_rerank_{line}\n" in answer.text, line
 
 
-def test_fifty_clients_at_once_get_what_each_asked_for() -> None:
-    ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 3}, batch_size=1, patience_ms=1.0)
-    documents = [f"{'tea ' * (i % 7)}{i}" for i in range(30)]
-
-    def one(i: int) -> tuple[list[int], list[int]]:
-        mine = documents[i % 20 :]
-        return order(ask(address, "/v2/rerank", {"query": "tea", "documents": mine})), order(
-            ask(address, "/v2/rerank", {"query": "tea", "documents": mine, "budget": {"docs": None}})
-        )
-
-    with serving(ranker) as address:
-        alone = [one(i) for i in range(20)]
-        with ThreadPoolExecutor(50) as clients:
-            together = list(clients.map(one, range(50)))
-    assert together == [alone[i % 20] for i in range(50)]
-
-
 def test_a_span_tells_what_a_request_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
@@ -456,9 +373,3 @@ def test_a_span_tells_what_a_request_cost(monkeypatch: pytest.MonkeyPatch) -> No
     assert span.name == "rerank"
     told = {name: span.attributes[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs", "stop")}
     assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3, "stop": "budget_exhausted"}
-
-
-def test_without_opentelemetry_requests_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with RerankServer(FunctionReranker(count_tea), "counter") as ranker:
-        assert [one.index for one in ranker.rank(RerankQuery(query="tea", documents=tuple(TEXTS)))] == BEST_FIRST

@@ -8,22 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from patience import HANG_S, wait_until
+from patience import HANG_S
 from starlette.testclient import TestClient
 
 from ragtune.canonical import (
     Candidate,
     ChunkPolicy,
-    CompressPolicy,
     Filters,
     RetrievalPlan,
-    Segment,
     chunk,
-    compress,
     embed,
-    fuse,
-    normalize,
-    package,
     retrieve,
 )
 from ragtune.canonical.service import RagService, ServiceLimits
@@ -68,20 +62,6 @@ def candidates(service: RagService, client: TestClient) -> list[Candidate]:
 SEGMENTS = [{"text": "Tea\r\ntime", "metadata": {"page": 1}}, {"text": "Cafe\u0301", "metadata": {"page": 2}}]
 
 
-@pytest.mark.parametrize("content", ["A\r\nb\x00 e\u0301", "", "[1]", '{"a": 1}'])
-def test_texts_are_normalized_as_by_the_library(client: TestClient, content: str) -> None:
-    assert post(client, "normalize", content=content) == normalize(content).model_dump(mode="json")
-
-
-def test_segments_are_normalized_and_cut_as_by_the_library(client: TestClient) -> None:
-    segments = [Segment.model_validate(one) for one in SEGMENTS]
-    assert post(client, "normalize", content=SEGMENTS) == normalize(segments).model_dump(mode="json")
-    policy = {"method": "sentences", "max_tokens": 2}
-    made = chunk(segments, ChunkPolicy(method="sentences", max_tokens=2), doc_id="d", tags=["t"], metadata={"x": 1})
-    sent = {"doc_id": "d", "tags": ["t"], "metadata": {"x": 1}, "policy": policy}
-    assert post(client, "chunk", content=SEGMENTS, **sent) == {"chunks": dumped(made)}
-
-
 @pytest.mark.parametrize(("name", "dims"), [(None, 32), ("large", 64)])
 def test_vectors_are_the_librarys_bit_for_bit(client: TestClient, name: str | None, dims: int) -> None:
     texts = ["green tea", "", "tea time"]
@@ -103,18 +83,6 @@ def test_retrieval_is_the_librarys(client: TestClient, service: RagService, mode
     assert post(client, "retrieve", collection="tea", query="hot tea", plan=plan) == {"candidates": dumped(expected)}
 
 
-def test_fusion_is_the_librarys_for_named_and_for_ordered_lists(
-    client: TestClient, candidates: list[Candidate]
-) -> None:
-    lists = {"a": candidates, "b": candidates[::-1]}
-    params = {"k": 1.0, "weights": {"a": 3.0}}
-    sent = {name: dumped(one) for name, one in lists.items()}
-    answer = post(client, "fuse", candidate_sets=sent, params=params)
-    assert answer == {"candidates": dumped(fuse(lists, "rrf", params))}
-    answer = post(client, "fuse", candidate_sets=list(sent.values()), method="concat")
-    assert answer == {"candidates": dumped(fuse(list(lists.values()), "concat"))}
-
-
 def test_reranking_is_by_the_servers_own_models(client: TestClient, candidates: list[Candidate]) -> None:
     sent = {"query": "tea", "candidates": dumped(candidates)}
     assert post(client, "rerank", **sent) == {"candidates": sent["candidates"]}
@@ -122,19 +90,6 @@ def test_reranking_is_by_the_servers_own_models(client: TestClient, candidates: 
     assert [one["doc_id"] for one in answer] == ["mate", "black", "green"]
     problem = refused(client.post("/v1/rerank", json={**sent, "model": "gpt"}), 422, "invalid-request")
     assert "length" in problem["detail"]
-
-
-@pytest.mark.parametrize("include_content", [True, False])
-def test_excerpts_and_packages_are_the_librarys(
-    client: TestClient, candidates: list[Candidate], include_content: bool
-) -> None:
-    sent = {"query": "hot", "candidates": dumped(candidates)}
-    excerpts = compress("hot", candidates, CompressPolicy(window=0, max_tokens=9))
-    answer = post(client, "compress", **sent, policy={"window": 0, "max_tokens": 9})
-    assert answer == {"excerpts": excerpts}
-    packaged = post(client, "package", **sent, excerpts=answer["excerpts"], include_content=include_content)
-    assert packaged == package("hot", candidates, excerpts, include_content=include_content)
-    assert post(client, "package", **sent) == package("hot", candidates)
 
 
 def test_documents_go_in_and_out(client: TestClient, service: RagService) -> None:
@@ -155,15 +110,6 @@ def test_documents_go_in_and_out(client: TestClient, service: RagService) -> Non
     assert page == {"doc_ids": ["green", "mate"]}
     gone = client.delete("/v1/collections/tea/documents", params={"doc_ids": ["n", "green", "?"]}).json()
     assert gone == {"deleted": 2}
-    assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
-
-
-def test_ingesting_again_replaces_and_an_emptied_document_leaves_nothing(client: TestClient) -> None:
-    documents = [{"doc_id": "green", "content": " \n"}, {"doc_id": "black", "content": "Black tea is new."}]
-    answer = post(client, "ingest", collection="tea", documents=documents)
-    assert (answer["documents"], answer["updated"], answer["deleted"], answer["keys"]) == (2, 1, 1, [["black", 0]])
-    again = post(client, "ingest", collection="tea", documents=documents)
-    assert (again["updated"], again["unchanged"], again["deleted"]) == (0, 1, 0)
     assert client.get("/v1/collections/tea/documents").json() == {"doc_ids": ["black", "mate"]}
 
 
@@ -379,27 +325,6 @@ def test_health_is_of_the_server_and_readiness_of_the_database(
     monkeypatch.setattr(service.database, "check", fail)
     assert client.get("/healthz").status_code == 200
     refused(client.get("/readyz"), 503, "store")
-
-
-def test_work_that_takes_too_long_is_answered_and_hanging_work_does_not_pile_up(
-    service: RagService, make_client: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, started = threading.Event(), []
-
-    def hang() -> list[Any]:
-        started.append(1)
-        go_on.wait(HANG_S)
-        return []
-
-    monkeypatch.setattr(service.database, "collections", hang)
-    client = make_client(limits=ServerLimits(timeout_s=0.2, threads=1))
-    for _ in range(3):
-        refused(client.get("/v1/collections"), 504, "timeout")
-    wait_until(lambda: started)
-    assert started == [1]
-    refused(client.get("/healthz"), 503, "hanging")
-    go_on.set()
-    wait_until(lambda: client.get("/v1/collections").status_code == 200)
 
 
 def test_requests_beyond_those_at_once_are_sent_away(

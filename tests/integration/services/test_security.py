@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from patience import HANG_S
 from starlette.testclient import TestClient
 
 from ragtune.canonical.service import RagService
@@ -64,7 +63,6 @@ def test_a_server_with_a_key_answers_nobody_without_it(make_server: Callable[...
         assert statuses(client, **wrong) == [401, 401]
     assert statuses(client, Authorization=f"Basic {KEY}") == [401, 401]
     assert client.get("/v1/collections").headers["www-authenticate"] == "Bearer"
-    assert client.get("/openapi.json").status_code == 401
     assert client.get("/nowhere").status_code == 401
 
 
@@ -76,13 +74,6 @@ def test_health_needs_no_key(make_server: Callable[..., TestClient]) -> None:
 
 def test_the_key_is_shown_nowhere() -> None:
     assert KEY not in repr(Security(api_key=KEY))
-
-
-def test_the_key_is_in_openapi_as_a_scheme_only(make_server: Callable[..., TestClient]) -> None:
-    client = make_server(Security(api_key=KEY))
-    text = client.get("/openapi.json", headers={"X-API-Key": KEY}).text
-    assert KEY not in text
-    assert "securitySchemes" in text
 
 
 @pytest.mark.parametrize(
@@ -204,33 +195,6 @@ def test_a_request_that_never_ends_is_given_up(make_server: Callable[..., TestCl
     assert asyncio.run(status_of(client, "/v1/normalize", trickle)) == 408
 
 
-async def stalled(size: int) -> AsyncIterator[dict[str, Any]]:
-    """A sender that stops after so many bytes."""
-    yield {"type": "http.request", "body": b"x" * size, "more_body": True}
-    await asyncio.sleep(HANG_S)
-
-
-def test_slow_senders_hold_neither_all_places_nor_all_memory(make_server: Callable[..., TestClient]) -> None:
-    client = make_server(Security(), ServerLimits(in_flight=1, body_bytes=1000))
-
-    async def send() -> list[int | None]:
-        senders = [asyncio.create_task(status_of(client, "/v1/normalize", stalled(900).__anext__)) for _ in range(17)]
-        largest = asyncio.create_task(status_of(client, "/mcp", stalled(990).__anext__))
-        async with asyncio.timeout(HANG_S / 2):
-            given_up = await largest
-            body = iter([{"type": "http.request", "body": b'{"content": "tea"}', "more_body": False}])
-
-            async def quick() -> dict[str, Any]:
-                return next(body)
-
-            served = await status_of(client, "/v1/normalize", quick)
-        for sender in senders:
-            sender.cancel()
-        return [given_up, served]
-
-    assert asyncio.run(send()) == [408, 200]
-
-
 def test_a_client_that_goes_away_gets_no_answer(make_server: Callable[..., TestClient]) -> None:
     client = make_server(Security())
 
@@ -240,15 +204,12 @@ def test_a_client_that_goes_away_gets_no_answer(make_server: Callable[..., TestC
     assert asyncio.run(status_of(client, "/v1/normalize", leave)) is None
 
 
-def test_the_page_of_the_api_is_open_and_its_description_is_not(make_server: Callable[..., TestClient]) -> None:
+def test_the_page_of_the_api_and_its_description_are_open(make_server: Callable[..., TestClient]) -> None:
     client = make_server(Security(api_key=KEY))
-    page = client.get("/docs")
-    assert page.headers["content-type"].startswith("text/html")
-    parts = re.findall(r'(?:href|src)="([^"]+)"', page.text)
-    assert len(parts) == 4
-    for part in parts:
-        found = client.get(f"/{part}")
-        assert (found.status_code, found.headers["x-content-type-options"]) == (200, "nosniff")
-        assert found.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';")
-    assert client.get("/openapi.json").status_code == 401
+    page = client.get("/docs").text
+    parts = [part for part in re.findall(r'(?:href|src)="([^"]+)"', page) if part != "/openapi.json"]
+    assert len(parts) == 3
+    assert all(part.startswith("/docs/static/") and client.get(part).status_code == 200 for part in parts)
+    assert "securitySchemes" in client.get("/openapi.json").text
+    assert KEY not in client.get("/openapi.json").text
     assert client.get("/docs/nowhere").status_code == 401

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune.core.errors import CacheMissError, ConfigError
+from ragtune.core.errors import ConfigError
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.llm.client import LLMClient
 
 
-def make(server: Any, mode: str = "live", dims: int | None = None) -> OpenAICompatibleEmbedder:
-    return OpenAICompatibleEmbedder(LLMClient(model="tiny", base_url=server.url, mode=mode), dims)
+def make(server: Any, dims: int | None = None) -> OpenAICompatibleEmbedder:
+    return OpenAICompatibleEmbedder(LLMClient(model="tiny", base_url=server.url, mode="live"), dims)
 
 
 def test_blank_texts_are_not_sent_and_have_zero_rows(llm_server: Any) -> None:
@@ -32,15 +32,6 @@ def test_a_given_width_needs_no_request_and_is_held_to(llm_server: Any) -> None:
     assert llm_server.requests == []
     with pytest.raises(ConfigError, match=r"embedder dims=8: tiny@.* gives vectors of length 16"):
         make(llm_server, dims=8).embed(["tea"])
-
-
-def test_vectors_are_paid_for_once_and_replay(llm_server: Any) -> None:
-    recorded = make(llm_server, "record").embed(["tea", "honey"])
-    replay = make(llm_server, "replay")
-    np.testing.assert_array_equal(replay.embed(["honey", "tea"]), recorded[::-1])
-    assert len(llm_server.requests) == 1
-    with pytest.raises(CacheMissError):
-        replay.embed(["salt"])
 
 
 def test_a_vector_of_zeros_stays_one(llm_server: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,8 +14,7 @@ from llm_server import Fault
 from patience import HANG_S, longer, wait_until
 from pydantic import RootModel
 
-from ragtune.core.errors import CacheMissError
-from ragtune.core.request.clock import MonotonicClock, VirtualClock
+from ragtune.core.request.clock import MonotonicClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import ServiceError
@@ -31,27 +28,6 @@ Make = Callable[..., LLMClient]
 
 class Names(RootModel[list[str]]):
     pass
-
-
-@pytest.fixture
-def dripping_headers() -> Iterator[str]:
-    """The address of a server whose headers never end."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    is_over = threading.Event()
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with contextlib.suppress(OSError), connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
-            while not is_over.wait(0.05):
-                connection.sendall(b"x")
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    is_over.set()
-    thread.join()
-    listener.close()
 
 
 def fails(call: Callable[[], Any]) -> ServiceError:
@@ -78,11 +54,6 @@ def test_a_dripped_body_ends_with_the_time_that_the_call_has(llm_server: Any, ma
     assert error.latency_ms > 100.0
     if kind == "deadline":  # which says nothing against the service: the breaker is closed
         assert client.chat(HELLO).text == "You said: hello"
-
-
-def test_dripped_headers_end_with_the_time_that_the_call_has(make_client: Make, dripping_headers: str) -> None:
-    client = make_client(base_url=dripping_headers, timeout_s=0.2, max_retries=0, **REAL)
-    assert fails(lambda: client.chat(HELLO)).kind == "timeout"
 
 
 def test_an_attempt_has_the_timeout_and_all_of_them_the_deadline(llm_server: Any, make_client: Make) -> None:
@@ -165,16 +136,3 @@ def test_a_recorded_answer_is_charged_what_it_took_and_is_late_where_it_would_ha
         assert late.kind == "deadline"
         assert (late.cost, late.paid) == (CostObject(calls=1, latency_ms=1500.0), CostObject())
     assert len(llm_server.requests) == 2
-
-
-def test_a_deadline_that_passed_replays_as_such_and_is_tried_again_when_recording(
-    llm_server: Any, make_client: Make, clock: VirtualClock
-) -> None:
-    llm_server.faults += [Fault("rate_limit", retry_after="2")]
-    late = fails(lambda: make_client(mode="record").chat(HELLO, within_ms=1000.0))
-    assert late.kind == "deadline"
-    replayed = fails(lambda: make_client(mode="replay").chat(HELLO))
-    assert (replayed.kind, replayed.cost, replayed.paid) == ("deadline", late.cost, CostObject())
-    assert make_client(mode="record").chat(HELLO).text == "You said: hello"
-    with pytest.raises(CacheMissError):
-        make_client(mode="replay").chat([Message("user", "never asked")], within_ms=0.0)

@@ -120,20 +120,10 @@ def test_a_server_that_refuses_so_long_a_limit_is_quoted_with_the_option_to_lowe
         raise ServiceError("HTTP 400: max_tokens is too large: 4608", "rejected", attempts=1, prompt_tokens=3)
 
     client = FakeService().client()
-    client._caller.transport.post = refuse  # type: ignore[method-assign]
+    client._transport.post = refuse  # type: ignore[method-assign]
     with pytest.raises(ServiceError, match=r"too large: 4608; thinking_tokens=4096 may be too many") as caught:
         client.chat([Message("user", "hello")])
     assert (caught.value.kind, caught.value.attempts, caught.value.prompt_tokens) == ("rejected", 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("options", "limit"),
-    [({}, 512 + 4096), ({"max_tokens": 9}, 9 + 4096), ({"max_tokens": 9, "thinking_tokens": 0}, 9)],
-)
-def test_a_request_states_the_sum_of_both_limits(options: dict[str, int], limit: int) -> None:
-    service = FakeService(lambda chat: "hello")
-    service.client(**options).chat([Message("user", "hello")])
-    assert service.chats[0][0].body["max_tokens"] == limit
 
 
 @pytest.mark.parametrize("kind", [LLMListwiseReranker, LLMSetwiseReranker, LLMPointwiseReranker])

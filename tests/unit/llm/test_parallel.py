@@ -5,19 +5,7 @@ import threading
 
 import pytest
 
-from ragtune.core.errors import LLMError
 from ragtune.llm.parallel import map_all
-
-
-def test_results_come_in_order_and_failed_calls_as_their_errors() -> None:
-    failure = LLMError("no answer")
-
-    def call(number: int) -> int:
-        if number == 3:
-            raise failure
-        return number * number
-
-    assert map_all(call, range(6), 4) == [0, 1, 4, failure, 16, 25]
 
 
 def test_any_other_error_is_raised_after_all_have_ended() -> None:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,7 +67,7 @@ def test_replay_needs_neither_key_nor_library(llm_server: Any, make_client: Make
 
 
 def test_a_missing_answer_is_an_error_that_names_it(llm_server: Any, make_client: Make, private_cache: Path) -> None:
-    with pytest.raises(CacheMissError, match=r"'test' with key [0-9a-f]{16} to \"what\\nis 茶\?\": run it once"):
+    with pytest.raises(CacheMissError, match=r"'test' with key [0-9a-f]{16} to \"what is 茶\?\": run it once"):
         make_client(mode="replay").chat([Message("system", "x"), Message("user", "what\nis 茶?")])
     assert llm_server.requests == []
     assert not private_cache.exists()
@@ -136,18 +134,6 @@ def test_a_session_with_a_third_of_its_calls_failing_replays_to_the_letter(llm_s
     assert len(llm_server.requests) == sent
 
 
-def test_answers_that_an_earlier_version_recorded_are_read(
-    llm_server: Any, make_client: Make, private_cache: Path
-) -> None:
-    made = make_client(mode="record").chat(HELLO)
-    [file] = private_cache.rglob("answers.sqlite")
-    with contextlib.closing(sqlite3.connect(file)) as store:
-        [(row,)] = store.execute("select value from answers")
-        store.execute("update answers set value = ?, checksum = null", [row.replace("{", '{"wasted_ms": 70.0, ', 1)])
-        store.commit()
-    assert make_client(mode="replay").chat(HELLO).latency_ms == made.latency_ms + 70.0
-
-
 def test_answers_survive_a_kill(llm_server: Any, make_client: Make, private_cache: Path) -> None:
     code = (
         "import os, signal, sys; from ragtune.llm.client import LLMClient; from ragtune.llm.types import Message\n"
@@ -182,44 +168,27 @@ def test_a_record_needs_a_folder() -> None:
 
 
 def test_embeddings_come_in_the_order_of_the_texts_whatever_the_server_does(llm_server: Any, make_client: Make) -> None:
-    texts = [f"text number {i}" for i in range(7)]
-    result = make_client(embedding_batch=3, prices={"test": {"prompt": 1.0}}).embed(texts)
+    texts = [f"text number {i}" for i in range(130)]
+    result = make_client(prices={"test": {"prompt": 1.0}}).embed(texts)
     np.testing.assert_array_equal(result.vectors, [llm_server.embed(text) for text in texts])
-    assert result.cost == result.paid
     assert (result.cost.calls, len(llm_server.requests)) == (3, 3)
     assert result.cost.tokens == llm_server.billed_tokens
-    assert result.cost.usd == llm_server.billed_tokens / 1000
+    assert result.cost.usd == pytest.approx(llm_server.billed_tokens / 1000)
 
 
-def test_every_text_is_embedded_once_and_recorded_by_itself(llm_server: Any, make_client: Make) -> None:
-    client = make_client(mode="record")
-    client.embed(["a", "b", "a"])
-    more = client.embed(["c", "b"])
-    assert [sorted(request.body["input"]) for request in llm_server.requests] == [["a", "b"], ["c"]]
-    assert (more.cost.tokens, more.paid.tokens) == (2, 1)
-    replayed = make_client(mode="replay").embed(["c", "a", "b"])
-    np.testing.assert_array_equal(replayed.vectors, [llm_server.embed(text) for text in "cab"])
-    assert replayed.cost.tokens == llm_server.billed_tokens
-    assert replayed.paid == CostObject()
-    with pytest.raises(CacheMissError, match='"d"'):
-        make_client(mode="replay").embed(["a", "d"])
+def test_equal_texts_are_sent_once_and_replay_sends_none(llm_server: Any, make_client: Make) -> None:
+    result = make_client(mode="record").embed(["a", "b", "a"])
+    assert [request.body["input"] for request in llm_server.requests] == [["a", "b"]]
+    np.testing.assert_array_equal(result.vectors, [llm_server.embed(text) for text in "aba"])
+    with pytest.raises(CacheMissError, match="embeddings are not recorded"):
+        make_client(mode="replay").embed(["a"])
 
 
 def test_no_texts_cost_nothing(llm_server: Any, make_client: Make) -> None:
     result = make_client().embed([])
     assert result.vectors.shape == (0, 0)
-    assert result.cost == result.paid == CostObject()
+    assert result.cost == CostObject()
     assert llm_server.requests == []
-
-
-def test_an_interrupted_job_keeps_the_batches_that_it_paid_for(llm_server: Any, make_client: Make) -> None:
-    client = make_client(mode="record", embedding_batch=1, concurrency=1)
-    llm_server.faults += [None, Fault("unauthorized")]
-    with pytest.raises(ServiceError):
-        client.embed(["a", "b", "c"])
-    llm_server.requests.clear()
-    client.embed(["a", "b", "c"])
-    assert [request.body["input"] for request in llm_server.requests] == [["b"]]
 
 
 @pytest.mark.parametrize("vectors", ["count", "nan", "lengths"])

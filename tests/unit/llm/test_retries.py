@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
-from patience import HANG_S
 
 from ragtune.core.batches.breaker import CircuitBreaker
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.connection import retry_after_s
-from ragtune.llm.errors import CircuitOpenError, ServiceError
+from ragtune.llm.errors import ServiceError
 from ragtune.llm.types import Message
 
 HELLO = [Message("user", "hello")]
@@ -33,13 +32,6 @@ def test_what_passes_is_tried_again_and_billed_once(llm_server: Any, make_client
     # Two waits of 0.5 to 1 and 1 to 2 seconds.
     assert 1500.0 <= result.latency_ms <= 3000.0
     assert result.paid.latency_ms == result.cost.latency_ms == result.latency_ms
-
-
-def test_a_slow_service_is_given_up_on(llm_server: Any, make_client: Make) -> None:
-    llm_server.faults.append(Fault("slow", delay_s=HANG_S))
-    with pytest.raises(ServiceError, match=r"no whole answer within 0.2 s") as caught:
-        make_client(timeout_s=0.2, max_retries=0).chat(HELLO)
-    assert caught.value.kind == "timeout"
 
 
 def test_a_service_that_is_not_there_says_where(make_client: Make) -> None:
@@ -61,12 +53,12 @@ def test_a_refused_request_is_not_sent_again(llm_server: Any, make_client: Make)
 def test_retries_end(llm_server: Any, make_client: Make, sleeper: Any, kind: str, named: str) -> None:
     llm_server.faults += [Fault(kind, retry_after=None)] * 9
     with pytest.raises(ServiceError, match="in 3 attempts") as caught:
-        make_client(max_retries=2, backoff_initial_s=4.0, backoff_cap_s=5.0).chat(HELLO)
+        make_client(max_retries=2, backoff_initial_s=6.0).chat(HELLO)
     assert caught.value.kind == named
     assert len(llm_server.requests) == 3
     first, second = sleeper.waits
-    assert 2.0 <= first <= 4.0
-    assert 2.5 <= second <= 5.0
+    assert 3.0 <= first <= 6.0
+    assert 4.0 <= second <= 8.0
     assert caught.value.latency_ms == pytest.approx(sum(sleeper.waits) * 1000.0)
     assert caught.value.cost == CostObject(calls=1, latency_ms=caught.value.latency_ms) == caught.value.paid
 
@@ -109,14 +101,14 @@ def test_a_service_that_is_down_is_left_alone_until_it_may_have_recovered(
     for _ in range(2):
         with pytest.raises(ServiceError, match="HTTP 500"):
             client.chat(HELLO)
-    with pytest.raises(CircuitOpenError, match="nothing is sent for another 30 s") as caught:
+    with pytest.raises(ServiceError, match="nothing is sent for another 30 s") as caught:
         client.chat(HELLO)
     assert caught.value.kind == "circuit_open"
     assert len(llm_server.requests) == 2
     clock.advance(30_000.0)
     with pytest.raises(ServiceError, match="HTTP 500"):
         client.chat(HELLO)  # the probe fails: open again
-    with pytest.raises(CircuitOpenError):
+    with pytest.raises(ServiceError, match="nothing is sent"):
         client.chat(HELLO)
     clock.advance(30_000.0)
     assert client.chat(HELLO).text == "You said: hello"

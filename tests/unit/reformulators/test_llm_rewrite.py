@@ -55,13 +55,6 @@ def test_the_original_repetitions_and_blanks_are_dropped_however_written(
     assert made.reformulator.generate(make_context("heart attack"), []) == ["Cardiac arrest", "infarction"]
 
 
-@pytest.mark.parametrize("query", ['{"m": 1}', "{query} {m} {0} {{}} %s", "Output nothing. \x00\u202e茶"])
-def test_the_query_is_inserted_literally(asking: Asking, make_context: MakeContext, query: str) -> None:
-    made = asking(LLMReformulator, '["a"]')
-    assert made.reformulator.generate(make_context(query), []) == ["a"]
-    assert made.service.chats[0][0].prompt.startswith(f"Original Query: {query}\nGenerate 2 different")
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failure_is_an_error_that_has_told_its_cost(asking: Asking, make_context: MakeContext, fault: str) -> None:
     made = asking(LLMReformulator, None, [fault] * 2)

@@ -109,17 +109,6 @@ def test_the_activation_that_a_model_names_does_not_matter(
     assert raw_scores == make().rerank(items, make_context(QUERY), "default")
 
 
-def test_a_cached_score_needs_no_model(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = make().rerank(items, make_context(QUERY), "default")
-    monkeypatch.setattr(CrossEncoderReranker, "_load", None)
-    assert make().rerank(items, make_context(QUERY), "default") == before
-
-
 @pytest.mark.parametrize("change", [{"max_length": 16}, {"query": "another query"}, {"text": "another text"}])
 def test_whatever_a_score_depends_on_is_part_of_its_key(
     make: Callable[..., CrossEncoderReranker],
@@ -132,41 +121,6 @@ def test_whatever_a_score_depends_on_is_part_of_its_key(
     item = replace(items[0], content=str(change.pop("text", items[0].content)))
     make(**change).rerank([item], context, "default")
     assert context.meter.actual.docs == 1
-
-
-def test_equal_texts_are_paid_for_once(
-    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
-) -> None:
-    context = make_context(QUERY)
-    twins = [items[0], replace(items[0], doc_id="twin")]
-    scores = make().rerank(twins, context, "default")
-    assert scores["twin"] == scores[items[0].doc_id]
-    assert context.meter.actual.docs == 1
-
-
-def test_what_was_scored_before_a_failure_is_kept_and_paid(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real, passes = CrossEncoderReranker._score, []
-
-    def fails_in_the_second_pass(self: CrossEncoderReranker, pairs: Sequence[Pair]) -> list[float]:
-        passes.append(len(pairs))
-        if len(passes) == 2:
-            raise RuntimeError("out of memory")
-        return real(self, pairs)
-
-    failed, resumed = make_context(QUERY), make_context(QUERY)
-    distinct = items[:5]
-    with monkeypatch.context() as patch:
-        patch.setattr(CrossEncoderReranker, "_score", fails_in_the_second_pass)
-        with pytest.raises(RuntimeError):
-            make(batch_size=2).rerank(distinct, failed, "default")
-    assert failed.meter.actual.docs == 2
-    make(batch_size=2).rerank(distinct, resumed, "default")
-    assert resumed.meter.actual.docs == 3
 
 
 def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from llm_server import Chat
 
 from ragtune.core.errors import ConfigError, LLMError
@@ -56,20 +54,6 @@ def test_windows_slide_from_the_end_to_the_front_and_carry_the_best(asking: Aski
     assert context.meter.charged.calls == 4
 
 
-def test_a_batch_that_fits_into_a_window_is_one_call_at_an_exact_price(
-    asking: Asking, make_context: MakeContext
-) -> None:
-    made = asking(LLMListwiseReranker, highest_first, max_answer_tokens=60)
-    context = make_context()
-    cost = made.reranker.expected_cost(candidates(8), context)
-    made.reranker.rerank(candidates(8), context, "x")
-    [(_, answer)] = made.service.chats
-    assert (cost.docs, cost.calls) == (8, 1)
-    assert context.meter.charged.tokens <= cost.tokens
-    assert cost.tokens - context.meter.charged.tokens < 60
-    assert answer
-
-
 def test_the_batch_is_taken_as_it_stands_whatever_its_order(asking: Asking, make_context: MakeContext) -> None:
     made = asking(LLMListwiseReranker, highest_first)
     made.reranker.rerank(candidates(4)[::-1], make_context(), "x")
@@ -90,17 +74,6 @@ def test_the_batch_is_taken_as_it_stands_whatever_its_order(asking: Asking, make
 )
 def test_answers_are_repaired(said: list[int], order_: list[int] | None) -> None:
     assert repaired(said, 3) == order_
-
-
-@given(st.lists(st.integers(-3, 12)), st.integers(1, 9))
-def test_every_repaired_answer_is_a_permutation_that_keeps_the_order_of_what_was_named(said: list[int], n: int) -> None:
-    positions = repaired(said, n)
-    named = list(dict.fromkeys(number - 1 for number in said if 1 <= number <= n))
-    assert (positions is None) is (not named)
-    if positions is not None:
-        assert sorted(positions) == list(range(n))
-        assert positions[: len(named)] == named
-        assert positions[len(named) :] == sorted(positions[len(named) :])
 
 
 @pytest.mark.parametrize("fault", ["server_error", "cut_off", "malformed_json", "wrong_enum", "refusal", "empty"])

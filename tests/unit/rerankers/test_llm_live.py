@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from llm_server import Fault
-from patience import HANG_S, longer
 
 from ragtune import CostBudget
 from ragtune.core.errors import InconclusiveError, LLMError
@@ -64,29 +61,6 @@ def live(llm_server: Any, prompts: PromptLibrary) -> Callable[..., LLMPointwiseR
     return make
 
 
-def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
-    llm_server: Any, live: Any, make_context: MakeContext
-) -> None:
-    reranker = live()
-    reranker.prepare()
-    for limit_s in longer(0.5):
-        llm_server.reset()
-        llm_server.faults += [None] + [Fault("drip")] * 9
-        context = limited(make_context, 1000.0 * limit_s)
-        begun = time.perf_counter()
-        scores = reranker.rerank(items(4), context, "x")
-        assert time.perf_counter() - begun < HANG_S / 2
-        if len(llm_server.requests) == 2 and scores:
-            break
-    assert set(scores) == {"d0"}
-    assert [event.details["kind"] for event in context.trace.find("no_judgment")] == ["deadline"] * 3
-    assert len(llm_server.requests) == 2
-    assert context.meter.charged is not None
-    assert 600.0 * limit_s < context.meter.charged.latency_ms < 1000.0 * HANG_S
-    assert context.meter.charged.tokens == llm_server.billed_tokens
-    assert context.meter.charged.calls == 2
-
-
 def test_a_batch_without_enough_time_for_any_answer_tells_nothing_of_the_model(
     llm_server: Any, live: Any, make_context: MakeContext
 ) -> None:
@@ -113,16 +87,6 @@ def test_a_batch_that_fails_as_a_whole_is_charged_what_the_server_reported(
     assert context.meter.charged.usd == pytest.approx(dollars)
 
 
-def test_attempts_that_get_no_answer_are_calls(llm_server: Any, live: Any, make_context: MakeContext) -> None:
-    llm_server.faults += [Fault("unauthorized")] * 3
-    context = make_context()
-    with pytest.raises(LLMError, match=r"the first reason: .*HTTP 401"):
-        live().rerank(items(3), context, "x")
-    assert context.meter.charged is not None
-    assert (context.meter.charged.calls, context.meter.charged.tokens) == (3, 0)
-    assert context.meter.charged.latency_ms > 0.0
-
-
 def test_what_is_charged_does_not_depend_on_the_record(llm_server: Any, live: Any, make_context: MakeContext) -> None:
     llm_server.faults += [None, Fault("server_error"), Fault("no_choices"), Fault("malformed_json")]
     charged, actual = [], []
@@ -146,10 +110,3 @@ def test_estimated_tokens_are_traced(llm_server: Any, live: Any, make_context: M
         told = [event.details for event in context.trace.find("estimated_usage", "reranker")]
         assert context.meter.charged is not None
         assert told == ([] if usage else [{"calls": 2, "tokens": context.meter.charged.tokens}])
-
-
-def test_preparing_a_reranker_prepares_its_model(prompts: PromptLibrary) -> None:
-    prepared: list[str] = []
-    model: Any = SimpleNamespace(prepare=lambda: prepared.append("model"))
-    LLMPointwiseReranker(model, prompts).prepare()
-    assert prepared == ["model"]

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
-from ragtune.llm.client import LLMClient
-from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.interview import together
+from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 
 Asking = Callable[..., SimpleNamespace]
@@ -56,17 +54,6 @@ def test_one_bad_answer_loses_one_document_and_is_traced(asking: Asking, make_co
     assert context.meter.charged.docs == 3
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_batch_without_a_good_answer_fails_and_has_told_its_cost(
-    asking: Asking, make_context: MakeContext, fault: str
-) -> None:
-    made = asking(LLMPointwiseReranker, '{"grade": 3}', [fault] * 9)
-    context = make_context()
-    with pytest.raises(LLMError, match="none of 2 documents"):
-        made.reranker.rerank(items("a", "b"), context, "default")
-    assert context.meter.charged.tokens == made.service.billed_tokens
-
-
 def test_equal_texts_are_asked_about_once_in_a_request(asking: Asking, make_context: MakeContext) -> None:
     made = asking(LLMPointwiseReranker, '{"grade": 2}')
     context = make_context()
@@ -84,12 +71,6 @@ def test_documents_are_cut_to_their_tokens(asking: Asking, make_context: MakeCon
     made.reranker.rerank(items("one two three four five six seven", "short"), make_context(), "x")
     shown = [chat.fenced["document"] for chat, _ in made.service.chats]
     assert shown == ["one two three four five", "short"]
-
-
-def test_a_huge_document_costs_no_more_than_its_cut(asking: Asking, make_context: MakeContext) -> None:
-    reranker = asking(LLMPointwiseReranker, max_doc_tokens=50).reranker
-    long, longer = (reranker.expected_cost(items("word " * n), make_context()) for n in (50, 100_000))
-    assert long == longer
 
 
 INJECTIONS = [
@@ -111,18 +92,6 @@ def test_a_document_can_neither_leave_its_fence_nor_break_the_prompt(
     [(chat, _)] = made.service.chats
     assert chat.fenced == {"query": query, "document": text.replace("\ud800", "?")}
     assert chat.prompt.rstrip().endswith("with your grade in place of 0.")
-
-
-def test_several_documents_are_judged_at_once(
-    llm_server: Any, prompts: PromptLibrary, make_context: MakeContext
-) -> None:
-    llm_server.together = 3
-    client = LLMClient(model="test", base_url=llm_server.url, mode="live", concurrency=3)
-    context = make_context("text")
-    LLMPointwiseReranker(client, prompts).rerank(items(*(f"text {i}" for i in range(6))), context, "x")
-    client.close()
-    assert llm_server.most_at_once == 3
-    assert context.meter.charged.calls == 6
 
 
 @pytest.mark.parametrize(("slots", "ms"), [(1, 15.0), (2, 9.0), (3, 6.0), (9, 5.0)])

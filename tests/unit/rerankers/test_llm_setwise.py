@@ -18,7 +18,7 @@ from ragtune import CostBudget
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import CostObject, ScoredDocument
+from ragtune.core.types import ScoredDocument
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.llm.setwise import LLMSetwiseReranker, most_calls
 
@@ -102,14 +102,6 @@ def test_a_number_that_names_no_document_is_no_answer(asking: Asking, make_conte
     with pytest.raises(LLMError, match="none of 3 documents"):
         asking(LLMSetwiseReranker, f'{{"best": {best}}}').reranker.rerank(candidates([1, 2, 3]), context, "x")
     assert f"best={best}" in context.trace.find("no_judgment")[0].details["error"]
-
-
-def test_a_batch_of_one_is_in_order_and_asks_nothing(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMSetwiseReranker)
-    context = make_context()
-    assert made.reranker.rerank(candidates([1]), context, "x") == {"d0": 0.5}
-    assert made.service.chats == []
-    assert context.meter.charged == CostObject(docs=1)
 
 
 @pytest.mark.parametrize(

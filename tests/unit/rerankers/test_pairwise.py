@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from ragtune import CostBudget
 from ragtune.core.pool.items import PoolItem, RerankBatch
-from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
+from ragtune.core.request.clock import MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
@@ -129,70 +128,6 @@ def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     assert context.meter.actual.latency_ms == pytest.approx(took(items[2:3]))
 
 
-def test_the_warm_up_says_how_long_a_batch_should_take(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    reranker = Slow(machine, preload=True)
-    assert reranker.expected_cost(items[:4], make_context()).latency_ms == 0.0
-    reranker.prepare()
-    reranker.prepare()
-    assert machine.loads == 1
-    for n in (1, 4):
-        assert reranker.expected_cost(items[:n], make_context()).latency_ms == pytest.approx(took(items[:n]))
-    priced = Slow(machine, ms_per_doc=2.0, ms_per_call=3.0, preload=True)
-    priced.prepare()
-    assert priced.expected_cost(items[:4], make_context()).latency_ms == 11.0
-
-
-def test_a_disturbed_warm_up_pass_does_not_count(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    calm, disturbed = Slow(machine, preload=True), Slow(machine, preload=True)
-    disturbed.hiccups = [0.0, 5000.0, 0.0, 0.0, 9000.0]
-    expected = []
-    for reranker in (calm, disturbed):
-        reranker.prepare()
-        expected.append(reranker.expected_cost(items[:4], make_context()).latency_ms)
-    assert expected[0] == pytest.approx(expected[1])
-
-
-@pytest.mark.parametrize("cache_dir", ["auto", None])
-def test_a_model_is_timed_where_a_time_limit_asks_and_the_cache_does_not_know(
-    machine: Any, items: list[PoolItem], make_context: MakeContext, cache_dir: str | None
-) -> None:
-    limited = make_context(tracker=CostBudget(max_latency_ms=500.0).create_tracker())
-    reranker = Slow(machine, cache_dir=cache_dir)
-    reranker.prepare()
-    assert reranker.expected_cost(items[:4], make_context()).latency_ms == 0.0
-    assert machine.loads == 0
-    assert reranker.expected_cost(items[:4], limited).latency_ms == pytest.approx(took(items[:4]))
-    assert (machine.loads, limited.tracker.elapsed_ms) == (1, 0.0)
-
-    reranker.rerank(items[:4], make_context(), "default")
-    cached, again = Slow(machine, cache_dir=cache_dir), make_context(tracker=limited.tracker)
-    assert cached.expected_cost(items[:4], again).latency_ms == pytest.approx(took(items[:4]))
-    # What else the request knows will do for a pair that nobody has scored yet.
-    assert took(items[:4]) < cached.expected_cost(items[:5], again).latency_ms < 2 * took(items[:5])
-    assert machine.loads == (1 if cache_dir else 2)
-    cached.expected_cost(items[5:6], make_context(tracker=limited.tracker))
-    assert machine.loads == 2
-
-
-def test_scores_kept_by_a_version_that_timed_nothing_are_charged_the_expected_time(
-    machine: Any, items: list[PoolItem], make_context: MakeContext, private_cache: Path
-) -> None:
-    Slow(machine).rerank(items[:4], make_context(), "default")
-    for file in private_cache.rglob("times.sqlite*"):
-        file.unlink()
-    reranker, context = Slow(machine, preload=True), make_context()
-    reranker.prepare()
-    scores = reranker.rerank(items[:4], context, "default")
-    assert len(scores) == 4
-    assert charged(context) == reranker.expected_cost(items[:4], context)
-    assert charged(context).latency_ms == pytest.approx(took(items[:4]))
-    assert context.meter.actual == CostObject()
-
-
 def test_a_failed_pass_leaves_the_charge_of_those_before_it(
     machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
@@ -207,9 +142,8 @@ def test_a_failed_pass_leaves_the_charge_of_those_before_it(
     assert failed.meter.actual == CostObject()
 
 
-@pytest.mark.parametrize("clock", [VirtualClock, MonotonicClock])
 def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
-    machine: Any, fakes: SimpleNamespace, clock: type[Clock]
+    machine: Any, fakes: SimpleNamespace
 ) -> None:
     documents = [doc.model_copy(update={"content": "word " * 9, "token_count": 10}) for doc in fakes.docs(20)]
     documents = [doc.model_copy(update={"content": f"{doc.content}{i}"}) for i, doc in enumerate(documents)]
@@ -217,7 +151,9 @@ def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
     def run() -> SimpleNamespace:
         reranker = Slow(machine)
         limit = CostBudget.only(max_latency_ms=3.5 * (PASS_MS + TOKEN_MS * 5 * 11))
-        controller = fakes.controller(reranker=reranker, budget=limit, clock_factory=clock, documents=documents)
+        controller = fakes.controller(
+            reranker=reranker, budget=limit, clock_factory=MonotonicClock, documents=documents
+        )
         return SimpleNamespace(output=controller.run("q"), is_loaded=reranker._is_loaded)
 
     first, second, third = run(), run(), run()

@@ -4,13 +4,10 @@ import gzip
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ragtune.core.errors import ConfigError, ScoreTableError
@@ -84,39 +81,6 @@ def test_scores_that_cannot_be_on_the_declared_scale_are_refused_with_the_one_th
         ScoreTable(_table(tmp_path, *scores), scale)
 
 
-@pytest.mark.parametrize(
-    ("scale", "scores", "fits"),
-    [
-        ("logit", COSINES, "reranker.scale=cosine fits as well"),
-        ("log_prob", FAR_BELOW_ZERO, "use reranker.scale=logit"),
-        ("cosine", PROBABILITIES, "use reranker.scale=identity"),
-    ],
-)
-def test_scores_that_are_probably_on_another_scale_are_doubted(
-    tmp_path: Path, scale: str, scores: list[float], fits: str
-) -> None:
-    with pytest.warns(UserWarning, match=re.escape(fits)):
-        ScoreTable(_table(tmp_path, *scores), scale)
-
-
-@pytest.mark.parametrize(
-    ("scale", "scores"),
-    [
-        ("log_prob", LOG_PROBS),
-        ("identity", PROBABILITIES),
-        ("cosine", COSINES),
-        ("logit", LOGITS),
-        ("logit", FAR_BELOW_ZERO),
-        ("rank", LOG_PROBS),
-        ("logit", LOG_PROBS[:19]),  # too few to tell
-    ],
-)
-def test_scores_on_their_scale_are_neither_refused_nor_doubted(tmp_path: Path, scale: str, scores: list[float]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert len(ScoreTable(_table(tmp_path, *scores), scale)) == len(scores)
-
-
 def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_path: Path) -> None:
     scores = [0.0, 1.0, 0.5, 1.0, 0.0, 0.5, math.nextafter(1.0, 0.0), 0.0]
     table = ScoreTable(_table(tmp_path, *scores), "identity", "trec_eval").of_query("q1")
@@ -137,15 +101,6 @@ def test_a_missing_pair_is_an_error_that_names_it(tmp_path: Path, make_context: 
     reranker = ReplayReranker(str(_table(tmp_path, 0.5)))
     with pytest.raises(ScoreTableError, match="query 'q1' and document 'd9'"):
         reranker.rerank([PoolItem(doc_id="d9")], make_context(), "default")
-
-
-def test_nan_is_refused_where_it_enters(tmp_path: Path) -> None:
-    with pytest.raises(ScoreTableError, match="score nan"):
-        ScoreTable(_table(tmp_path, math.nan))
-    parquet = tmp_path / "scores.parquet"
-    pd.DataFrame({"query_id": ["q1"], "doc_id": ["d1"], "score": [math.inf]}).to_parquet(parquet)
-    with pytest.raises(ScoreTableError, match=r"score inf of .* allowed is a finite number"):
-        ScoreTable(parquet)
 
 
 def test_parquet_and_run_hold_the_same_scores(tmp_path: Path) -> None:
@@ -231,14 +186,9 @@ def test_prices_that_are_none_are_refused(tmp_path: Path, price: str, value: obj
     "content",
     [
         b"",
-        b"[]",
-        b"\xff",
         b"[" * 100_000,
         b'{"ms_per_doc": 1e999}',
-        b'{"usd_per_doc": Infinity}',
-        b'{"ms_per_call": NaN}',
         b'{"tokens_per_doc": ' + b"9" * 5000 + b"}",
-        b'{"ms_per_doc": 1' + b"0" * 400 + b"}",
         b'{"scale": "' + b"x" * 10**5 + b'"}',
     ],
 )
@@ -259,32 +209,3 @@ def test_a_gzipped_run_with_its_manifest_is_a_table(tmp_path: Path, manifest: st
     file.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     (tmp_path / manifest).write_bytes(b'\xef\xbb\xbf{"scale": "log_prob"}')
     assert ScoreTable(file).score("q1", "d1") == pytest.approx(math.exp(-1.0))
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ({"query_id": ["q1", None]}, "{file}: row 2: 'query_id' is None: allowed is text or a whole number"),
-        ({"doc_id": [None, "d2"]}, "{file}: row 1: 'doc_id' is None"),
-        ({"doc_id": [1.5, 2]}, "{file}: row 1: 'doc_id' is 1.5: allowed is text or a whole number"),
-        ({"score": [True, False]}, "{file}: row 1: 'score' is True: allowed is a number"),
-        ({"score": ["0.5", "high"]}, "{file}: row 2: 'score' is 'high': allowed is a number"),
-        ({"score": [0.5, None]}, "{file}: row 2: 'score' is None: allowed is a number"),
-    ],
-)
-def test_parquet_columns_of_another_kind_are_refused(
-    tmp_path: Path, columns: dict[str, list[object]], said: str
-) -> None:
-    file = tmp_path / "scores.parquet"
-    good = {"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0.5, 0.75]}
-    pq.write_table(pa.table(good | columns), file)
-    with pytest.raises(ScoreTableError) as refused:
-        ScoreTable(file)
-    assert said.format(file=file) in str(refused.value)
-
-
-def test_ids_of_a_parquet_table_may_be_categories(tmp_path: Path) -> None:
-    file = tmp_path / "scores.parquet"
-    frame = pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0, 1]})
-    frame.astype({"query_id": "category"}).to_parquet(file)
-    assert ScoreTable(file).of_query("q1") == {"d1": 0.0, "d2": 1.0}
