@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, RunBreakers
 from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
+from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted, words
 from ragtune.core.pool.batch import RerankBatch
@@ -40,6 +40,7 @@ class Answer:
         error: why the batch as a whole brought no score; None where it brought one.
         is_telling: whether a failure shows that the reranker does not work.
         was_sent: whether the reranker was asked at all.
+        is_last: whether the reranker takes no further batch of this request.
     """
 
     scores: dict[str, float] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Answer:
     error: str | None = None
     is_telling: bool = True
     was_sent: bool = True
+    is_last: bool = False
 
 
 @dataclass
@@ -207,7 +209,8 @@ class BatchRunner:
         except Exception as error:
             why = describe(error)
             is_telling, was_sent = not isinstance(error, InconclusiveError), not isinstance(error, NotAskedError)
-            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, is_telling, was_sent)
+            is_last = isinstance(error, RequestOverError)
+            return Answer({}, dict.fromkeys(proposal.doc_ids, why), why, is_telling, was_sent, is_last)
         if answer.scores:
             pool.update_scores(answer.scores, proposal.strategy)
         else:
@@ -239,7 +242,9 @@ class BatchRunner:
     def _count_failure(
         self, context: RAGtuneContext, strategy: str, answer: Answer, book: BatchBook, *, docs: int
     ) -> None:
-        if book.breakers.failed_with(strategy, str(answer.error), docs=docs, is_telling=answer.is_telling):
+        if book.breakers.failed_with(
+            strategy, str(answer.error), docs=docs, is_telling=answer.is_telling, is_last=answer.is_last
+        ):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     def _lose(
