@@ -43,6 +43,12 @@ class NotAskedError(InconclusiveError):
     """A batch was not put to the reranker: too many wait, or the request's time was up before its turn came."""
 
 
+class RequestOverError(NotAskedError):
+    """A batch was not put to the reranker, and no further one of its request will be: nobody waits for the answer any
+    more, or the server is being closed. The request ends with the scores that it has.
+    """
+
+
 class MissingExtraError(InputError):
     """An optional dependency is not installed; the message says which extra brings it."""
 

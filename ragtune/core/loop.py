@@ -284,7 +284,7 @@ def _closed(strategy: str, book: BatchBook) -> StopRecord:
         reason=STRATEGY_CLOSED,
         source="controller",
         details={"strategy": strategy, "error": error, "failed": book.breakers.failed, "sent": book.breakers.sent},
-        message=f"strategy {strategy!r} failed too often and is not tried again for now; first error: {error}",
+        message=f"strategy {strategy!r} is not tried again for now; first error: {error}",
     )
 
 

@@ -32,6 +32,12 @@ _CHAIN = re.compile(
     r"\[\d{1,6}\](?:\s*[>=]\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*[>=][ \t]*\d{1,6})+[ \t]*$", re.MULTILINE
 )
 _NUMBER = re.compile(r"\d+")
+_SENTENCE = re.compile(
+    r"\W{0,9}(?:(?:so|thus|hence|therefore)\W{1,3})?(?:(?:the|my) )?(?:final )?(?:best|most relevant|answer|grade)"
+    r"[a-z ]{0,40}?(?: is\b:?|:| =)\W{0,9}(?:(?:document|passage|number) )?\W{0,9}(\d{1,6})\W{0,9}",
+    re.IGNORECASE,
+)
+"""A text that is one sentence with one number, ``The best is 2``."""
 # The limits below bound the time that a megabyte of brackets takes.
 _MOST_STARTS = 4096  # brackets that do not begin a JSON value
 _DEEP = 64  # such brackets that one counts for where values are nested too deep, which takes longer to find out
@@ -57,7 +63,8 @@ def parse_json(text: str, schema: type[T]) -> T:
     A draft in thoughts does not count, see :func:`without_thoughts`. A text that is JSON as a whole is taken as it is.
     Objects come before rankings of the form ``[2] > [1]``, and these before lists, because prose around an answer often
     cites documents as ``[1]``. A ranking of that form comes after those that hold its documents and more: an
-    explanation behind an answer often compares a few documents again.
+    explanation behind an answer often compares a few documents again. A list with one number as the whole text, or a
+    sentence such as ``The best is 2``, is that number.
 
     Raises:
         UnusableJSON: if no value is valid; the error describes the value that was tried first.
@@ -82,12 +89,16 @@ def json_values(text: str) -> Iterator[Any]:
     for whole in dict.fromkeys((text, said)):
         if (read := _Reader(whole).read(0)) is not None and read[1] == len(whole):
             yield read[0]
+            if isinstance(read[0], list) and len(read[0]) == 1 and type(read[0][0]) is int:
+                yield read[0][0]
             return
     found = list(_Reader(said).values())[::-1]
     yield from (value for value in found if isinstance(value, dict))
     chains = [numbers_in(chain) for chain in _CHAIN.findall(said)][::-1]
     yield from sorted(chains, key=lambda chain: any(set(chain) < set(other) for other in chains))
     yield from (value for value in found if isinstance(value, list))
+    if sentence := _SENTENCE.fullmatch(said):
+        yield int(sentence[1])
 
 
 def numbers_in(text: str) -> list[int]:

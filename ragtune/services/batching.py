@@ -20,11 +20,12 @@ from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker
+from ragtune.services.background import Background, current_background
 
 _TURN = 8
 """Documents that a batch may put into a call before the other batches that wait have put in theirs."""
 
-_CALL_MS = 250.0
+_CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0
 """Milliseconds that a call should not take longer than, so that whoever comes next does not wait longer."""
 
 
@@ -35,6 +36,7 @@ class _Waiting:
     batch: RerankBatch
     permit: Permit
     rest: deque[PoolItem]
+    background: Background | None = field(default_factory=current_background)
     since: float = field(default_factory=time.monotonic)
     scores: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
@@ -66,7 +68,10 @@ class _Waiting:
         """Report the time that it waited, and that it is one call however many parts it had; then wake its request."""
         self.error = self.error or why_not
         meter = self.batch.context.meter
-        meter.wait(1000.0 * max(0.0, time.monotonic() - self.since - self.own_s))
+        waited_ms = 1000.0 * max(0.0, time.monotonic() - self.since - self.own_s)
+        meter.wait(waited_ms)
+        if self.background is not None:
+            self.background.waited_ms += waited_ms
         if self.calls > 1:
             meter.charged, meter.actual = (meter.charged and _one_call(meter.charged)), _one_call(meter.actual)
         self.done.set()
@@ -78,8 +83,9 @@ class SharedCalls(WrappedReranker):
     One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
     So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
     should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
-    documents are not cut. A batch gets the scores that it would get alone, as ``rerank_many`` promises, and its own
-    error.
+    documents are not cut. Batches of :class:`~ragtune.services.background.Background` work are scored while no request
+    is under way, in calls of a twentieth of a second. A batch gets the scores that it would get alone, as
+    ``rerank_many`` promises, and its own error.
 
     Between calls, a batch ends whose client is gone or whose request has no time left. It has the scores that are there
     by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
@@ -216,19 +222,25 @@ class SharedCalls(WrappedReranker):
 
     def _has_waited(self) -> bool:
         """Whether a call begins now; waits for a change where it does not."""
-        if not self._queue:
+        if not (queue := self._admitted()):
             self._changed.wait()
             return False
-        docs = sum(len(waiting.rest) for waiting in self._queue)
-        left_s = self._queue[0].since + self._patience_s - time.monotonic()
-        if self._queue[0].calls or docs >= self._docs or len(self._queue) >= self._open_requests or left_s <= 0.0:
+        docs = sum(len(waiting.rest) for waiting in queue)
+        left_s = queue[0].since + self._patience_s - time.monotonic()
+        if queue[0].calls or docs >= self._docs or len(queue) >= self._open_requests or left_s <= 0.0:
             return True
         self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
         return False
 
+    def _admitted(self) -> list[_Waiting]:
+        """The batches that wait, those of the background only while no request is under way."""
+        clients = [waiting for waiting in self._queue if waiting.background is None]
+        return clients or ([] if self._open_requests else list(self._queue))
+
     def _dealt(self) -> dict[_Waiting, RerankBatch]:
         """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
-        room, order = self._room(), list(self._queue)
+        order = self._admitted()
+        room = self._room(_CALL_MS if order[0].background is None else _BACKGROUND_CALL_MS)
         counts: dict[_Waiting, int] = {}
         while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
             for waiting in turns:
@@ -243,7 +255,7 @@ class SharedCalls(WrappedReranker):
                 if room <= 0:
                     break
         call = {waiting: waiting.take(count) for waiting, count in counts.items()}
-        self._queue = deque([*(w for w in order if w not in call), *call])
+        self._queue = deque([*(w for w in self._queue if w not in call), *call])
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
@@ -251,10 +263,10 @@ class SharedCalls(WrappedReranker):
         rest = len(waiting.rest) - taken
         return rest if self.inner.compares else min(_TURN, self._docs, rest)
 
-    def _room(self) -> int:
+    def _room(self, limit_ms: float) -> int:
         """Documents of a call that should not take too long."""
         docs = self._docs if len(self._pace) else min(self._docs, _TURN)
-        while docs > _TURN and (self._pace.expect(docs) or 0.0) > _CALL_MS:
+        while docs > _TURN and (self._pace.expect(docs) or 0.0) > limit_ms:
             docs = max(_TURN, docs // 2)
         return docs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +10,14 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
-from ragtune.core.units import UNITS, search_units
+from ragtune.core.units import TIME, UNITS, search_units
 from ragtune.facade.defaults import TRUST
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
@@ -156,9 +158,18 @@ class RerankServer:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
-        if self._shadow is not None and limits and texts:
+        if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
             self._shadow.offer(Served(job, ranking, self._policy, limits))
         return ranking
+
+    def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:
+        """Whether the answer was cut short by anything but the request's budget; ``timed`` has the time it had."""
+        if current().is_withdrawn or self._asked.is_stopped:
+            return True
+        if self._time_ms is None or limits.get("ms", math.inf) < self._time_ms:
+            return False
+        stop = {} if ranking.stop is None else ranking.stop.details
+        return ranking.cost.latency_ms >= timed["ms"] or "elapsed" in stop or stop.get("limit") == TIME.name
 
     def _capped(self, limits: dict[str, float]) -> dict[str, float]:
         return limits | {unit: min(cap, limits.get(unit, cap)) for unit, cap in self._caps.items()}

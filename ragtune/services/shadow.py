@@ -20,6 +20,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.statistics.agreement import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
+from ragtune.services.background import Background
 from ragtune.services.shadow_records import DEPTH, Interval, ShadowRecord, figures
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ class Served(NamedTuple):
 class Shadow:
     """Reranks everything that answers were chosen from, in a thread of its own, and compares.
 
-    No answer waits for a comparison, at most for the call of the model that is under way. What comes while too much
+    A model of this process is asked while no request is under way, so an answer waits at most for the small call that
+    has begun. What comes while too much
     waits is dropped and counted. Which requests are taken is drawn by a generator with a fixed seed.
 
     Args:
@@ -151,9 +153,13 @@ class Shadow:
         """The record; None if a document could not be read, so that there is no full ranking to compare with."""
         # Those that the answer has read are read again, in as few calls as the ranker makes: so what everything costs
         # is measured too, which is more than a part's cost and the other's where a call has a price of its own.
-        everything = self._ranker.rank(**served.job._asdict())
+        background = Background()
+        with background.used():
+            everything = self._ranker.rank(**served.job._asdict())
+        took_ms = max(0.0, everything.cost.latency_ms - background.waited_ms)
+        cost = everything.cost.model_copy(update={"latency_ms": took_ms})
         with self._lock:
-            self._spent += everything.cost
+            self._spent += cost
         gains = {one.index: one.reranker_score for one in everything if one.reranker_score is not None}
         order = [one.index for one in served.ranking]
         if len(gains) < len(order):
@@ -170,7 +176,7 @@ class Shadow:
             rbo=rank_biased_overlap(order, full, DEPTH),
             quality=gain_kept(order, gains, DEPTH),
             spent=served.ranking.cost,
-            full=everything.cost,
+            full=cost,
             served_order=tuple(order[:DEPTH]),
             full_order=tuple(full[:DEPTH]),
         )

@@ -7,11 +7,14 @@ import threading
 import time
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from typing import Any
 
 from ragtune.canonical.permit import current
-from ragtune.core.errors import InputError, NotAskedError
+from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -27,6 +30,9 @@ _SHARE = 0.5
 
 _UNHURRIED_S = 30.0
 """Seconds after its arrival that a request without a limit has its place in the order."""
+
+_LAST_CALL_S = 2.0
+"""Seconds after the stop of the server that a call under way is waited for; less than uvicorn waits for requests."""
 
 
 @dataclass(order=True)
@@ -139,7 +145,8 @@ class Turns:
 class ServedReranker(WrappedReranker):
     """Another reranker, as the requests of a server ask it: only while their clients wait and the server runs.
 
-    A request that nobody waits for ends like one whose reranker is busy, so its ranking has what was spent so far.
+    A request that nobody waits for ends, so its ranking has what was spent so far. When the server stops, a call under
+    way has two seconds to end. A longer one is given up: its thread is a daemon, which keeps no process alive.
     Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails.
 
     Args:
@@ -150,26 +157,59 @@ class ServedReranker(WrappedReranker):
     def __init__(self, inner: BaseReranker, turns: Turns) -> None:
         super().__init__(inner)
         self._turns = turns
-        self._is_stopped = threading.Event()
+        self._stopped: Future[float] = Future()
 
     def stop(self) -> None:
-        """Let no further batch through."""
-        self._is_stopped.set()
+        """Let no further batch through, and give up calls that do not end soon."""
+        with suppress(InvalidStateError):  # it was stopped before
+            self._stopped.set_result(time.monotonic())
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the server is being closed."""
+        return self._stopped.done()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """The scores of the inner reranker.
 
         Raises:
-            NotAskedError: if nobody waits for them.
+            RequestOverError: if nobody waits for them, or the server is being closed.
+            InconclusiveError: if the call was given up because the server is being closed.
             RuntimeError: if the inner reranker cannot be used as it is set up.
         """
-        if self._is_stopped.is_set():
-            raise NotAskedError("the server is being closed")
-        if current().is_withdrawn:
-            raise NotAskedError("nobody waits for the answer any more")
+        self._require_open()
         try:
             with self._turns.away():
-                return self.inner.rerank(items, context, strategy)
+                return self._called(items, context, strategy)
+        except NotAskedError:
+            self._require_open()
+            raise
         except InputError as error:
             _log.error("the reranker cannot be used: %s", error)
         raise RuntimeError("the reranker cannot be used; the server's log says why")
+
+    def _require_open(self) -> None:
+        if self._stopped.done():
+            raise RequestOverError("the server is being closed")
+        if current().is_withdrawn:
+            raise RequestOverError("nobody waits for the answer any more")
+
+    def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        """The scores of a call in a thread of its own."""
+        call: Future[dict[str, float]] = Future()
+        asked = copy_context()
+
+        def work() -> None:
+            try:
+                call.set_result(asked.run(self.inner.rerank, items, context, strategy))
+            except BaseException as error:
+                call.set_exception(error)
+
+        threading.Thread(target=work, name=threading.current_thread().name, daemon=True).start()
+        either: tuple[Future[Any], ...] = (call, self._stopped)
+        wait(either, return_when=FIRST_COMPLETED)
+        if not call.done():
+            wait((call,), timeout=self._stopped.result() + _LAST_CALL_S - time.monotonic())
+        if not call.done():
+            raise InconclusiveError("the call was given up, as the server is being closed")
+        return call.result()

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from typing import Any
 import cohere
 import pytest
 from patience import HANG_S, wait_until
+
+from tests.support.llm_server import Fault
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -120,6 +123,40 @@ def test_a_language_model_compares_windows_within_the_servers_budget(
     assert "warnings" not in answer["meta"]
     assert llm_server.requests[0].headers["authorization"] == "Bearer secret-of-the-model"
     assert 900 < llm_server.requests[0].body["max_tokens"] < 1000
+
+
+@pytest.mark.parametrize(
+    ("open_requests", "reranked", "failed", "stop"), [(3, 0, 8, "strategy_closed"), (1, 5, 3, "budget_exhausted")]
+)
+def test_at_sigterm_open_requests_are_answered_though_the_upstream_hangs(
+    open_requests: int, reranked: int, failed: int, stop: str, llm_server: Any
+) -> None:
+    """``serving`` ends the process by SIGTERM, and checks its exit status."""
+    documents, goes_on = [f"text {i}" for i in range(12)], threading.Event()
+    upstream = ["--model", llm_server.rerank_url("cohere"), "--upstream-model", "test", "--batch-size", "5"]
+
+    def ask(url: str, i: int) -> Any:
+        body = json.dumps({"query": f"tea {i}", "documents": documents}).encode()
+        asked = urllib.request.Request(f"{url}/v2/rerank", body, {"Content-Type": "application/json"})
+        return json.load(urllib.request.urlopen(asked, timeout=HANG_S))
+
+    try:
+        with ThreadPoolExecutor(3) as clients:
+            with serving(*upstream, "--docs", "8", "--timeout", "600") as url:
+                llm_server.faults += [None] * (reranked > 0) + [Fault("slow", until=goes_on)] * open_requests
+                asked = [clients.submit(ask, url, i) for i in range(open_requests)]
+                wait_until(lambda: sum(one.fault == "slow" for one in llm_server.requests) == open_requests)
+            answers = [one.result(HANG_S) for one in asked]
+    finally:
+        goes_on.set()
+    assert len(llm_server.requests) == open_requests + (reranked > 0)
+    for answer in answers:
+        assert sorted(one["index"] for one in answer["results"]) == list(range(12))
+        told = answer["ragtune"]
+        assert (len(told["reranked"]), len(told["failed"]), told["stop"]["reason"]) == (reranked, failed, stop)
+        assert "the server is being closed" in " ".join(answer["meta"]["warnings"])
+        if not reranked:
+            assert [one["index"] for one in answer["results"]] == list(range(12))
 
 
 def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_path: Path) -> None:

@@ -96,11 +96,13 @@ class RequestBreakers:
         record = self._records[strategy]
         record.in_a_row, record.has_scored = 0, True
 
-    def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool = True) -> bool:
+    def failed_with(
+        self, strategy: str, error: str, *, docs: int, is_telling: bool = True, is_last: bool = False
+    ) -> bool:
         """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
 
         For the run it counts only if it ``is_telling`` of the reranker's health. A full queue is not, nor is the end of
-        the request's own time.
+        the request's own time. After the last batch of the request (``is_last``) the strategy is closed at once.
         """
         self.sent += 1
         self.failed += 1
@@ -110,7 +112,7 @@ class RequestBreakers:
         record.error = record.error or error
         record.has_failed |= is_telling
         # What failed may be sent again (rule F6), so a policy that never gives up would go on for ever.
-        if record.in_a_row >= min(self._policy.batches_in_a_row, docs + 1):
+        if is_last or record.in_a_row >= min(self._policy.batches_in_a_row, docs + 1):
             self.closed[strategy] = record.error
         return strategy in self.closed
 

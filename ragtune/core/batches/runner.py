@@ -12,7 +12,7 @@ import numpy as np
 from ragtune.core.batches.breaker import CircuitBreaker
 from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, closed_in
 from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InconclusiveError, InputError, NotAskedError
+from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe, quoted, words
 from ragtune.core.pool.columns import all_calibrated, is_calibrated
@@ -222,8 +222,8 @@ class BatchRunner:
         context: RAGtuneContext, strategy: str, error: Exception | str, book: BatchBook, *, docs: int
     ) -> None:
         why = error if isinstance(error, str) else describe(error)
-        is_telling = not isinstance(error, InconclusiveError)
-        if book.breakers.failed_with(strategy, why, docs=docs, is_telling=is_telling):
+        is_telling, is_last = not isinstance(error, InconclusiveError), isinstance(error, RequestOverError)
+        if book.breakers.failed_with(strategy, why, docs=docs, is_telling=is_telling, is_last=is_last):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
 
     def _lose(

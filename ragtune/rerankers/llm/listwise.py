@@ -22,7 +22,8 @@ class LLMListwiseReranker(LLMReranker):
 
     The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Incomplete answers are
     completed: missing documents follow in their order, a repeated number counts where it comes first, and unknown
-    numbers are ignored. A window without a usable answer keeps its order.
+    numbers are ignored. An answer that has each number from 0 to n - 1 once counts from 0, which the trace notes (event
+    ``counted_from_zero``). A window without a usable answer keeps its order.
 
     Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
     two batches, so use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``). A single
@@ -96,7 +97,11 @@ class LLMListwiseReranker(LLMReranker):
         if isinstance(outcome, LLMError):
             self._note(context, window, outcome)
             return None
-        positions = repaired(outcome.parsed.ranking, len(window))
+        numbers = outcome.parsed.ranking
+        if sorted(numbers) == list(range(len(window))):
+            context.trace.add("reranker", "counted_from_zero", doc_ids=[item.doc_id for item in window])
+            return [window[position] for position in numbers]
+        positions = repaired(numbers, len(window))
         if positions is None:
             self._note(context, window, f"no number from 1 to {len(window)} in the ranking")
             return None

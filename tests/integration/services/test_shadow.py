@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from patience import HANG_S, wait_until
 
+from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
@@ -109,6 +110,49 @@ def test_an_answer_waits_for_no_comparison_and_too_many_are_dropped() -> None:
         assert dropped >= 50 - 33
         goes_on.set()
         wait_until(lambda: outcomes(server)["measured"] == 50 - dropped)
+
+
+def test_an_answer_that_was_given_up_is_not_compared() -> None:
+    """Its client was gone, or the server's time was over, or the server was being closed."""
+    gone, late, asked = Permit(), Permit(), []
+    late._since -= 61.0
+
+    def hangs_up(query: str, texts: Sequence[str]) -> list[float]:
+        asked.append(query)
+        if query == "gone":
+            gone.withdraw()
+        if query == "closing":
+            server.stop()
+        return count_tea(query, texts)
+
+    with make(ShadowOptions(1.0), hangs_up, time_s=60.0) as server:
+        for permit, query in ((gone, "gone"), (late, "late")):
+            with permit.used():
+                server.rank(RerankQuery(query=query, documents=TEXTS))
+        server.rank(RerankQuery(query="whole", documents=TEXTS))
+        wait_until(lambda: outcomes(server)["measured"] + outcomes(server)["failed"])
+        server.rank(RerankQuery(query="closing", documents=TEXTS))
+        assert server._shadow is not None
+        assert server._shadow._queue.empty()
+    assert (asked.count("gone"), asked.count("late"), asked.count("closing")) == (1, 0, 1)
+    assert outcomes(server) == {"measured": 1, "failed": 0, "dropped": 0, "unwritten": 0}
+
+
+def test_nothing_is_read_for_a_comparison_while_a_request_is_under_way() -> None:
+    sizes: list[int] = []
+
+    def counted(query: str, texts: Sequence[str]) -> list[float]:
+        sizes.append(len(texts))
+        return count_tea(query, texts)
+
+    with make(ShadowOptions(1.0), counted, patience_ms=1.0) as server:
+        assert server._shared is not None
+        with server._shared.request():
+            for _ in range(10):
+                ask(server)
+            assert sizes == [2] * 30
+        wait_until(lambda: outcomes(server)["measured"] == 10)
+    assert sum(sizes) == 10 * (6 + 30)
 
 
 def test_a_comparison_that_fails_is_counted_and_the_next_one_is_made(

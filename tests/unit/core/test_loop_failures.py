@@ -10,7 +10,14 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import ControllerOnlyError, InputError, NotAskedError, RetrievalError, ScoreTableError
+from ragtune.core.errors import (
+    ControllerOnlyError,
+    InputError,
+    NotAskedError,
+    RequestOverError,
+    RetrievalError,
+    ScoreTableError,
+)
 from ragtune.core.policy.batching import propose
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 from ragtune.llm.errors import ServiceError, no_scores
@@ -183,6 +190,18 @@ def test_what_a_reranker_paid_before_it_refused_a_batch_is_charged(fakes):
     output = fakes.controller(reranker=Paying(), failures=FailurePolicy(batches_in_a_row=1)).run("q")
     spent = output.history[-1].cost
     assert (spent.docs, spent.calls, spent.tokens) == (0, 1, 7)
+
+
+def test_a_request_whose_reranker_takes_no_more_batches_ends_and_documents_that_were_not_chosen_have_not_failed(fakes):
+    reranker = fakes.Reranker(script=[good] + [RequestOverError("the server is being closed")] * 4)
+    policy = FailurePolicy(requests_in_a_row=1, retry_after_s=60.0)
+    controller = fakes.controller(reranker=reranker, failures=policy, budget=limits(max_reranker_docs=12))
+    output = controller.run("q")
+    assert (output.batches.sent, output.batches.failed, output.stop.reason) == (2, 1, "strategy_closed")
+    assert set(output.dropped) == set(ids(*range(5, 10)))
+    assert "the server is being closed" in output.stop.message
+    assert output.history[-1].cost.docs == 5
+    assert controller.loop.batches.closed == {}
 
 
 def test_a_scheduler_that_will_not_hear_that_a_strategy_is_closed_is_stopped(fakes):

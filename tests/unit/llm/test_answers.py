@@ -130,6 +130,14 @@ def test_a_ranking_as_rankgpt_writes_it_is_understood(how: str, ranking: list[in
         ("\ufeff2\n", Best, {"best": 2}),
         ('{"best": "[2]"}', Best, {"best": 2}),
         ("<think>1 or 2</think>\n2", Best, {"best": 2}),
+        ("[2]", Best, {"best": 2}),
+        ("<think>[1]?</think> [2]", Best, {"best": 2}),
+        ("[3]", Grade, {"grade": 3}),
+        ("The best is 2", Best, {"best": 2}),
+        ("So the most relevant document is: **[2]**.", Best, {"best": 2}),
+        ("Best document: 2", Best, {"best": 2}),
+        ("The answer is document 2.", Best, {"best": 2}),
+        ("The grade is 3.", Grade, {"grade": 3}),
     ],
 )
 def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[BaseModel], value: Any) -> None:
@@ -144,6 +152,13 @@ def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[
         ("4", Grade),
         ("I compared [1] and [2].", Best),
         ("5 > 3.", Ranking),
+        ("[2]", Ranking),
+        ("[2, 1]", Best),
+        ("Document [2] is about tea.", Best),
+        ("The best is not 2", Best),
+        ("The best is 2 or 3", Best),
+        ("The best is none of the 3", Best),
+        ("If the topic is tea, the best is 2", Best),
     ],
 )
 def test_what_may_mean_another_thing_is_refused(text: str, schema: type[BaseModel]) -> None:

@@ -76,6 +76,23 @@ def test_answers_are_repaired(said: list[int], order_: list[int] | None) -> None
     assert repaired(said, 3) == order_
 
 
+def test_an_answer_that_counts_from_zero_is_read_so_and_noted(asking: Asking, make_context: MakeContext) -> None:
+    context = make_context()
+    reranker = asking(LLMListwiseReranker, '{"ranking": [3, 0, 2, 1]}').reranker
+    assert order(reranker.rerank(candidates(4), context, "x")) == ["d3", "d0", "d2", "d1"]
+    [event] = context.trace.find("counted_from_zero", "reranker")
+    assert event.details["doc_ids"] == ["d0", "d1", "d2", "d3"]
+
+
+@pytest.mark.parametrize("said", [[0, 4, 2, 1], [0, 2, 1], [0, 0, 1, 2], [4, 3, 2, 1]])
+def test_numbers_count_from_one_where_they_may(asking: Asking, make_context: MakeContext, said: list[int]) -> None:
+    context = make_context()
+    reranker = asking(LLMListwiseReranker, json.dumps({"ranking": said})).reranker
+    named = list(dict.fromkeys(f"d{number - 1}" for number in said if number))
+    assert order(reranker.rerank(candidates(4), context, "x"))[: len(named)] == named
+    assert not context.trace.find("counted_from_zero")
+
+
 @pytest.mark.parametrize("fault", ["server_error", "cut_off", "malformed_json", "wrong_enum", "refusal", "empty"])
 def test_a_window_without_an_answer_keeps_its_order_and_loses_only_what_no_other_window_shows(
     asking: Asking, make_context: MakeContext, fault: str

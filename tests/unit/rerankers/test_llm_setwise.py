@@ -96,6 +96,12 @@ def test_without_an_answer_the_parent_stays_and_who_was_never_judged_is_left_out
     assert event.details["doc_ids"] == ["d1", "d3", "d4"]
 
 
+@pytest.mark.parametrize("said", ["[2]", "The best is 2", "2", '{"best": 2}'])
+def test_a_lone_number_is_the_answer(asking: Asking, make_context: MakeContext, said: str) -> None:
+    made = asking(LLMSetwiseReranker, said, set_size=3, top_k=1)
+    assert order(made.reranker.rerank(candidates([1, 2, 3]), make_context(), "x"))[0] == "d1"
+
+
 @pytest.mark.parametrize("best", [0, -1, 4, 999])
 def test_a_number_that_names_no_document_is_no_answer(asking: Asking, make_context: MakeContext, best: int) -> None:
     context = make_context()
