@@ -15,9 +15,9 @@ from typing import Any
 
 from experiments.config.jobs import Jobs, later_budgets
 from experiments.config.run_config import RunConfig
+from experiments.evaluate.baselines import by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
-from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
 from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
@@ -95,7 +95,7 @@ def _produce(
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
         dataset = subject.open(config)
-    beaten = subject.incumbents(config)
+    beaten = subject.baselines(config)
     if dataset.qrels:
         measures = load_measures(config)
     else:
@@ -118,7 +118,7 @@ def _produce(
         summary = Summary(
             **dict(figures),
             views={view.name: view.figures for view in views} or None,
-            incumbents=against or None,
+            baselines=against or None,
             policy=subject.label(config),
             **provenance(config, overrides, dataset, subject.tags(config)),
             **run,

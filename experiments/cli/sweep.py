@@ -20,7 +20,7 @@ from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folde
 from experiments.config.compose import register_resolvers
 from experiments.config.jobs import Jobs, combinations, parsed
 from experiments.config.paths import PROJECT_ROOT
-from experiments.evaluate.incumbents import FIXED_DEPTH
+from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.publish.folders import locked
 from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_figures import SweepFigures

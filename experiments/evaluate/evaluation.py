@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 
 from experiments.datasets.dataset import Dataset
+from experiments.evaluate.baselines import EVERYTHING, TOGETHER, Beaten, Faced, depth_line, face
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.incumbents import EVERYTHING, TOGETHER, Beaten, Faced, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -71,7 +71,7 @@ class Evaluation:
         return {name: Faced.joined(parts) for name, parts in (self._faced or {}).items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
-        """See :func:`experiments.evaluate.incumbents.depth_line`; None where full reranking lacks scores."""
+        """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
         self._conclude()
         if EVERYTHING not in (self._faced or {}):
             return None

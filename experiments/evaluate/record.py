@@ -242,7 +242,7 @@ class QueryRecord:
 
 
 class Ranked(NamedTuple):
-    """What is asked of a replayed incumbent: how it ranks a query's documents, and how many it has reranked.
+    """What is asked of a replayed baseline: how it ranks a query's documents, and how many it has reranked.
 
     Attributes:
         query_id: id of the query.

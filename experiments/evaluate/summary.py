@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -157,14 +157,14 @@ class Agreement(_Part):
 
 
 class Comparison(_Part):
-    """A run against an incumbent on the same queries.
+    """A run against a baseline on the same queries.
 
     Attributes:
-        docs_per_query: mean number of documents that the incumbent reranked.
+        docs_per_query: mean number of documents that the baseline reranked.
         measures: its means, by name.
-        difference, interval: the run less the incumbent, and the bootstrap interval of that.
-        p, p_holm: p-values of the difference, as they are and corrected for the number of incumbents.
-        agreement: of the run's rankings and the incumbent's.
+        difference, interval: the run less the baseline, and the bootstrap interval of that.
+        p, p_holm: p-values of the difference, as they are and corrected for the number of baselines.
+        agreement: of the run's rankings and the baseline's.
     """
 
     docs_per_query: float
@@ -231,7 +231,8 @@ class Summary(Figures):
 
     Attributes:
         views: figures of the views that the subject has, by name; None where it has none.
-        incumbents: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
+        baselines: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
+            Files call them ``incumbents``.
         policy: name of the policy.
         overrides: choices of the command line.
         documents: number of documents in the collection.
@@ -245,7 +246,9 @@ class Summary(Figures):
     """
 
     views: dict[str, ViewFigures] | None = None
-    incumbents: dict[str, Comparison] | None = None
+    baselines: dict[str, Comparison] | None = Field(
+        default=None, validation_alias=AliasChoices("incumbents", "baselines"), serialization_alias="incumbents"
+    )
     policy: str
     overrides: list[str]
     documents: int
@@ -270,8 +273,8 @@ class Summary(Figures):
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without views, incumbents and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json"), ("views", "incumbents", "rewrites")
+        """What ``summary.json`` holds: plain data, without views, baselines and rewrites where there are none."""
+        data, may_lack = self.model_dump(mode="json", by_alias=True), ("views", "incumbents", "rewrites")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:

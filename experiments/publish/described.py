@@ -135,10 +135,10 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _short_finding(summary: Summary) -> str:
-    """The headline measure, its cost and the difference from each incumbent, in as few characters as say it."""
+    """The headline measure, its cost and the difference from each baseline, in as few characters as say it."""
     name, value = next(iter(summary.measures.items()))
     said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
-    said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.incumbents or {}).items()]
+    said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.baselines or {}).items()]
     return ", ".join(said)
 
 
@@ -185,9 +185,9 @@ def description(summary: Summary, run_id: str) -> str:
     rows = [[f"**{summary.policy}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
     if summary.first_stage:
         rows.append(["first stage", "0.0", *map("{:.4f}".format, summary.first_stage.values())])
-    for incumbent, against in (summary.incumbents or {}).items():
+    for baseline, against in (summary.baselines or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
-        rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
+        rows.append([baseline, f"{against.docs_per_query:.1f}", *means])
     said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
     picture = f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
     return f"{_finding(summary)}\n\n{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
@@ -200,9 +200,9 @@ def _finding(summary: Summary) -> str:
     said = f"**{name} {value:.4f} with {docs:.1f} documents a query.**"
     if name in summary.first_stage:
         said += f" The first stage alone has {summary.first_stage[name]:.4f}."
-    for incumbent, against in (summary.incumbents or {}).items():
+    for baseline, against in (summary.baselines or {}).items():
         low, high = against.interval[name]
-        said += f" Difference from {incumbent}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
+        said += f" Difference from {baseline}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
     lost = failures(summary)
     return said if lost == "none" else f"{said} Failures and warnings: {lost.replace(chr(10), ' ')}."
 
@@ -226,8 +226,8 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
     final |= {f"first stage/{allowed(name)}": value for name, value in summary.first_stage.items()}
     for view, figures in (summary.views or {}).items():
         final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}
-    for incumbent, against in (summary.incumbents or {}).items():
-        final |= {f"vs {incumbent}/{allowed(name)}": value for name, value in against.difference.items()}
+    for baseline, against in (summary.baselines or {}).items():
+        final |= {f"vs {baseline}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
     if rewrites := summary.rewrites:

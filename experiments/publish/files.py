@@ -58,7 +58,7 @@ class Results:
         curve: of the judged queries.
         summary: the figures.
         views: the subject's.
-        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.incumbents.depth_line`.
+        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.baselines.depth_line`.
     """
 
     config: Mapping[str, Any]

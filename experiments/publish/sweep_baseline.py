@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.overrides import choices_of, spelled_out
-from experiments.evaluate.incumbents import FIXED_DEPTH
+from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.evaluate.significance import PairedDifferences, paired_differences
 from experiments.evaluate.summary import Summary
 from ragtune.core.errors import ConfigError

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from experiments.config.overrides import choices_of
+from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.evaluate.curves import area
-from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv, write_csv
@@ -140,7 +140,7 @@ def _areas(folder: Path, summaries: Mapping[str, Summary]) -> tuple[dict[str, fl
 def _from_fixed_depth(summaries: Mapping[str, Summary]) -> dict[str, PairedDifferences]:
     found = {}
     for job, summary in summaries.items():
-        if comparison := (summary.incumbents or {}).get(FIXED_DEPTH):
+        if comparison := (summary.baselines or {}).get(FIXED_DEPTH):
             headline = next(iter(summary.measures))
             figures = (comparison.difference[headline], *comparison.interval[headline], comparison.p[headline])
             found[job] = PairedDifferences(*(np.array([figure]) for figure in figures))

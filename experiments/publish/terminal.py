@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from experiments.evaluate.baselines import EVERYTHING
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
 from experiments.publish.columns import Columns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
     console = _console()
-    incumbents = summary.incumbents or {}
+    baselines = summary.baselines or {}
     for table in _fitting(summary, curve, console):
         console.print(table)
     console.print(_start_line(summary, curve))
@@ -33,7 +33,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
-    if against_all := incumbents.get(EVERYTHING):
+    if against_all := baselines.get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
@@ -82,9 +82,9 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     table.add_section()
     table.add_row("final", *blank, *(f"[bold]{summary.measures[name]:.4f}[/bold]" for name in names))
     table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
-    incumbents = summary.incumbents or {}
-    for name, against in incumbents.items():
-        if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
+    baselines = summary.baselines or {}
+    for name, against in baselines.items():
+        if name == EVERYTHING or against != baselines.get(EVERYTHING):  # fixed depth may come to that
             _add_comparison(table, name, against, blank, names)
     table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table

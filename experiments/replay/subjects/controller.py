@@ -10,11 +10,11 @@ from typing import Any
 from experiments.config.names import policy_name
 from experiments.config.run_config import RunConfig
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.incumbents import EVERYTHING, FIXED_DEPTH
+from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.records import budgets_of, records_of, swept_records
-from experiments.replay.subjects.subject import Incumbents, Subject
+from experiments.replay.subjects.subject import Baselines, Subject
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
@@ -39,7 +39,7 @@ _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
 
 _KEPT_DOCS = 200_000
-"""Candidates of replayed incumbents that are kept for the next jobs: some half a kilobyte each."""
+"""Candidates of replayed baselines that are kept for the next jobs: some half a kilobyte each."""
 
 
 class ControllerSubject(Subject):
@@ -68,9 +68,9 @@ class ControllerSubject(Subject):
             and parts["assembler"].ordering is not Ordering.FINAL_SCORE  # the others put the rest behind
         )
 
-    def incumbents(self, config: RunConfig) -> Incumbents:
+    def baselines(self, config: RunConfig) -> Baselines:
         session = session_for(config)
-        return FixedDepth(config, session) if is_free(session) else Incumbents()
+        return FixedDepth(config, session) if is_free(session) else Baselines()
 
     def label(self, config: RunConfig) -> str:
         return policy_name(config)
@@ -98,10 +98,10 @@ def _gains_by_lockstep(session: Session) -> bool:
     return together and budget.max_latency_ms is None
 
 
-class FixedDepth(Incumbents):
+class FixedDepth(Baselines):
     """Fixed depth under the run's budget, and without a limit: reranking everything.
 
-    An incumbent is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
+    An baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
 
     Args:
         config: of the run.

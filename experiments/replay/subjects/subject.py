@@ -12,14 +12,14 @@ from experiments.evaluate.record import QueryRecord, Ranked
 from ragtune.core.errors import ConfigError
 
 
-class Incumbents:
+class Baselines:
     """What a policy has to beat, replayed in this process; here: nothing."""
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
-        """Replay these queries through each incumbent.
+        """Replay these queries through each baseline.
 
         Returns:
-            The replays in the order of the queries, by the name of the incumbent; one that cannot answer all of them is
+            The replays in the order of the queries, by the name of the baseline; one that cannot answer all of them is
             left out, then and ever after.
         """
         return {}
@@ -71,9 +71,9 @@ class Subject(ABC):
         """Whether the policy is fixed depth: one batch of the first stage's best, ranked by their scores."""
         return False
 
-    def incumbents(self, config: RunConfig) -> Incumbents:
+    def baselines(self, config: RunConfig) -> Baselines:
         """What the policy has to beat; nothing where that would cost something."""
-        return Incumbents()
+        return Baselines()
 
     def forecast(self, config: RunConfig, progress: Callable[[int, int], None]) -> dict[str, Any]:
         """Forecast the cost of a run, see :func:`experiments.replay.forecast.forecast`.

@@ -13,8 +13,8 @@ import numpy as np
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
+from experiments.evaluate.baselines import by_agreement
 from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.incumbents import by_agreement
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest

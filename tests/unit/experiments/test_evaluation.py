@@ -13,9 +13,9 @@ import pytest
 from experiments.evaluate import evaluation as evaluations
 from experiments.evaluate import rows
 from experiments.evaluate import steps as steps_of
+from experiments.evaluate.baselines import EVERYTHING, compare, depth_line, face
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
-from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
@@ -30,10 +30,10 @@ BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
 
 @pytest.fixture
 def run(replayed: Replayed) -> SimpleNamespace:
-    """A run, its incumbents, and what they are measured by."""
+    """A run, its baselines, and what they are measured by."""
     done = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     done.measures = Measures(["nDCG@10", "AP"], done.dataset.qrels)
-    done.beaten = ControllerSubject().incumbents(done.config).over
+    done.beaten = ControllerSubject().baselines(done.config).over
     done.judged = [record for record in done.records if record.query_id in done.dataset.qrels]
     return done
 
@@ -74,7 +74,7 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 
 
-def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(
+def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = run.dataset.judged[-1]

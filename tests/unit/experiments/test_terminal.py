@@ -219,7 +219,7 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
         figures |= {"interval": {"nDCG@10": [difference - 0.01, difference + 0.01]}, "p_holm": {"nDCG@10": 1.0}}
         against = {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}
         overrides = [f"budget.max_reranker_docs={number}"]
-        return make_summary(overrides=overrides, incumbents={"fixed depth": against})
+        return make_summary(overrides=overrides, baselines={"fixed depth": against})
 
     monkeypatch.setenv("COLUMNS", "80")
     jobs = {"0": job(5, 0.05, 0.01), "1": job(10, 0.04, 0.06), "2": job(20, -0.03, 0.001)}

@@ -20,10 +20,10 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.statistics.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
-"""The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
+"""The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
-"""Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
+"""Replays queries through what a run has to beat: by the name of the baseline, in the order of the queries. One that
 cannot answer some of them is left out from then on."""
 
 TOGETHER = 512
@@ -32,13 +32,13 @@ TOGETHER = 512
 
 @dataclass(frozen=True, eq=False)
 class Faced:
-    """How some queries of a run stand beside the same queries of one incumbent, as columns.
+    """How some queries of a run stand beside the same queries of one baseline, as columns.
 
     Attributes:
-        values: shape (q, m), measures of the incumbent's final rankings.
-        docs: shape (q,), documents that the incumbent was charged.
+        values: shape (q, m), measures of the baseline's final rankings.
+        docs: shape (q,), documents that the baseline was charged.
         alike: shape (q, 3), of both rankings: overlap, rank-biased overlap, and Kendall's tau, which is not a number
-            where the run lacks a document that the incumbent has.
+            where the run lacks a document that the baseline has.
     """
 
     values: FloatArray
@@ -52,33 +52,33 @@ class Faced:
 
 
 def face(
-    records: Sequence[QueryRecord], incumbents: Mapping[str, Sequence[Ranked]], measures: Measures
+    records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
 ) -> dict[str, Faced]:
-    """Queries of a run beside each incumbent's replays of the same queries, in the same order.
+    """Queries of a run beside each baseline's replays of the same queries, in the same order.
 
     Args:
         records: of the run.
-        incumbents: replays by the name of the incumbent.
+        baselines: replays by the name of the baseline.
         measures: what is measured.
     """
-    states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
-    values = measures.of_states(states).reshape(len(records), len(incumbents), len(measures.names))
+    states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
+    values = measures.of_states(states).reshape(len(records), len(baselines), len(measures.names))
     return {
         name: Faced(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
-        for i, (name, ranked) in enumerate(incumbents.items())
+        for i, (name, ranked) in enumerate(baselines.items())
     }
 
 
 def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
-    """Compare a run with its incumbents on the judged queries.
+    """Compare a run with its baselines on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
-        faced: the same queries, in the same order, beside each incumbent, by its name.
+        faced: the same queries, in the same order, beside each baseline, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
 
     Returns:
-        A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
+        A comparison a baseline, with the p-values of Fisher's randomization test, corrected by Holm's method too.
     """
     if not faced:
         return {}
@@ -105,7 +105,7 @@ def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dic
 
 
 def _states(found: Sequence[Ranked]) -> list[States]:
-    """How the incumbents have ranked a query, in as few pools as there are: its documents are graded once a pool."""
+    """How the baselines have ranked a query, in as few pools as there are: its documents are graded once a pool."""
     first = found[0]
     if all(ranked.doc_ids == first.doc_ids for ranked in found):
         return [States(first.query_id, first.doc_ids, np.stack([ranked.final for ranked in found]))]
