@@ -91,7 +91,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     from experiments.evaluate import evaluation
     from experiments.evaluate.curves import Bootstrap
     from experiments.replay.build import build_session
-    from experiments.replay.subjects.controller import FixedDepth
+    from experiments.replay.fixed_depth import FixedDepth
 
     config = compose([*options(data), "tracking=none", "verbosity=0", *POLICIES[policy]])
     baselines = [

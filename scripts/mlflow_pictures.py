@@ -27,7 +27,7 @@ from experiments.config.paths import PROJECT_ROOT
 from experiments.publish.runs_view import address
 
 PICTURES = PROJECT_ROOT / "docs" / "img"
-SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20", "sweep.baseline=estimator=baseline"]
+SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20"]
 WIDTH, COLOURS = 1300, 255
 PATIENCE_S, SETTLE_MS = 120.0, 2000
 

@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.jobs import Jobs, later_budgets
+from experiments.config.names import policy_name
 from experiments.config.run_config import RunConfig
 from experiments.evaluate.baselines import by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.summary import Summary, summarize
-from experiments.evaluate.views import views_of
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.provenance import provenance
-from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
+from experiments.publish.terminal import print_path, print_queries, print_run, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import load_measures
+from experiments.replay.build import load_measures, session_for
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
+from experiments.replay.fixed_depth import baselines_of, is_fixed_depth
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.records import replay
-from experiments.replay.subjects.subject import Subject
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 from ragtune.core.plain import first_line
@@ -88,45 +88,40 @@ def _produce(
     config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, sweep: Jobs | None
 ) -> Results:
     started = time.perf_counter()
-    subject: Subject = component(config, "subject")
     executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read, so that resuming notices a change in between
     later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
-        dataset = subject.open(config)
-    beaten = subject.baselines(config)
+        session = session_for(config)
+    session.controller.forget_failures()
+    dataset, beaten = session.dataset, baselines_of(config, session)
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
+        dataset, measures = by_agreement(dataset, in_full(beaten, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    is_fixed = subject.is_fixed_depth(config)
-    evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
+    evaluation = Evaluation(dataset, measures, beaten, folder, fixed_depth=is_fixed_depth(session))
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
+            replay(executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        views = []
-        if subject.views:
-            views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
         against = compare(drawn, evaluation.faced(), bootstrap)
-        outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
+        outcomes, apart = evaluation.outcomes(), session.compares_apart
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
             **dict(figures),
-            views={view.name: view.figures for view in views} or None,
             baselines=against or None,
-            policy=subject.label(config),
-            **provenance(config, overrides, dataset, subject.tags(config)),
+            policy=policy_name(config),
+            **provenance(config, overrides, dataset),
             **run,
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
         line = evaluation.depth_line(drawn)
-        results = Results(config, dataset, journal.finished, outcomes, drawn, summary, views, line)
+        results = Results(config, dataset, journal.finished, outcomes, drawn, summary, line)
         write_results(folder, results, picture=sweep is None)
         if summary.has_failed:
             journal.forget(outcomes.unfinished)
@@ -189,8 +184,6 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
-        if results.summary.views:
-            print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     else:
         for line in results.summary.conformance.warnings:
             _warn_once(line)

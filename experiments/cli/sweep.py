@@ -6,23 +6,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folders, summaries
+from experiments.cli.sweep_jobs import failed_jobs, job_folders, summaries
 from experiments.config.compose import register_resolvers
 from experiments.config.jobs import Jobs, combinations, parsed
 from experiments.config.paths import PROJECT_ROOT
-from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.publish.folders import locked
-from experiments.publish.sweep_baseline import check_baseline
 from experiments.publish.sweep_figures import SweepFigures
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_path, print_warning
@@ -46,8 +43,6 @@ class _Sweep:
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
         former_parent: what the folder's parent file said before; None if there was none.
         lock: on the folder; closed when the sweep has ended.
-        is_forecast: whether it is a dry run, which writes nothing.
-        baseline, bootstrap: of its table.
     """
 
     folder: Path
@@ -58,9 +53,6 @@ class _Sweep:
     is_resumed: bool = False
     former_parent: str | None = None
     lock: ExitStack = field(default_factory=ExitStack)
-    is_forecast: bool = False
-    baseline: str = FIXED_DEPTH
-    bootstrap: Mapping[str, Any] = field(default_factory=dict)
 
 
 _unfinished: list[_Sweep] = []
@@ -74,28 +66,17 @@ def begin_sweep(config: DictConfig) -> None:
         config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
-        ConfigError: if another sweep is using the folder, or no job of this one is its baseline.
+        ConfigError: if another sweep is using the folder.
     """
     register_resolvers()
     planned = _planned_jobs(config)
-    check_baseline(_baseline(config), planned)
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
         sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
     if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
         # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
-    bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
-    jobs = list(planned.values())
-    sweep = _Sweep(
-        folder,
-        job_folders(folder),
-        jobs,
-        is_forecast=bool(config.dry_run),
-        baseline=_baseline(config),
-        bootstrap=bootstrap,
-    )
-    _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
+    _unfinished.append(_open_parent(config, _take_folder(_Sweep(folder, job_folders(folder), planned))))
 
 
 def end_sweep(config: DictConfig) -> None:
@@ -108,8 +89,6 @@ def end_sweep(config: DictConfig) -> None:
         SystemExit: with the largest exit code of the jobs that failed.
     """
     sweep = _unfinished[0]
-    if config.dry_run:
-        return
     _unfinished.clear()
     release_workers()
     folder = sweep.folder
@@ -123,18 +102,14 @@ def end_sweep(config: DictConfig) -> None:
         raise SystemExit(max(failures.values()))
 
 
-def _baseline(config: DictConfig) -> str:
-    return str(OmegaConf.select(config, "sweep.baseline", default=FIXED_DEPTH))  # jobs refuse what is deleted
-
-
-def _planned_jobs(config: DictConfig) -> dict[str, list[str]]:
-    """Overrides of the jobs of a sweep, by number; none where a sweeper decides as it goes, or Hydra will complain."""
+def _planned_jobs(config: DictConfig) -> Jobs:
+    """Overrides of the jobs of a sweep; none where a sweeper decides as it goes, or Hydra will complain."""
     if not str(OmegaConf.select(config, "hydra.sweeper._target_")).endswith(".BasicSweeper"):
-        return {}
+        return []
     try:
-        return {str(number): job for number, job in enumerate(combinations(_overrides(config)))}
+        return combinations(_overrides(config))
     except HydraException:
-        return {}
+        return []
 
 
 def _overrides(config: DictConfig) -> list[Override]:
@@ -197,9 +172,7 @@ def release_workers() -> None:
 
 def _report(sweep: _Sweep, status: str, partial: str = "") -> None:
     """Print and write the table of the finished jobs, and close the parent run with it."""
-    jobs, failed = summaries(sweep.folder), choices_of_failed(sweep.folder)
-    options: dict[str, Any] = {"baseline": sweep.baseline, "bootstrap": sweep.bootstrap, "partial": partial}
-    _close(sweep, status, print_sweep(jobs, sweep.folder, failed=failed, **options), partial)
+    _close(sweep, status, print_sweep(summaries(sweep.folder), sweep.folder, partial=partial), partial)
 
 
 def _close(sweep: _Sweep, status: str, tables: Sequence[Path] = (), partial: str = "") -> None:
@@ -235,9 +208,7 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
     """
     for sweep in _unfinished:
         release_workers()
-        if sweep.is_forecast:
-            pass
-        elif sweep.is_resumed and _is_complete(sweep):
+        if sweep.is_resumed and _is_complete(sweep):
             _close(sweep, "FINISHED")
             _restore_parent_file(sweep)
         elif is_interrupted:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import SUMMARY, read_summary
@@ -14,7 +12,7 @@ from ragtune.cli.dispatch import FAILED
 from ragtune.core.errors import DatasetError
 
 FAILURE = "error.json"
-"""File in the folder of a job that failed, with its exit code and overrides."""
+"""File in the folder of a job that failed, with its exit code."""
 
 
 def job_folders(folder: Path) -> dict[str, int]:
@@ -26,11 +24,10 @@ def job_folders(folder: Path) -> dict[str, int]:
     return {entry.name: entry.stat().st_mtime_ns for entry in jobs}
 
 
-def note_failure(folder: Path, exit_code: int, overrides: Sequence[str] = ()) -> None:
+def note_failure(folder: Path, exit_code: int) -> None:
     """Note the failure of a job in its folder, where the process of the sweep finds it."""
-    known = {"exit_code": exit_code, "overrides": list(overrides)}
     with suppress(OSError):  # a full disk has been complained about already
-        (folder / FAILURE).write_text(json.dumps(known) + "\n", encoding="utf-8")
+        (folder / FAILURE).write_text(json.dumps({"exit_code": exit_code}) + "\n", encoding="utf-8")
 
 
 def forget_failure(folder: Path) -> None:
@@ -40,24 +37,14 @@ def forget_failure(folder: Path) -> None:
 
 def failed_jobs(folder: Path) -> dict[str, int]:
     """Exit codes of the jobs that failed by job, in the order of their numbers."""
-    return {job: int(known.get("exit_code", FAILED)) for job, known in _failures(folder).items()}
+    return {file.parent.name: _exit_code(file) for file in sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)}
 
 
-def choices_of_failed(folder: Path) -> dict[str, list[str]]:
-    """Overrides of the jobs that failed by job, in the order of their numbers, where they are known."""
-    return {job: known["overrides"] for job, known in _failures(folder).items() if known.get("overrides")}
-
-
-def _failures(folder: Path) -> dict[str, dict[str, Any]]:
-    return {file.parent.name: _read(file) for file in sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)}
-
-
-def _read(file: Path) -> dict[str, Any]:
+def _exit_code(file: Path) -> int:
     try:
-        known: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:  # there was no room for it
-        return {}
-    return known
+        return int(json.loads(file.read_text(encoding="utf-8"))["exit_code"])
+    except (ValueError, KeyError):  # there was no room for it
+        return FAILED
 
 
 def summaries(folder: Path) -> dict[str, Summary]:

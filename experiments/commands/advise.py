@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError

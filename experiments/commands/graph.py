@@ -16,7 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
 NAME = "graph"
 SUMMARY = "build the graph of a collection's nearest documents"

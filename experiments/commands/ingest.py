@@ -25,7 +25,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
 NAME = "ingest"
 SUMMARY = "put a dataset into a collection of PostgreSQL"

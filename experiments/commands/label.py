@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 from experiments.commands._recorded import check_data_options, recorded
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError

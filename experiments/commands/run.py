@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
 NAME = "run"
 SUMMARY = "replay a collection under a budget, and compare with fixed depth"
@@ -20,4 +20,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, or sweep with ``-m``."""
     from experiments.cli.main import main
 
-    return main("config", arguments.overrides)
+    return main(arguments.overrides)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
 NAME = "score"
 SUMMARY = "record a reranker's scores of a dataset's pairs, for replays"

@@ -17,4 +17,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep."""
     from experiments.cli.main import main
 
-    return main("config", ["--multirun", *arguments.overrides], f"ragtune {NAME}")
+    return main(["--multirun", *arguments.overrides], f"ragtune {NAME}")

@@ -30,20 +30,19 @@ def register_resolvers() -> None:
     OmegaConf.register_new_resolver("shipped", lambda: str(SHIPPED), replace=True)
 
 
-def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything.
 
     Args:
         overrides: as on the command line.
-        root: the file of conf/ to begin with.
 
     Raises:
         ConfigError: on an unknown option or component, or a missing value.
     """
-    return resolve(composed(overrides, root), root)
+    return resolve(composed(overrides))
 
 
-def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") -> DictConfig:
+def composed(overrides: Sequence[str], root: str = "config", command: str = "ragtune run") -> DictConfig:
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
 
     Args:
@@ -63,7 +62,7 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
             return hydra_compose(root, overrides=words)
         with initialize_config_dir(str(CONF), version_base="1.3"):
             loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.of_job(master, words)
+            config = loader.load_sweep_config(master, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -83,7 +82,7 @@ def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[J
     return loader, loader.load_configuration(root, [], RunMode.RUN)
 
 
-def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
+def resolve(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved, the harness's own options checked.
 
     Raises:
@@ -92,7 +91,7 @@ def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
     from experiments.config.options import check_names, check_options
 
     # First, since what is deleted may be referred to by what is not.
-    check_names([str(name) for name in cfg], root)
+    check_names([str(name) for name in cfg])
     config = plain(cfg)
     check_options(config)
     return config

@@ -16,9 +16,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.config.targets import require_hydra_allowed
 
-_READY = 100
-"""Configurations that are kept from the check of a sweep's jobs to their launch."""
-
 Jobs = Sequence[Sequence[str]]
 """Overrides of jobs, in their order."""
 
@@ -90,7 +87,6 @@ class JobConfigs:
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._composed: dict[tuple[str, ...], DictConfig] = {}
-        self._ready: dict[tuple[str, ...], DictConfig] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -98,25 +94,14 @@ class JobConfigs:
         return getattr(self._loader, name)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_loader": self._loader, "_composed": {}, "_ready": {}}  # a launcher may send this along with every job
+        return {"_loader": self._loader, "_composed": {}}  # a launcher may send this along with every job
 
     def load_configuration(self, *args: Any, **options: Any) -> DictConfig:
         """Compose a configuration. Its node ``hydra`` may name allowed classes only, since Hydra calls them at once."""
         return _checked(self._loader.load_configuration(*args, **options))
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """The configuration of a job. A sweeper asks for it to check it, then the launcher to run it."""
-        job = tuple(sweep_overrides)
-        kept = self._ready.pop(job, None)
-        if kept is not None and OmegaConf.is_missing(kept.hydra.job, "num"):  # one that ran is read-only
-            return kept
-        config = self.of_job(master_config, sweep_overrides)
-        if len(self._ready) < _READY:
-            self._ready[job] = config
-        return config
-
-    def of_job(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """The configuration of a job, as a copy of its own."""
+        """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
         overrides = [parsed(word) for word in sweep_overrides]
         # What is added may rest on a value before it; the name of a job's folder may rest on all overrides.
         is_simple = all(each.type == OverrideType.CHANGE and not each.is_hydra_override() for each in overrides)

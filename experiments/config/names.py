@@ -11,7 +11,7 @@ import yaml
 
 from experiments.config.paths import CONF
 
-MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval", "policy": "rerank_stage"}
+MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
 """New names of renamed options, by their former names."""
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-BASELINE = "sweep.baseline"
-
-
-WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity", "sweep")
-"""Keys that change where or how a run happens, or what it is compared with, never what it finds."""
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
 
 
 def choices_of(overrides: Sequence[str]) -> dict[str, str]:
@@ -23,8 +20,7 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 
     An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
     the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
-    may stand among them, and Hydra is told then of a budget for each amount. The choices that name a sweep's baseline
-    are escaped.
+    may stand among them, and Hydra is told then of a budget for each amount.
 
     Raises:
         ConfigError: if an amount has another unit, or a sweep's have several.
@@ -35,9 +31,6 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 def _spelled_out(override: str) -> list[str]:
     name, _, value = override.partition("=")
     amounts = [amount.strip() for amount in value.split(",")]
-    if name == BASELINE and not value.startswith(("'", '"')):
-        escaped = re.sub(r"(?<!\\)([=,])", r"\\\1", value)  # "estimator=gar,budget=tight" is one value, and no sweep
-        return [f"{name}={escaped}"]
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
     from ragtune.core.errors import ConfigError

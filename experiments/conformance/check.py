@@ -19,24 +19,21 @@ _BLOCKS = "ragtune.canonical."
 _SUITE = ("ragtune.canonical.conformance.suite", "experiments.conformance.canonical")
 
 
-def conformance_of(config: Mapping[str, Any], idle: Sequence[str] = ()) -> Conformance:
+def conformance_of(config: Mapping[str, Any]) -> Conformance:
     """Check the components of a configuration, or repeat what an earlier check of the same code has found.
 
     Args:
         config: plain data.
-        idle: groups of the configuration whose component is not used.
     """
     try:
-        return _checked(config, idle)
+        return _checked(config)
     except OSError as error:  # someone changes the checkout meanwhile: that costs no result
         return Conformance(**dict(outcome([f"the code cannot be read: {error}"], "decisions")))
 
 
-def _checked(config: Mapping[str, Any], idle: Sequence[str]) -> Conformance:
+def _checked(config: Mapping[str, Any]) -> Conformance:
     checked, without, found = [], [], []
     for group in COUNTERPARTS:
-        if group in idle:
-            continue
         target, parts = str(config[group]["_target_"]), targets_of({group: config[group]})
         if (component := component_of(group, target)) is None:
             without.append(target)

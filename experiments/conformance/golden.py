@@ -38,7 +38,7 @@ COMPARING = ("windows",)
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
 """Choices that all golden decisions have in common."""
 
-_IDLE = dict.fromkeys(("executor", "tracking", "subject"), "")
+_IDLE = dict.fromkeys(("executor", "tracking"), "")
 """Groups that take no part in a decision."""
 
 Decisions = dict[str, dict[str, dict[str, str]]]

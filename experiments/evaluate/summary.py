@@ -134,14 +134,6 @@ class Conformance(Outcome):
         return [f"{what}: {found.line}" for what, found in outcomes.items() if found and found.differences]
 
 
-class ViewFigures(_Part):
-    """What was measured of one view: its mean size, and its measures with their intervals by name."""
-
-    docs_per_query: float
-    measures: dict[str, float]
-    interval: dict[str, tuple[float, float]]
-
-
 class Agreement(_Part):
     """How alike two rankings are on average, without judgments.
 
@@ -230,7 +222,6 @@ class Summary(Figures):
     """The content of ``summary.json``: the figures, and where they come from.
 
     Attributes:
-        views: figures of the views that the subject has, by name; None where it has none.
         baselines: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
             Files call them ``incumbents``.
         policy: name of the policy.
@@ -245,7 +236,6 @@ class Summary(Figures):
         mlflow_run_id: id of the tracked run; None if there is none.
     """
 
-    views: dict[str, ViewFigures] | None = None
     baselines: dict[str, Comparison] | None = Field(
         default=None, validation_alias=AliasChoices("incumbents", "baselines"), serialization_alias="incumbents"
     )
@@ -273,8 +263,8 @@ class Summary(Figures):
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without views, baselines and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json", by_alias=True), ("views", "incumbents", "rewrites")
+        """What ``summary.json`` holds: plain data, without baselines and rewrites where there are none."""
+        data, may_lack = self.model_dump(mode="json", by_alias=True), ("incumbents", "rewrites")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:

@@ -9,15 +9,28 @@ from typing import Any
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.prepare.score_table import Order, write_score_table
-from experiments.replay.forecast import forecast
+from experiments.prepare.scoring import Scoring
+from experiments.replay.build import build_session
 from ragtune.core.errors import FailedRunError
 
 
 def costs_of_scoring(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Return the highest cost of scoring every candidate once, see :func:`experiments.replay.forecast.forecast`."""
-    everything = compose(["experiment=fixed_depth", "budget=tight", "budget.max_reranker_docs=null"])
-    policy = {group: everything[group] for group in ("estimator", "scheduler", "assembler", "budget")}
-    return forecast({**config, **policy}, progress)
+    """Return the cost of scoring every candidate once that has no score yet; nothing is paid.
+
+    Args:
+        config: resolved configuration with a live reranker.
+        progress: called with the number of queries done.
+
+    Returns:
+        ``dataset``, ``queries``, and by unit the ``total`` and the mean cost ``per_query``; None where the price of a
+        unit is not known.
+    """
+    session = build_session(config)
+    plan = Scoring(session, "pool", config["retrieval"]["original_query_depth"]).plan(progress)
+    total = {unit: None if unit in plan.unknown else amount for unit, amount in plan.cost.by_unit().items()}
+    queries = len(session.dataset.queries)
+    per_query = {unit: None if amount is None else amount / queries for unit, amount in total.items()}
+    return {"dataset": session.dataset.name, "queries": queries, "total": total, "per_query": per_query}
 
 
 def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:

@@ -33,7 +33,7 @@ _FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings",
 _LAST_TAGS = ("conformance_spec", "conformance_canonical_spec", "ragtune_version", "git_sha")
 """Tags that MLflow's page of a run shows first and last: it shows them in the order in which they are logged."""
 
-_TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval", "rerank_stage")
+_TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval")
 """Groups whose single options make a policy another one, though it keeps its name."""
 
 
@@ -112,12 +112,11 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
     """The tags of a run in the order to log them in, MLflow's own fields for code and user among them."""
-    program = "scripts/pipeline.py" if "rerank_stage" in summary.tags else "run.py"
     sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
     own = {
         "mlflow.source.type": "LOCAL",
-        "mlflow.source.name": program,
-        "command": shlex.join(["python", program, *summary.overrides]),
+        "mlflow.source.name": "run.py",
+        "command": shlex.join(["python", "run.py", *summary.overrides]),
         "finding": _short_finding(summary),
         HEADLINE: next(iter(summary.measures)),
         "policy": summary.policy,
@@ -224,8 +223,6 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
 
     final = {HEADLINE: summary.headline} | {allowed(name): value for name, value in summary.measures.items()}
     final |= {f"first stage/{allowed(name)}": value for name, value in summary.first_stage.items()}
-    for view, figures in (summary.views or {}).items():
-        final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}
     for baseline, against in (summary.baselines or {}).items():
         final |= {f"vs {baseline}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):

@@ -14,18 +14,15 @@ from experiments.datasets.dataset import Dataset
 from ragtune import __version__
 
 
-def provenance(
-    config: Mapping[str, Any], overrides: list[str], dataset: Dataset, tags: Mapping[str, str]
-) -> dict[str, Any]:
+def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
     """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
 
     Args:
         config: plain data.
         overrides: choices of the command line.
         dataset: the collection.
-        tags: tags of the subject, added to those that every run has, or in place of them.
     """
-    conformance = conformance_of(config, [group for group, name in tags.items() if name == "none"])
+    conformance = conformance_of(config)
     blocks = {}
     if canonical := conformance.canonical:
         blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
@@ -41,7 +38,6 @@ def provenance(
             "ragtune_version": __version__,
             **{group: leaf(config, group) for group in _POLICY_GROUPS},
             **blocks,
-            **tags,
         },
     }
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from experiments.evaluate.baselines import EVERYTHING
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
 from experiments.publish.columns import Columns
 from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -310,27 +310,8 @@ def print_path(folder: Path) -> None:
     sys.stdout.flush()
 
 
-def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
-    """Print each view's size, measures and intervals, and what the views cost.
-
-    Args:
-        views: the figures of each view, by its name.
-        docs: mean number of documents reranked a query.
-    """
-    table = _new_table(f"views; {docs:.1f} documents reranked per query", title_style="bold", pad_edge=False)
-    table.add_column("view")
-    table.add_column("documents\nin it", justify="right")
-    for name in next(iter(views.values())).measures:
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, figures in views.items():
-        values = zip(figures.measures.values(), figures.interval.values(), strict=True)
-        cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
-        table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    _console().print(table)
-
-
 def print_forecast(figures: Mapping[str, Any]) -> None:
-    """Print what :func:`experiments.replay.forecast.forecast` found as a table."""
+    """Print what :func:`experiments.prepare.live_scores.costs_of_scoring` found as a table."""
     from rich.markup import escape
 
     title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"

@@ -34,9 +34,6 @@ ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "
 RESULTS_TAG = "ragtune.results"
 """Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
 
-VIEW_RUNS = "run.*.trec"
-"""Pattern of the run files of views, of subjects that have any."""
-
 
 def parent_of(folder: Path) -> str | None:
     """Id of the tracked parent of a run folder inside a sweep; None outside a sweep."""
@@ -185,7 +182,7 @@ class MlflowTracking(Tracking):
             client.log_batch(run_id, metrics=chunk)
         self._log_datasets(run_id, [described.dataset_input(summary)])
         picture_of(folder)
-        for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
+        for name in ARTIFACTS:
             client.log_artifact(run_id, str(folder / name))
 
     def _log_datasets(self, run_id: str, inputs: list[Any]) -> None:

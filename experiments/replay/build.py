@@ -52,20 +52,11 @@ class Session:
         return compares_apart(next(iter(self.rerankers.values())), self.parts["scheduler"])
 
 
-def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
-    """Build the session of a resolved configuration.
-
-    Args:
-        config: plain data, see :func:`experiments.config.compose.resolve`.
-        wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
-        wrap_reformulator: replaces the reformulator by ``wrap_reformulator(reformulator)``.
-    """
+def build_session(config: Mapping[str, Any]) -> Session:
+    """Build the session of a resolved configuration, see :func:`experiments.config.compose.resolve`."""
     dataset, rerankers, parts = unlimited_parts(config)
     parts = {**parts, "budget": component(config, "budget")}
-    if wrap_reformulator:
-        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
-    asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
-    return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+    return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
 
 
 def session_for(config: Mapping[str, Any]) -> Session:

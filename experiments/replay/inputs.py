@@ -145,7 +145,7 @@ def _named(text: str, is_read: bool) -> Iterator[Path]:
 
 def targets_of(config: Mapping[str, Any]) -> set[str]:
     """The classes and functions that a configuration names, but for those that say where and how a run happens."""
-    return set(targets({name: node for name, node in config.items() if name not in (*WHERE_NOT_WHAT, "subject")}))
+    return set(targets({name: node for name, node in config.items() if name not in WHERE_NOT_WHAT}))
 
 
 def _code(package: str) -> Iterator[Path]:

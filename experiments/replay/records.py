@@ -10,12 +10,12 @@ from typing import Any
 from experiments.config.progress import Progress
 from experiments.config.run_config import RunConfig
 from experiments.evaluate.record import QueryRecord
-from experiments.replay.build import NO_PARTS, Session
+from experiments.replay.build import NO_PARTS, Session, session_for
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.journal import Journal
-from experiments.replay.subjects.subject import Subject
 from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.interfaces import BaseReranker
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.request import Request
 
@@ -34,8 +34,26 @@ def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = Tru
         yield QueryRecord.of(output, traced=traced)
 
 
+def replay_shard(config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecord]:
+    """Replay some queries in this process. This is the unit of work of every executor."""
+    session = session_for(config)
+    if len(query_ids) > 1 and _gains_by_lockstep(session):
+        requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
+        return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
+    if config.later_budgets is None or not session.controller.shares_budgets:
+        return list(records_of(session, query_ids))
+    shared, later = swept_records(config), budgets_of(config.later_budgets)
+    return [shared.of(session, query_id, later) for query_id in query_ids]
+
+
+def _gains_by_lockstep(session: Session) -> bool:
+    """Whether a reranker scores batches of many queries in one call, and no time limit could tell the difference."""
+    together = any(type(each).rerank_many is not BaseReranker.rerank_many for each in session.rerankers.values())
+    budget: CostBudget = session.parts["budget"]
+    return together and budget.max_latency_ms is None
+
+
 def replay(
-    subject: Subject,
     executor: Executor,
     config: RunConfig,
     query_ids: Sequence[str],
@@ -46,7 +64,6 @@ def replay(
     """Replay every query that the journal lacks, and append it there.
 
     Args:
-        subject: what the queries go through; it is open.
         executor: runs them.
         config: of the run.
         query_ids: all queries.
@@ -67,7 +84,7 @@ def replay(
 
     conclude({})
     progress(len(journal.finished), len(query_ids))
-    for records in executor.run(partial(subject.replay_shard, config), todo):
+    for records in executor.run(partial(replay_shard, config), todo):
         journal.append(*records)
         conclude({record.query_id: record for record in records})
         progress(len(journal.finished), len(query_ids))

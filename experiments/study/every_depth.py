@@ -8,8 +8,8 @@ from typing import Any
 from experiments.evaluate.curves import Bootstrap, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.steps import Steps
+from experiments.replay import fixed_depth
 from experiments.replay.build import session_for
-from experiments.replay.component import component
 from experiments.replay.records import records_of
 from experiments.study.study import Line
 from ragtune.core.units import DOCS
@@ -18,7 +18,7 @@ from ragtune.core.units import DOCS
 def is_fixed_depth(config: Mapping[str, Any]) -> bool:
     """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
     alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
-    return alike and component(config, "subject").is_fixed_depth(config)
+    return alike and fixed_depth.is_fixed_depth(session_for(config))
 
 
 _PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}

@@ -26,7 +26,6 @@ COMMANDS = (
     "ingest",
     "runs",
     "relog",
-    "pipeline",
     "conformance",
 )
 """Their names in the order of their use; a harness may have more."""

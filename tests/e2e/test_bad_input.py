@@ -136,7 +136,7 @@ def test_a_bad_option_is_refused(main: Main, case: str) -> None:
 
 
 def test_an_option_may_refer_to_another(main: Main, tiny: list[str]) -> None:
-    assert main(*tiny, "budget.max_reranker_docs=${seed}", "dry_run=true").code == 0
+    assert main(*tiny, "budget.max_reranker_docs=${seed}").code == 0
 
 
 def edit(change: Callable[[list[str]], list[str]], file: Path) -> None:

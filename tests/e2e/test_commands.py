@@ -23,7 +23,6 @@ ALIASES = {
     "conformance": "conformance",
     "frontier": "study",
     "ingest": "ingest",
-    "pipeline": "pipeline",
     "relog": "relog",
     "score_table": "score",
 }
@@ -92,7 +91,6 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
         (["serve", "--nope"], "unrecognized arguments: --nope", "ragtune serve"),
         (["run", "--nope"], "unrecognized arguments: --nope", "ragtune run"),
         (["sweep", "--nope"], "unrecognized arguments: --nope", "ragtune sweep"),
-        (["pipeline", "--nope"], "unrecognized arguments: --nope", "ragtune pipeline"),
         (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
         (["runs", "list", "--limit", "x"], "argument --limit: invalid int value: 'x'", "ragtune runs list"),
     ],

@@ -190,15 +190,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             assert secret.encode() not in data, file
 
 
-def test_a_forecast_asks_nothing(main: Main, in_cascade: list[str], llm_server: Any) -> None:
-    rewriting = ["reformulator=llm_rewrite", *llm("reformulator.llm", base_url=llm_server.url)]
-    ended = main(*in_cascade, *rewriting, "dry_run=true")
-    assert ended.code == 0, ended.err
-    assert llm_server.requests == []
-    total = next(line.split() for line in ended.lines if line.strip().startswith("total"))
-    assert float(total[3].replace(",", "")) > 0
-
-
 def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: list[str], llm_server: Any) -> None:
     ended = main(*in_cascade, "rerankers.llm.llm.mode=replay")
     assert ended.code == 2

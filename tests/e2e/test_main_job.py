@@ -18,7 +18,8 @@ from hydra.utils import get_class
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.config.run_config import RunConfig
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.build import session_for
+from experiments.replay.records import replay_shard
 from ragtune.core.errors import ConfigError
 
 Main = Callable[..., SimpleNamespace]
@@ -179,13 +180,12 @@ def test_every_estimator_replays_inside_its_budget_with_every_scheduler_whose_sc
 ) -> None:
     config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
     for scheduler in SCHEDULERS:
-        subject = ControllerSubject()
         key = RunConfig({**config, "scheduler": _chosen("scheduler", scheduler)})
         if estimator in COMPARING and scheduler != "windows":
             with pytest.raises(ConfigError, match=f"take scheduler=windows, or choose experiment={estimator}$"):
-                subject.open(key)
+                session_for(key)
             continue
-        records = subject.replay_shard(key, list(subject.open(key).queries))
+        records = replay_shard(key, list(session_for(key).dataset.queries))
         assert len(records) == 4
         for record in records:
             docs, calls, tokens, *_ = record.charged
@@ -215,16 +215,6 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean
     assert summary["measures"]["nDCG@10"] == pytest.approx(0.75)
     assert summary["stop_reasons"]["empty_pool"] == 1
     assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["nDCG@10"].tolist() == [1.0, 1.0, 1.0, 0.0]
-
-
-def test_the_forecast_is_what_the_run_then_charges_and_writes_nothing(main: Main, tiny: list[str]) -> None:
-    prices = ["reranker.ms_per_doc=2", "reranker.usd_per_doc=0.001"]
-    forecast = main(*tiny, "dry_run=true", *prices)
-    assert forecast.code == 0
-    assert list(forecast.cwd.iterdir()) == []
-    total = next(line.split() for line in forecast.lines if line.strip().startswith("total"))
-    charged = summary_of(main(*tiny, *prices))["cost"]["charged"]
-    assert [float(cell.replace(",", "")) for cell in total[1:]] == list(charged.values())
 
 
 def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(main: Main, tiny: list[str]) -> None:

@@ -187,13 +187,6 @@ def test_a_sweep_without_a_tracking_server_has_all_its_files(
     assert "Traceback" not in ended.err
 
 
-def test_a_forecast_of_a_sweep_writes_nothing(main: Run, tiny: list[str]) -> None:
-    ended = main("-m", *tiny, "seed=1,2", "dry_run=true")
-    assert ended.code == 0, ended.err
-    assert ended.out.count("nothing spent") == 2
-    assert list(ended.cwd.iterdir()) == []
-
-
 def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str]) -> None:
     ended = main("-m", *tiny, "scheduler=greedy,nonsense")
     assert ended.code == 2

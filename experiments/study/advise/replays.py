@@ -19,8 +19,8 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.evaluate.steps import latest
 from experiments.replay.build import Session, session_for
+from experiments.replay.fixed_depth import is_free
 from experiments.replay.records import records_of
-from experiments.replay.subjects.controller import is_free
 from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work

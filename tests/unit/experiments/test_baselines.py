@@ -16,7 +16,9 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Comparison
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.build import session_for
+from experiments.replay.fixed_depth import baselines_of as replay_baselines
+from experiments.replay.fixed_depth import is_fixed_depth
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -32,7 +34,7 @@ SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
 
 
 def baselines_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
-    return ControllerSubject().baselines(run.config).over(run.dataset.judged)
+    return dict(replay_baselines(run.config, session_for(run.config))(run.dataset.judged))
 
 
 def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
@@ -96,7 +98,7 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
 @pytest.mark.parametrize("further", [[], ["signal=lexical"]])
 def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, further: list[str]) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=6", *further)
-    assert ControllerSubject().is_fixed_depth(run.config)
+    assert is_fixed_depth(session_for(run.config))
     records, once, measures = measured(run)
     steps = Steps.of(records, measures, fixed_depth=True)
     drawn = curve(steps, measures.names, Bootstrap(**SETTINGS))
@@ -113,7 +115,7 @@ def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, fur
 
 def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None:
     for overrides in (["experiment=uncertainty"], ["experiment=fixed_depth", "assembler.ordering=final_score"]):
-        assert not ControllerSubject().is_fixed_depth(replayed(*overrides).config)
+        assert not is_fixed_depth(session_for(replayed(*overrides).config))
 
 
 def test_documents_that_a_failed_call_has_put_out_are_last_on_the_line_of_fixed_depth(replayed: Replayed) -> None:
@@ -155,7 +157,7 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_baselines(
     plain = replayed(
         f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
     )
-    config, subject, query_ids = RunConfig(plain.config, "as they are"), ControllerSubject(), plain.dataset.judged[:3]
+    config, query_ids = RunConfig(plain.config, "as they are"), plain.dataset.judged[:3]
     retrieved: list[str] = []
     retrieve = RetrievalRounds.run
 
@@ -164,8 +166,7 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_baselines(
         return retrieve(self, context)
 
     monkeypatch.setattr(RetrievalRounds, "run", counted)
-    baselines = subject.baselines(config)
-    baselines.over(query_ids)
+    replay_baselines(config, session_for(config))(query_ids)
     assert retrieved == query_ids
 
 

@@ -77,7 +77,6 @@ def test_a_run_checks_its_components_once_for_the_same_code(decide: Decide) -> N
         ("ragtune/schedulers/settled.py", ["estimator/baseline"]),
         ("ragtune/acquisitions/upper_confidence.py", ["estimator/baseline", "scheduler/greedy"]),  # named in conf/ only
         ("ragtune/estimators/graph/gar.py", []),
-        ("ragtune/superprompt/pipeline.py", []),
         ("experiments/publish/terminal.py", []),
     ],
 )
@@ -152,11 +151,9 @@ def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Comp
     found = conformance_of(own)
     assert (found.outcome, found.checked) == ("passed", ["scheduler/greedy"])
     assert found.line == "passed; no golden decisions for mine.policy.Policy"
-    found = conformance_of(own, idle=["scheduler"])
-    assert (found.outcome, found.line) == (
-        "no golden decisions",
-        "no golden decisions for mine.policy.Policy",
-    )
+    found = conformance_of({**own, "scheduler": {"_target_": "mine.order.Order"}})
+    none = "no golden decisions for mine.policy.Policy, mine.order.Order"
+    assert (found.outcome, found.line) == ("no golden decisions", none)
     thompson = compose_tiny("scheduler=settled", "acquisition@scheduler.acquisition=thompson")
     said = "passed; no golden decisions for ragtune.acquisitions.thompson.ThompsonAcquisition"
     assert conformance_of(thompson).line == said
@@ -171,7 +168,7 @@ def test_the_canonical_blocks_are_checked_by_runs_that_have_any(
     config = compose_tiny()
     assert conformance_of(config).canonical is None
     blocks = {**config, "retriever": {"_target_": "ragtune.canonical.retrievers.postgres.PostgresRetriever"}}
-    said = provenance(blocks, [], load_dataset(config), {})
+    said = provenance(blocks, [], load_dataset(config))
     assert said["tags"]["conformance_canonical"] == "failed: bm25/empty: another answer"
     assert said["tags"]["conformance_canonical_spec"] == SPEC
     assert said["conformance"].warnings == ["conformance of the canonical blocks: failed: bm25/empty: another answer"]

@@ -22,7 +22,8 @@ from experiments.evaluate.record import Ranked
 from experiments.evaluate.rows import Rows, taken
 from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.build import session_for
+from experiments.replay.fixed_depth import baselines_of
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
@@ -33,7 +34,7 @@ def run(replayed: Replayed) -> SimpleNamespace:
     """A run, its baselines, and what they are measured by."""
     done = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     done.measures = Measures(["nDCG@10", "AP"], done.dataset.qrels)
-    done.beaten = ControllerSubject().baselines(done.config).over
+    done.beaten = baselines_of(done.config, session_for(done.config))
     done.judged = [record for record in done.records if record.query_id in done.dataset.qrels]
     return done
 

@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 from experiments.cli.sweep import abandon_unfinished, begin_sweep, end_sweep
 from experiments.cli.sweep_jobs import (
     FAILURE,
-    choices_of_failed,
     failed_jobs,
     forget_failure,
     note_failure,
@@ -27,8 +26,7 @@ from experiments.publish.track import PARENT_FILE, NoTracking
 
 def config(folder: Path, target: str = "experiments.publish.track.NoTracking", **options: object):
     hydra = {"sweep": {"dir": str(folder)}}
-    table = {"sweep": {"baseline": "fixed depth"}, "bootstrap": {"resamples": 9, "level": 0.95}, "seed": 0}
-    base = {**table, "hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
+    base = {"hydra": hydra, "tracking": {"_target_": target}, "resume": False}
     return OmegaConf.create(base | options)
 
 
@@ -55,13 +53,6 @@ def test_a_job_that_has_failed_is_no_row_of_the_table_though_it_has_results(swee
     assert "4" not in summaries(sweep)
     forget_failure(sweep / "4")
     assert "4" in summaries(sweep)
-
-
-def test_choices_of_failed_jobs_are_known_where_there_was_room_for_them(sweep: Path) -> None:
-    note_failure(sweep / "3", 1, ["seed=3"])
-    (sweep / "10" / FAILURE).write_text("")
-    assert choices_of_failed(sweep) == {"3": ["seed=3"]}
-    assert failed_jobs(sweep) == {"3": 1, "10": 1}
 
 
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:

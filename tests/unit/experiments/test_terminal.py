@@ -261,31 +261,6 @@ def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
     assert capsys.readouterr().err == "1 of 9 documents read\n"
 
 
-def test_no_job_is_compared_with_the_twin_of_a_failed_one(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid = [[f"estimator={name}", f"budget={docs}"] for docs in (2, 4) for name in ("baseline", "gar")]
-    jobs = {str(number): make_summary(overrides=overrides) for number, overrides in enumerate(grid)}
-    for job in jobs:
-        (tmp_path / job).mkdir()
-        values = {"query_id": ["q1", "q2"], "judged": [True, True], "nDCG@10": [0.5, float(job) / 4]}
-        pd.DataFrame(values).to_parquet(tmp_path / job / "per_query.parquet")
-    bootstrap = {"resamples": 9, "level": 0.95, "seed": 0}
-
-    del jobs["2"]  # the baseline under the larger budget
-    print_sweep(jobs, tmp_path, failed={"2": grid[2]}, baseline="estimator=baseline", bootstrap=bootstrap)
-    table = pd.read_csv(tmp_path / "sweep.csv").fillna(-1)
-    assert table[["baseline_job", "diff"]].to_numpy().tolist() == [[-1, -1], [0, 0.125], [2, -1]]
-    assert (tmp_path / "sweep.md").read_text(encoding="utf-8").count("| baseline |  |  |") == 1
-    assert "no difference is told from failed jobs: 2" in capsys.readouterr().out
-
-    del jobs["3"]
-    failed = {"2": grid[2], "3": grid[3]}
-    print_sweep(jobs, tmp_path, failed=failed, baseline="2", bootstrap=bootstrap)
-    assert "no difference is told from failed jobs: 2" in capsys.readouterr().out
-    assert list(pd.read_csv(tmp_path / "sweep.csv"))[2:4] == ["estimator", "budget"]  # by which the failed ones differ
-
-
 def test_on_a_narrow_terminal_every_figure_is_whole(
     make_summary: MakeSummary, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

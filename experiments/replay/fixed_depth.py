@@ -1,23 +1,18 @@
-"""The budgeted controller as a subject, the one of ``run.py``."""
+"""The baselines of a run, replayed: fixed depth under the same budget, and full reranking."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-from experiments.config.names import policy_name
 from experiments.config.run_config import RunConfig
-from experiments.datasets.dataset import Dataset
-from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH
+from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
-from experiments.replay.records import budgets_of, records_of, swept_records
-from experiments.replay.subjects.subject import Baselines, Subject
+from experiments.replay.build import NO_PARTS, Session, controller_of
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ScoreTableError
-from ragtune.core.interfaces import BaseReformulator, BaseReranker
+from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.budget import CostBudget
@@ -42,46 +37,14 @@ _KEPT_DOCS = 200_000
 """Candidates of replayed baselines that are kept for the next jobs: some half a kilobyte each."""
 
 
-class ControllerSubject(Subject):
-    """Replays each query as one request of the controller: retrieval rounds, rerank loop, assembly."""
-
-    def open(self, config: RunConfig) -> Dataset:
-        session = session_for(config)
-        session.controller.forget_failures()
-        return session.dataset
-
-    def replay_shard(self, config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecord]:
-        session = session_for(config)
-        if len(query_ids) > 1 and _gains_by_lockstep(session):
-            requests = (Request(session.dataset.queries[query_id], query_id) for query_id in query_ids)
-            return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
-        if config.later_budgets is None or not session.controller.shares_budgets:
-            return list(records_of(session, query_ids))
-        shared, later = swept_records(config), budgets_of(config.later_budgets)
-        return [shared.of(session, query_id, later) for query_id in query_ids]
-
-    def is_fixed_depth(self, config: RunConfig) -> bool:
-        parts = session_for(config).parts
-        return (
-            all(type(parts[group]) is type(_FIXED_PARTS[group]) for group in ("estimator", "scheduler"))
-            and (parts["expander"] is None or not parts["expander"].is_active)
-            and parts["assembler"].ordering is not Ordering.FINAL_SCORE  # the others put the rest behind
-        )
-
-    def baselines(self, config: RunConfig) -> Baselines:
-        session = session_for(config)
-        return FixedDepth(config, session) if is_free(session) else Baselines()
-
-    def label(self, config: RunConfig) -> str:
-        return policy_name(config)
-
-    def compares_apart(self, config: RunConfig) -> bool:
-        return session_for(config).compares_apart
-
-    def forecast(self, config: RunConfig, progress: Callable[[int, int], None]) -> dict[str, Any]:
-        from experiments.replay.forecast import forecast
-
-        return forecast(config, progress)
+def is_fixed_depth(session: Session) -> bool:
+    """Whether the policy is fixed depth: one batch of the first stage's best, ranked by their scores."""
+    parts = session.parts
+    return (
+        all(type(parts[group]) is type(_FIXED_PARTS[group]) for group in ("estimator", "scheduler"))
+        and (parts["expander"] is None or not parts["expander"].is_active)
+        and parts["assembler"].ordering is not Ordering.FINAL_SCORE  # the others put the rest behind
+    )
 
 
 def is_free(session: Session) -> bool:
@@ -91,14 +54,12 @@ def is_free(session: Session) -> bool:
     return asks_nobody and all(reranker.is_recorded for reranker in session.rerankers.values())
 
 
-def _gains_by_lockstep(session: Session) -> bool:
-    """Whether a reranker scores batches of many queries in one call, and no time limit could tell the difference."""
-    together = any(type(each).rerank_many is not BaseReranker.rerank_many for each in session.rerankers.values())
-    budget: CostBudget = session.parts["budget"]
-    return together and budget.max_latency_ms is None
+def baselines_of(config: RunConfig, session: Session) -> Beaten:
+    """What replays the baselines of a run; it replays nothing where that would cost something."""
+    return FixedDepth(config, session).over if is_free(session) else lambda query_ids: {}
 
 
-class FixedDepth(Baselines):
+class FixedDepth:
     """Fixed depth under the run's budget, and without a limit: reranking everything.
 
     An baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
@@ -118,6 +79,7 @@ class FixedDepth(Baselines):
         self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
+        """Replay queries: by the name of each baseline that could answer all queries so far, in their order."""
         found: dict[str, list[Ranked]] = {name: [] for name in self._budgets}
         for query_id in query_ids:
             for name, ranked in self._ranked(query_id).items():
