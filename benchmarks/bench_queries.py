@@ -88,10 +88,10 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     sys.path.insert(0, str(ROOT))
     from experiments.cli import experiment
     from experiments.config.compose import compose
-    from experiments.evaluate import evaluation
+    from experiments.evaluate import baselines as evaluation
     from experiments.evaluate.curves import Bootstrap
     from experiments.replay.build import build_session
-    from experiments.replay.fixed_depth import FixedDepth
+    from experiments.replay.records import FixedDepth
 
     config = compose([*options(data), "tracking=none", "verbosity=0", *POLICIES[policy]])
     baselines = [

@@ -13,25 +13,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from experiments.config.jobs import Jobs, later_budgets
-from experiments.config.names import policy_name
-from experiments.config.run_config import RunConfig
-from experiments.evaluate.baselines import by_agreement, compare, in_full
+from experiments.config.compose import Jobs, later_budgets
+from experiments.config.options import leaf, policy_name
+from experiments.config.overrides import RunConfig
+from experiments.conformance.check import conformance_of
+from experiments.datasets.dataset import Dataset
+from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
-from experiments.evaluate.evaluation import Evaluation
 from experiments.evaluate.summary import Summary, summarize
+from experiments.publish.described import git_sha
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
-from experiments.publish.provenance import provenance
 from experiments.publish.terminal import print_path, print_queries, print_run, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
 from experiments.replay.build import load_measures, session_for
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
-from experiments.replay.fixed_depth import baselines_of, is_fixed_depth
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
-from experiments.replay.records import replay
+from experiments.replay.records import baselines_of, is_fixed_depth, replay
+from ragtune import __version__
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 from ragtune.core.plain import first_line
@@ -190,3 +191,34 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
+
+
+def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
+    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
+
+    Args:
+        config: plain data.
+        overrides: choices of the command line.
+        dataset: the collection.
+    """
+    conformance = conformance_of(config)
+    blocks = {}
+    if canonical := conformance.canonical:
+        blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
+    return {
+        "overrides": overrides,
+        "documents": len(dataset.corpus),
+        "corpus_digest": dataset.corpus.digest,
+        "seed": config["seed"],
+        "conformance": conformance,
+        "tags": {
+            "git_sha": git_sha(),
+            "dataset": dataset.name,
+            "ragtune_version": __version__,
+            **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **blocks,
+        },
+    }
+
+
+_POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")

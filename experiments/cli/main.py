@@ -126,7 +126,7 @@ def _compose_and_run(overrides: Sequence[str], *, is_sweep: bool) -> None:
 
 def _guarded_hydra() -> Any:
     """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
-    from experiments.config.jobs import JobConfigs
+    from experiments.config.compose import JobConfigs
 
     hydra_itself: Any = GlobalHydra.instance().hydra
     hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
@@ -147,7 +147,7 @@ _FLAGS = (
 
 def _check(words: Sequence[str], command: str) -> None:
     """Refuse unknown options in one line, and classes that are not allowed, before Hydra's entry point calls them."""
-    from experiments.config.jobs import JobConfigs
+    from experiments.config.compose import JobConfigs
     from experiments.config.options import without_dashes
 
     parser = Parser(command, add_help=False)

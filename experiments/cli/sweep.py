@@ -16,12 +16,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.cli.sweep_jobs import failed_jobs, job_folders, summaries
-from experiments.config.compose import register_resolvers
-from experiments.config.jobs import Jobs, combinations, parsed
+from experiments.config.compose import Jobs, combinations, parsed, register_resolvers
 from experiments.config.paths import PROJECT_ROOT
 from experiments.publish.folders import locked
-from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.sweep_table import print_sweep
+from experiments.publish.sweep_table import SweepFigures, print_sweep
 from experiments.publish.terminal import print_path, print_warning
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.component import component

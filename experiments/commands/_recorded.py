@@ -46,7 +46,7 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
     Raises:
         ConfigError: if scoring may cost money and nobody agrees.
     """
-    from experiments.prepare.live_scores import costs_of_scoring, spends_money, with_scores
+    from experiments.prepare.score_table import costs_of_scoring, spends_money, with_scores
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import print_forecast
     from experiments.replay.build import build_session

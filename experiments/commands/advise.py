@@ -117,7 +117,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:
     """The overrides that replay what was looked at: the same queries, and the scores that were given."""
-    from experiments.prepare.live_scores import of_scores
+    from experiments.prepare.score_table import of_scores
 
     replaced = ["dataset.sample"] * bool(sample) + ["reranker"] * bool(scores)
     kept = [one for one in overrides if not any(f"{name_of(one)}.".startswith(f"{name}.") for name in replaced)]

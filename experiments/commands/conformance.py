@@ -64,8 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_decisions() -> bool:
-    from experiments.conformance.golden import differences
-    from experiments.conformance.outcomes import SPECS
+    from experiments.conformance.golden import SPECS, differences
 
     found = differences()
     sys.stdout.writelines(f"{line}\n" for line in found)

@@ -9,8 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.doubts import warnings_of
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcomes, warnings_of
 from experiments.evaluate.record import told
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray

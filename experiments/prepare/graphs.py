@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
-from experiments.config.whole import naming
+from experiments.evaluate.files import naming
 from experiments.publish.folders import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.config.whole import whole
+from experiments.evaluate.files import whole
 from ragtune.core.errors import ConfigError
 
 Pair = tuple[str, str, float]

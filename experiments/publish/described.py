@@ -6,20 +6,21 @@ import getpass
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from experiments.config.names import leaf
+from experiments.config.options import leaf
 from experiments.config.overrides import choices_of
-from experiments.config.paths import CONF
+from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv
 from experiments.publish.files import COST_COLUMNS
-from experiments.publish.provenance import git_sha
-from experiments.publish.runs_view import HEADLINE
+from experiments.publish.trackstore import HEADLINE
 from ragtune.core.request.limits import LIMITS
 
 MAX_TAG_LENGTH = 5000
@@ -265,3 +266,22 @@ def dataset_input(summary: Summary) -> Any:
         profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
     )
     return DatasetInput(dataset)
+
+
+@lru_cache(maxsize=1)
+def git_sha() -> str:
+    """The commit that is checked out, with ``-dirty`` if tracked files outside results/ differ; or ``unknown``."""
+    try:
+        sha = _git("rev-parse", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return f"{sha}-dirty" if changed else sha
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    if not (PROJECT_ROOT / ".git").exists():  # a wheel: the commit of a repository around it is not that of this code
+        raise FileNotFoundError(PROJECT_ROOT / ".git")
+    command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
+    # The words are those above, there is no shell, and the git on PATH is the user's own.
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603

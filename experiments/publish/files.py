@@ -19,9 +19,9 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
-from experiments.config.whole import naming, whole
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
+from experiments.evaluate.files import naming, whole
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary

@@ -1,9 +1,10 @@
-"""The table of a sweep: one row a job, on the terminal and as CSV and Markdown."""
+"""What a sweep reports: its table, on the terminal and as CSV and Markdown, and the figures of its parent run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from experiments.evaluate.curves import area
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv, write_csv
-from experiments.publish.described import markdown_table
+from experiments.publish.described import allowed, markdown_table, policy_title
 from experiments.publish.files import CURVE, write_text
 from experiments.publish.terminal import fitting_table, short, short_p
+from experiments.publish.trackstore import HEADLINE
 
 NOTE = f"*: differs from {FIXED_DEPTH} under the same budget, p < {SIGNIFICANT} after Holm's correction for the jobs."
 
@@ -158,3 +160,55 @@ def _varying_choices(overrides: Sequence[Sequence[str]]) -> list[dict[str, str]]
     keys = list(dict.fromkeys(key for choice in given for key in choice))
     varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
     return [{key: choice.get(key, "") for key in varying} for choice in given]
+
+
+@dataclass(frozen=True)
+class SweepFigures:
+    """The jobs of a sweep as its parent run counts them.
+
+    Attributes:
+        jobs: summaries of the finished jobs, by the name of the job.
+        failed: number of failed jobs.
+        planned: number of planned jobs; 0 where a sampler decides as it goes.
+        partial: what an interrupted sweep has finished, in words; empty if it ran to its end.
+    """
+
+    jobs: Mapping[str, Summary] = field(default_factory=dict)
+    failed: int = 0
+    planned: int = 0
+    partial: str = ""
+
+    def metrics(self) -> dict[str, float]:
+        """The best job's measures and documents, of each collection if there are several, and the counts of jobs."""
+        found: dict[str, float] = {}
+        best = dict(self._best())
+        for _, job in best.values():
+            where = f"{allowed(job.dataset)}/" if len(best) > 1 else ""
+            found |= {f"{where}{allowed(name)}": value for name, value in job.measures.items()}
+            found[f"{where}{HEADLINE}"] = job.headline
+            found[f"{where}charged_docs"] = job.cost_per_query.charged["docs"]
+            found[f"{where}failed_batches"] = float(job.failures.batches_failed)
+        found |= {"jobs_finished": float(len(self.jobs)), "jobs_failed": float(self.failed)}
+        if self.planned:
+            found["jobs_planned"] = float(self.planned)
+        found["jobs_untracked"] = float(sum(job.mlflow_run_id is None for job in self.jobs.values()))
+        return found
+
+    def tags(self) -> dict[str, str]:
+        """The best job by name, the failures, and whether the table is partial."""
+        lost = [f"{self.failed} jobs failed"] if self.failed else []
+        untracked = sum(job.mlflow_run_id is None for job in self.jobs.values())
+        lost += [f"{untracked} jobs not tracked"] if untracked else []
+        batches = sum(job.failures.batches_failed for job in self.jobs.values())
+        lost += [f"{batches} batches failed in finished jobs"] if batches else []
+        best = "; ".join(f"job {name}: {policy_title(job)}, {job.dataset}" for name, job in dict(self._best()).values())
+        found = {"failures": "; ".join(lost) or "none", "partial": self.partial or "no"}
+        measures = {next(iter(job.measures)) for job in self.jobs.values()}
+        found |= {HEADLINE: ", ".join(sorted(measures))} if measures else {}
+        return found | ({"best": best} if best else {})
+
+    def _best(self) -> Iterator[tuple[str, tuple[str, Summary]]]:
+        """The first of the jobs with the highest headline, by collection."""
+        for dataset in dict.fromkeys(job.dataset for job in self.jobs.values()):
+            there = [(name, job) for name, job in self.jobs.items() if job.dataset == dataset]
+            yield dataset, max(there, key=lambda named: named[1].headline)

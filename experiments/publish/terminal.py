@@ -311,7 +311,7 @@ def print_path(folder: Path) -> None:
 
 
 def print_forecast(figures: Mapping[str, Any]) -> None:
-    """Print what :func:`experiments.prepare.live_scores.costs_of_scoring` found as a table."""
+    """Print what :func:`experiments.prepare.score_table.costs_of_scoring` found as a table."""
     from rich.markup import escape
 
     title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.names import leaf, preset_with
-from experiments.config.run_config import RunConfig
+from experiments.config.options import leaf, preset_with
+from experiments.config.overrides import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.steps import Steps
-from experiments.replay import fixed_depth
+from experiments.replay import records
 from experiments.replay.build import session_for
 from experiments.replay.records import records_of
 from experiments.study.study import Line
@@ -18,7 +17,7 @@ from ragtune.core.units import DOCS
 def is_fixed_depth(config: Mapping[str, Any]) -> bool:
     """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
     alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
-    return alike and fixed_depth.is_fixed_depth(session_for(config))
+    return alike and records.is_fixed_depth(session_for(config))
 
 
 _PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.config.progress import Progress
 from experiments.evaluate.curves import Bootstrap, bootstrap_interval
 from experiments.evaluate.record import UNITS
-from experiments.publish.provenance import git_sha
+from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
 from experiments.study.every_depth import is_fixed_depth, line_at_every_depth

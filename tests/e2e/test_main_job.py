@@ -16,8 +16,8 @@ import yaml
 from hydra.utils import get_class
 
 from experiments.config.compose import compose
+from experiments.config.overrides import RunConfig
 from experiments.config.paths import CONF
-from experiments.config.run_config import RunConfig
 from experiments.replay.build import session_for
 from experiments.replay.records import replay_shard
 from ragtune.core.errors import ConfigError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-from experiments.publish.runs_view import TITLE
+from experiments.publish.trackstore import TITLE
 
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 

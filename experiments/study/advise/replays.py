@@ -14,13 +14,11 @@ from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.baselines import by_agreement
-from experiments.evaluate.curves import FloatArray
+from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
-from experiments.evaluate.steps import latest
 from experiments.replay.build import Session, session_for
-from experiments.replay.fixed_depth import is_free
-from experiments.replay.records import records_of
+from experiments.replay.records import is_free, records_of
 from experiments.study.advise.enough import require_queries
 from experiments.study.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
 from experiments.study.advise.prices import Work

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.config.progress import Progress
 from experiments.label.verdict import Verdict
-from experiments.publish.provenance import git_sha
+from experiments.publish.described import git_sha
 from experiments.replay.build import session_for
 from experiments.study.advise.advice import Advice
 from experiments.study.advise.conclude import conclude

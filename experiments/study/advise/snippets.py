@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from experiments.config.names import presets
+from experiments.config.options import presets
 from experiments.study.advise.advice import Row
 from experiments.study.advise.options import FIXED, LIKE_THE_FACADE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.publish.palette import BLACK, VERMILION
+from experiments.publish.figures import BLACK, VERMILION
 from experiments.study.protocol.claims import Held
 from experiments.study.protocol.verdicts import Verdict
 from experiments.study.study import Study

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from experiments.config.run_config import RunConfig
+from experiments.config.overrides import RunConfig
 from experiments.evaluate.baselines import by_agreement, compare, depth_line, face
-from experiments.evaluate.curves import Bootstrap, Curve, curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
-from experiments.replay.fixed_depth import baselines_of as replay_baselines
-from experiments.replay.fixed_depth import is_fixed_depth
+from experiments.replay.records import baselines_of as replay_baselines
+from experiments.replay.records import is_fixed_depth
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext

@@ -16,13 +16,10 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 
-from experiments.config.compose import compose
-from experiments.config.jobs import JobConfigs
-from experiments.config.names import leaf, policy_name, presets
-from experiments.config.options import known_options
-from experiments.config.overrides import spelled_out
+from experiments.config.compose import JobConfigs, compose
+from experiments.config.options import known_options, leaf, policy_name, presets
+from experiments.config.overrides import results_key, spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
-from experiments.config.run_config import results_key
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
 
@@ -189,7 +186,7 @@ def test_a_preset_that_chooses_no_policy_names_none(tmp_path: Path, monkeypatch:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [_self_]\nseed: 3\n")
     (tmp_path / "experiment" / "empty.yaml").write_text("")
-    monkeypatch.setattr("experiments.config.names.CONF", tmp_path)
+    monkeypatch.setattr("experiments.config.options.CONF", tmp_path)
     presets.cache_clear()
     try:
         assert policy_name(compose([])) == "uncertainty + greedy + posterior"

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import curves
-from experiments.evaluate.curves import Bootstrap, Curve, area, bootstrap_interval, curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, area, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.steps import Steps
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)
@@ -58,7 +57,7 @@ def test_costs_are_rounded_as_one_sum_whatever_the_blocks_of_queries(monkeypatch
     rng = np.random.default_rng(0)
     steps = Steps(np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)), rng.random((50, 2)))
     steps.costs[:, 0] = 0.0
-    monkeypatch.setattr("experiments.evaluate.steps._BLOCK", 7)
+    monkeypatch.setattr("experiments.evaluate.curves._BLOCK", 7)
     drawn = curve(steps, RR.names, Bootstrap(resamples=1, level=0.9, seed=0))
     assert drawn.costs[0].tolist() == steps.costs.mean(axis=0).tolist()
 

@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.evaluate import evaluation as evaluations
-from experiments.evaluate import rows
-from experiments.evaluate import steps as steps_of
-from experiments.evaluate.baselines import EVERYTHING, compare, depth_line, face
-from experiments.evaluate.curves import Bootstrap, curve
-from experiments.evaluate.evaluation import Evaluation
+from experiments.evaluate import baselines as evaluations
+from experiments.evaluate import curves as steps_of
+from experiments.evaluate import files
+from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, depth_line, face
+from experiments.evaluate.curves import Bootstrap, Steps, curve
+from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
-from experiments.evaluate.rows import Rows, taken
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
 from experiments.replay.build import session_for
-from experiments.replay.fixed_depth import baselines_of
+from experiments.replay.records import baselines_of
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
@@ -43,10 +41,9 @@ def run(replayed: Replayed) -> SimpleNamespace:
 def test_how_many_queries_are_measured_at_once_makes_no_difference(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, room: int
 ) -> None:
-    for module in (evaluations, rows):
+    for module in (evaluations, files):
         monkeypatch.setattr(module, "_ROOM", room)
-    for module in (rows, steps_of):
-        monkeypatch.setattr(module, "_BLOCK", 3)
+    monkeypatch.setattr(steps_of, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, folder)
     monkeypatch.setattr(evaluations, "TOGETHER", together)
@@ -97,8 +94,7 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
 def test_rows_come_back_as_they_were_added_wherever_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, kind: type
 ) -> None:
-    monkeypatch.setattr(rows, "_ROOM", room)
-    monkeypatch.setattr(rows, "_BLOCK", 2)
+    monkeypatch.setattr(files, "_ROOM", room)
     numbers = np.arange(24).astype(kind).reshape(6, 2, 2)
     found = Rows(tmp_path)
     for start, end in ((0, 0), (0, 1), (1, 5)):
@@ -108,7 +104,4 @@ def test_rows_come_back_as_they_were_added_wherever_they_are(
     for some, expected in ((whole, numbers[:5]), (found.whole(), numbers)):
         assert (some.dtype, some.shape) == (expected.dtype, expected.shape)
         assert np.array_equal(some, expected)
-    places = np.array([5, 0, 3, 3, 1])
-    for folder in (tmp_path, None):
-        assert np.array_equal(taken(found.whole(), places, folder), numbers[places])
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.cli.experiment import run_experiment
 from experiments.datasets import beir
-from experiments.evaluate import evaluation, rows
+from experiments.evaluate import baselines, files
 from experiments.replay import build, journal
 
 
@@ -32,9 +32,9 @@ def test_files_are_the_same_wherever_columns_are_kept(
     for read in (build._session, build._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(beir, "STORED_FROM", 1)
-    for module in (rows, journal, evaluation):
+    for module in (files, journal, baselines):
         monkeypatch.setattr(module, "_ROOM", 0)
-    monkeypatch.setattr(evaluation, "TOGETHER", 2)
+    monkeypatch.setattr(baselines, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
     for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):
         assert (tmp_path / "stored" / name).read_bytes() == (tmp_path / "held" / name).read_bytes()

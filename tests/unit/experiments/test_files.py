@@ -13,11 +13,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, Curve, curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Summary
 from experiments.prepare.table_files import write_table
 from experiments.publish import files as outputs

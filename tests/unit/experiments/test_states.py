@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.rank_measures import RankMeasures
-from experiments.evaluate.states import States, after_each, small
+from experiments.evaluate.rankings import RankMeasures, States, after_each, small
 
 QRELS = {"q": {f"d{i}": i % 3 for i in range(0, 300, 7)}}
 MEASURES = Measures(["nDCG@10", "AP", "RR@10", "R@100", "P@5"], QRELS)

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Figures, Summary, summarize
 from experiments.publish.files import read_summary, write_summary
 from ragtune.core.errors import DatasetError

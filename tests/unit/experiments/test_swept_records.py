@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from experiments.config.compose import compose
-from experiments.config.jobs import later_budgets
-from experiments.config.run_config import RunConfig
+from experiments.config.compose import compose, later_budgets
+from experiments.config.overrides import RunConfig
 from experiments.replay import records
 from experiments.replay.build import session_for
 from experiments.replay.records import replay_shard

@@ -21,10 +21,9 @@ from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
 from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
 from experiments.publish.files import read_summary, write_summary
-from experiments.publish.runs_view import NOTE
-from experiments.publish.sweep_figures import SweepFigures
+from experiments.publish.sweep_table import SweepFigures
 from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, parent_of
-from experiments.publish.trackstore import TrackingError, keep_quiet
+from experiments.publish.trackstore import NOTE, TrackingError, keep_quiet
 from ragtune.core.errors import ConfigError, DatasetError
 
 
