@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -25,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
 from experiments.config.compose import composed, readable, register_resolvers, resolve
+from experiments.config.options import without_dashes
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
@@ -90,22 +90,30 @@ def _launch(given: Sequence[str], command: str) -> int:
     try:
         words = spelled_out(given)
         sys.argv[:] = ["run.py", *words]  # what Hydra reads, and tracking notes
-        options = {word for word in words if word.startswith("-")}
-        overrides = [word for word in words if word not in options]
-        is_sweep = bool(options & {"-m", "--multirun"})
-        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve", "-m", "--multirun"}:
-            shown = OmegaConf.to_yaml(composed(overrides, "config", command), resolve="--resolve" in options)
-            sys.stdout.write(f"{help_text(shown, is_sweep=is_sweep)}\n")
-        elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
-            _compose_and_run(overrides, is_sweep=is_sweep)
+        options = _parser(command).parse_args(words)
+        overrides = options.overrides
+        if options.config_dir:
+            overrides = [*overrides, f"hydra.searchpath=[file://{Path(options.config_dir).absolute()}]"]
+        if options.help:
+            shown = OmegaConf.to_yaml(composed(overrides, "config", command))
+            sys.stdout.write(f"{help_text(shown, is_sweep=options.multirun)}\n")
         else:
-            _check(words, command)
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_app)()
+            _compose_and_run(overrides, is_sweep=options.multirun)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         return _complain(error, sweep=_sweep_in_progress(), command=command)
     return DONE
+
+
+def _parser(command: str) -> Parser:
+    parser = Parser(command, add_help=False)
+    parser.propose = without_dashes
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    return parser
 
 
 def _sweep_in_progress() -> Path | None:
@@ -131,44 +139,6 @@ def _guarded_hydra() -> Any:
     hydra_itself: Any = GlobalHydra.instance().hydra
     hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
     return hydra_itself
-
-
-_VALUES = (("--package", "-p"), ("--config-path", "-cp"), ("--config-name", "-cn"), ("--config-dir", "-cd"))
-_FLAGS = (
-    ("--help", "-h"),
-    ("--hydra-help",),
-    ("--resolve",),
-    ("--run", "-r"),
-    ("--multirun", "-m"),
-    ("--shell-completion", "-sc"),
-)
-"""Hydra's own options."""
-
-
-def _check(words: Sequence[str], command: str) -> None:
-    """Refuse unknown options in one line, and classes that are not allowed, before Hydra's entry point calls them."""
-    from experiments.config.compose import JobConfigs
-    from experiments.config.options import without_dashes
-
-    parser = Parser(command, add_help=False)
-    parser.propose = without_dashes
-    parser.add_argument("overrides", nargs="*")
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    parser.add_argument("--info", "-i", nargs="?")
-    for names in (*_VALUES, ("--experimental-rerun",)):
-        parser.add_argument(*names)
-    for names in _FLAGS:
-        parser.add_argument(*names, action="store_true")
-    given = parser.parse_args(words)
-    folder = Path(given.config_path or CONF).absolute()
-    with initialize_config_dir(str(folder), job_name="main", version_base="1.3"):
-        loader: Any = GlobalHydra.instance().config_loader()
-        if given.config_dir:
-            search_path = loader.get_search_path()
-            search_path.prepend("command-line", f"file://{Path(given.config_dir).absolute()}", "schema")
-            loader = type(loader)(search_path)  # a loader looks at its search path once
-        mode = RunMode.MULTIRUN if given.multirun else RunMode.RUN
-        JobConfigs(loader).load_configuration(given.config_name or "config", given.overrides, mode)
 
 
 def _app(cfg: DictConfig) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from typing import Any, cast
+from typing import cast
 
 from ragtune.cli.dispatch import Command, Parser, run_command
 
@@ -24,21 +24,14 @@ def main(name: str) -> int:
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:
-    """Declare ``arguments.overrides``.
+    """Declare ``arguments.overrides``, and what is proposed for options with dashes.
 
     Args:
         parser: of the command.
         meaning: for its help.
         root: the file of conf/ that they change.
     """
-    added: Any = parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
-
-    def complete(prefix: str, **context: object) -> list[str]:
-        from experiments.config.options import completions
-
-        return completions(prefix, root)
-
-    added.completer = complete  # read by argcomplete
+    parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
 
     def propose(name: str) -> str:
         from experiments.config.options import without_dashes

@@ -1,4 +1,4 @@
-"""Replay a collection with one policy under one budget. Hydra reads the arguments, also ``--help``."""
+"""Replay a collection with one policy under one budget."""
 
 from __future__ import annotations
 

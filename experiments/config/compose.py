@@ -23,7 +23,6 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.config.options import moved
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
@@ -131,8 +130,6 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
-        if now := moved(name):
-            return now
         from experiments.config.options import did_you_mean_option, known_options
 
         if name in known_options():

@@ -17,9 +17,6 @@ from ragtune.core.arguments import check_count, check_number, did_you_mean, near
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 
-MOVED = {"retriever.depth": "retrieval.original_query_depth", "plan": "retrieval"}
-"""New names of renamed options, by their former names."""
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -53,14 +50,6 @@ def preset_with(estimator: str) -> str | None:
     """The name of the preset that chooses an estimator, its own first; None without one."""
     names = [name for name, preset in presets().items() if preset.chosen.get("estimator") == estimator]
     return min(names, key=lambda name: (name != estimator, name), default=None)
-
-
-def moved(name: str) -> str | None:
-    """The message of an error for the former name of an option; None for any other name."""
-    for old, new in MOVED.items():
-        if name == old or name.startswith(f"{old}."):
-            return f"unknown option {name!r}: it is {new}{name.removeprefix(old)} now"
-    return None
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
@@ -126,8 +115,6 @@ def check_options(config: Mapping[str, Any]) -> None:
     for name, options in {**groups, **{f"rerankers.{name}": strategies[name] for name in strategies}}.items():
         if not isinstance(options, dict):
             raise ConfigError(f"{name}={quoted(options)}: allowed are options below it, e.g. {name}.NAME=VALUE")
-    if "depth" in config["retriever"]:
-        raise ConfigError(str(moved("retriever.depth")))
     check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1, 100_000)
     level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
@@ -150,8 +137,8 @@ def check_names(names: Collection[str], root: str = "config") -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
-            known_ones = f"unknown option {key!r}: allowed are {', '.join(known)}{did_you_mean(key, known)}"
-            raise ConfigError(moved(key) or known_ones)
+            allowed = f"allowed are {', '.join(known)}{did_you_mean(key, known)}"
+            raise ConfigError(f"unknown option {key!r}: {allowed}")
     for key in known:
         if key not in names:
             raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
@@ -239,35 +226,3 @@ def _dotted(options: dict[str, Any], before: str) -> Iterator[str]:
         yield f"{before}{key}"
         if isinstance(value, dict):
             yield from _dotted({str(name): below for name, below in value.items()}, f"{before}{key}.")
-
-
-def completions(word: str, root: str = "config") -> list[str]:
-    """The words that a shell proposes for an override: groups, their choices, and options one level at a time.
-
-    Choices of a sweep are completed after each comma. Values of options are not proposed.
-
-    Args:
-        word: what is typed so far.
-        root: the file of conf/ that the options are those of.
-    """
-    name, is_chosen, value = word.partition("=")
-    if not is_chosen:
-        return sorted({next_step for next_step in _steps(word, root) if next_step.startswith(word)})
-    before = value[: value.rfind(",") + 1]
-    return [f"{name}={before}{choice}" for choice in _choices(name.partition("@")[0].lstrip("+"))]
-
-
-def _steps(word: str, root: str) -> Iterator[str]:
-    """Names with their end: ``=`` for a value, ``.`` for further names."""
-    first = known_options(root)
-    for folder in CONF.iterdir():
-        if folder.name in first or (folder.name == "experiment" and root != "ingest"):
-            yield f"{folder.name}="
-    for option in all_options():
-        if option.partition(".")[0] in first:
-            stop = option.find(".", len(word))
-            yield option[: stop + 1] if stop >= 0 else f"{option}="
-
-
-def _choices(group: str) -> list[str]:
-    return sorted(file.stem for file in (CONF / group).glob("*.yaml")) if group.isidentifier() else []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.progress import Progress
+from experiments.evaluate.files import whole
 from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
-from experiments.prepare.table_files import check_form, write_table
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
@@ -238,3 +239,44 @@ def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
 def of_scores(file: Path) -> list[str]:
     """Return overrides that replay a score table in place of a live reranker."""
     return ["reranker=replay", f"reranker.scores={file}"]
+
+
+Pair = tuple[str, str, float]
+"""Query id, document id, score."""
+
+
+def check_form(file: Path) -> None:
+    """Refuse a name of a table that does not end in a known form.
+
+    Raises:
+        ConfigError: naming the allowed endings.
+    """
+    if file.suffix not in (".parquet", ".run"):
+        raise ConfigError(f"--out {str(file)!r}: allowed are names that end in .parquet or .run (a TREC run)")
+
+
+def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:
+    """Write the pairs, sorted, and the manifest beside them. An existing table is replaced once the new one is whole.
+
+    Raises:
+        OSError: naming ``file`` if the folder is full or read-only.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f"{file.name}.manifest.json")
+    with whole(beside) as new_manifest, whole(file) as new:
+        if file.suffix == ".parquet":
+            import pandas as pd
+
+            columns = ["query_id", "doc_id", "score"]
+            pd.DataFrame(sorted(pairs), columns=columns).to_parquet(new, index=False, compression="zstd")
+        else:
+            new.write_text("".join(_run(pairs)), encoding="utf-8")
+        new_manifest.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _run(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Best first, equal scores by document id."""
+    last, rank = None, 0
+    for query_id, doc_id, score in sorted(pairs, key=lambda pair: (pair[0], -pair[2], pair[1])):
+        last, rank = query_id, rank + 1 if query_id == last else 1
+        yield f"{query_id} Q0 {doc_id} {rank} {score!r} ragtune\n"

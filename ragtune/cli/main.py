@@ -6,19 +6,17 @@ harness; :class:`ragtune.cli.dispatch.Command` says what both have.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ragtune import __version__
 from ragtune.cli import harness
-from ragtune.cli.commands import completion, doctor, mcp, prompt, serve, shadow
-from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, declare, flush_output, run_command
+from ragtune.cli.commands import doctor, mcp, prompt, serve, shadow
+from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.errors import RagtuneError
 
-SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
+SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,8 +29,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr; 130 if
         interrupted.
     """
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
-        completion.answer(_parsers())
     words = list(sys.argv[1:] if argv is None else argv)
     if words and not words[0].startswith("-"):
         return _run(words[0], words[1:])
@@ -63,20 +59,6 @@ def _run(name: str, words: Sequence[str]) -> int:
     except RagtuneError as error:
         return complain(error)
     return run_command(command, words)
-
-
-def _parsers() -> argparse.ArgumentParser:
-    """A parser of all commands, of which only the one that is typed has its arguments."""
-    typed = os.environ.get("COMP_LINE", "").split()
-    parser = argparse.ArgumentParser(prog="ragtune")
-    parser.add_argument("--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers()
-    experiments = _experiments()
-    for name, summary in [*experiments.items(), *((name, command.SUMMARY) for name, command in SERVICES.items())]:
-        added = commands.add_parser(name, help=summary)
-        if name in typed[1:2]:
-            declare(harness.load(name, ()) if name in experiments else SERVICES[name], added)
-    return parser
 
 
 def _experiments() -> dict[str, str]:

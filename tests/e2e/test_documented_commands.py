@@ -22,7 +22,7 @@ OVERRIDDEN = ("advise", "label", "score", "graph", "ingest")
 
 ELSEWHERE = re.compile(
     r"\b[A-Z]{2,}\b|<|http|\.\./|postgres|minilm\.run|=ray|=joblib|launcher=|vectors|sweeper|cross_encoder|llm_"
-    r"|^serve|^mcp|^prompt|^conformance|^study|--target|shadow\.jsonl|^completion|^runs|^compare|^score|advise|^label"
+    r"|^serve|^mcp|^prompt|^conformance|^study|--target|shadow\.jsonl|^runs|^compare|^score|advise|^label"
 )
 """Commands that are not run here: they need the reader's data, a server, a model or an earlier run, or other end-to-end
 tests run them (services, conformance, studies, advice, launchers, comparisons)."""

@@ -13,7 +13,7 @@ from collection_forms import COLLECTIONS, RUNS
 from command_line import ROOT
 
 from experiments.config.compose import compose
-from experiments.prepare.table_files import write_table
+from experiments.prepare.score_table import write_table
 from experiments.replay.build import build_session
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext

@@ -18,7 +18,7 @@ from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.summary import Summary
-from experiments.prepare.table_files import write_table
+from experiments.prepare.score_table import write_table
 from experiments.publish import files as outputs
 from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary, write_yaml
 from ragtune.core.errors import DatasetError
