@@ -44,7 +44,7 @@ MOVED = (
         for name in names
     }
     | {
-        "ragtune.data.arrowfile": "ragtune.data.files.arrowfile",
+        "ragtune.data.arrowfile": "ragtune.data.files.records",
         "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
         "ragtune.data.filedigest": "ragtune.data.files.filedigest",
         "ragtune.data.records": "ragtune.data.files.records",
@@ -54,8 +54,8 @@ MOVED = (
         "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
         "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
         "ragtune.data.textfile": "ragtune.data.files.textfile",
-        "ragtune.data.values": "ragtune.data.files.values",
-        "ragtune.data.words": "ragtune.data.text.words",
+        "ragtune.data.values": "ragtune.data.files.textfile",
+        "ragtune.data.words": "ragtune.data.text.analysis",
         "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
         "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
         "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",

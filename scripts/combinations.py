@@ -85,7 +85,7 @@ def cells() -> Iterator[Cell]:
             parts["reformulator"] = _reformulator(reformulator)
             session = _session("estimator", estimator)
             controller = controller_of(config, parts, session.rerankers)
-            requests = [Request(session.dataset.queries[q], q) for q in session.dataset.order[:QUERIES]]
+            requests = [Request(session.dataset.queries[q], q) for q in session.dataset.query_ids[:QUERIES]]
             for group in (["zero"], sharing, ["unlimited"]):
                 outputs = [controller.run_under(request, [limits[name] for name in group]) for request in requests]
                 for name, answers in zip(group, zip(*outputs, strict=True), strict=True):

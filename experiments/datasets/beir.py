@@ -23,7 +23,7 @@ from ragtune.core.plain import quoted
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
 from ragtune.data.files.filedigest import file_digests
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
-from ragtune.data.files.values import id_of, require_id, require_text
+from ragtune.data.files.textfile import id_of, require_id, require_text
 from ragtune.data.runs.runfile import source_name
 from ragtune.data.stored.storedcorpus import stored as stored_corpus
 

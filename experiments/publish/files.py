@@ -30,8 +30,7 @@ from experiments.publish.figures import FIXED_DEPTH, draw_curve
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import DatasetError
-from ragtune.data.files.textfile import read_json
-from ragtune.data.files.values import require_id
+from ragtune.data.files.textfile import read_json, require_id
 
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"

@@ -91,7 +91,6 @@ def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseR
         "corpus": dataset.corpus,
         "qrels": dataset.qrels,
         "dataset_name": dataset.name,
-        "query_ids": dataset.order,
         "reranker": next(iter(rerankers.values())),
     }
     retriever = _retriever(config, resources)
