@@ -20,7 +20,6 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 
 DEMO = ROOT / "datasets" / "demo"
-TABLES = ["t.run", "t.parquet"]
 COMMON = ["dataset=beir", "dataset.every=10", "retriever=runs", "estimator=uncertainty", "budget=tight"]
 
 

@@ -72,11 +72,6 @@ def test_a_curve_that_ended_earlier_keeps_its_height_up_to_the_end_of_the_range(
     assert area(docs, means, 0.0, 10.0, stepwise=True) == pytest.approx((4 * drawn.area() + 6 * 1.0) / 10)
 
 
-def test_a_curve_of_one_step_has_its_height_as_area() -> None:
-    only = _curve([record("q1", [0], [[0, 1, 2]])], Bootstrap(resamples=5, level=0.9, seed=0))
-    assert only.area() == 1.0
-
-
 def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) -> None:
     assert drawn.docs_to(0.5, 1.0) == 2
     assert drawn.docs_to(0.75, 1.0) == 3

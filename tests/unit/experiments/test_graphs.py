@@ -198,12 +198,6 @@ def test_a_single_document_has_a_graph_without_edges(tmp_path: Path) -> None:
     assert CorpusGraph.open(tmp_path / "graph", alone).neighbours("a") == []
 
 
-def test_wrong_contents_are_built_again(corpus: Corpus, tmp_path: Path) -> None:
-    build_graph(corpus, tmp_path / "graph", silent, k=2)
-    np.save(tmp_path / "graph" / NEIGHBOURS, np.full((12, 2), 99999, dtype=np.int32))
-    assert build_graph(corpus, tmp_path / "graph", silent, k=2).built
-
-
 @pytest.mark.parametrize("wish", [{"kind": "colbert"}, {"k": 0}])
 def test_bad_arguments_are_refused(corpus: Corpus, tmp_path: Path, wish: dict) -> None:
     with pytest.raises(ConfigError, match="graph"):
@@ -225,21 +219,6 @@ def test_the_script_states_the_cost(script, tmp_path: Path, capsys: pytest.Captu
     assert json.loads((tmp_path / "graph" / MANIFEST).read_text())["k"] == 3
     assert script("--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo") == 0
     assert "kept what was there" in capsys.readouterr().out
-
-
-def test_the_script_refuses_bad_input_with_exit_code_2(
-    script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert script("--out", str(tmp_path / "graph"), "--k", "0", "dataset=demo") == 2
-    assert "graph k=0" in capsys.readouterr().err
-    assert script("--out", str(tmp_path / "graph"), "dataset=beir", f"dataset.path={tmp_path / 'nowhere'}") == 2
-
-
-def test_the_script_says_that_there_are_fewer_neighbours_than_asked_for(
-    script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert script("--out", str(tmp_path / "graph"), "--k", "100000", "dataset=demo") == 0
-    assert "--k 100000: a document has 340 others, so k=340" in capsys.readouterr().out
 
 
 def test_an_interrupted_script_ends_with_exit_code_130_and_one_line(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from experiments.evaluate.curves import Curve
@@ -52,15 +49,6 @@ def test_what_was_lost_or_odd_is_told(make_summary: MakeSummary, capsys: pytest.
     assert unscored in " ".join(out.split())
     assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
-
-
-def test_windows_that_failed_are_told_though_they_cost_no_document(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(make_summary(), curve(3))
-    out = capsys.readouterr().out
-    assert "1 of 4 batches failed (see traces)" in out
-    assert "ranked behind" not in out
 
 
 def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
@@ -157,19 +145,6 @@ def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
     assert left_out == heads[len(table.columns) :]
 
 
-@given(
-    st.lists(st.lists(st.text("ab/.", max_size=150), min_size=2, max_size=2), min_size=1, max_size=5),
-    st.integers(40, 120),
-)
-def test_measures_have_room_however_long_the_values_are(values: list[list[str]], width: int) -> None:
-    heads = ["rank", "job", "paths", "path", "nDCG@10", "docs"]
-    rows = [[str(i), str(i), *both, "0.5123", "20"] for i, both in enumerate(values)]
-    table, left_out = fitting_table(heads, rows, left=["paths", "path"], width=width, title="", always=["nDCG@10"])
-    assert "nDCG@10" not in left_out
-    if {"paths", "path"} & set(left_out) == set():
-        assert Console(width=10_000).measure(table).maximum <= width
-
-
 def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,14 +153,6 @@ def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     out = "".join(capsys.readouterr().out.split())
     assert "[a.run]" in out
     assert "a:x:b" in out
-
-
-def test_a_sweeps_table_is_byte_for_byte_what_pandas_writes(make_summary: MakeSummary, tmp_path: Path) -> None:
-    odd = ("a_b%", r"c\ d\e ~ f~g^ h & {i}#$", 'j,"k"')
-    print_sweep({str(i): make_summary(overrides=[f"dataset.path={path}"]) for i, path in enumerate(odd)}, tmp_path)
-    table = pd.read_csv(tmp_path / "sweep.csv")
-    assert table["dataset.path"].tolist() == list(odd)
-    assert (tmp_path / "sweep.csv").read_text(encoding="utf-8") == table.to_csv(index=False, lineterminator="\n")
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,19 +201,6 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
         "| rank | job | max_reranker_docs | nDCG@10 | 95% interval | docs | vs fixed depth | interval of it |"
     )
     assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | +.040 +.060 | .020 | .500 |")
-
-
-@pytest.mark.parametrize(("every", "enabled", "lines"), [(-1.0, True, 2), (60.0, True, 0), (-1.0, False, 0)])
-def test_a_log_gets_a_line_of_progress_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], every: float, enabled: bool, lines: int
-) -> None:
-    monkeypatch.setattr(progress, "LINE_S", every)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with progress_bar("replaying", enabled=enabled) as update:
-        update(1, 3)
-        update(2, 3)
-    told = re.sub(r"[\d.e+]+ a second, 0 s left", "FAST", capsys.readouterr().err)
-    assert told == "replaying: 1 of 3\nreplaying: 2 of 3, FAST\n"[: lines * 24]
 
 
 def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(

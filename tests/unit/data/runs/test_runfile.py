@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +18,6 @@ from ragtune.data.runs.run import Run, RunBuilder
 from ragtune.data.runs.runfile import read_run, source_name
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
-
-
-@pytest.mark.parametrize("content", [LINES, b"\xef\xbb\xbf" + LINES, gzip.compress(LINES, mtime=0)])
-def test_a_mark_or_gzip_makes_no_difference(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "run").write_bytes(content)
-    run = read_run(tmp_path / "run")
-    assert {query: [entry.doc_id for entry in entries] for query, entries in run.items()} == {"q1": ["b", "a"]}
 
 
 def test_a_source_is_called_by_its_file_with_or_without_gzip() -> None:
@@ -173,11 +165,6 @@ def test_a_folder_says_which_of_its_splits_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match=r"empty' holds no such files: allowed are the pieces"):
         read_run(tmp_path / "empty")
-
-
-def test_blank_lines_before_a_run_of_ranks_make_no_difference(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("\n \nq1 b 1\nq1 a 2\n")
-    assert [entry.doc_id for entry in read_run(tmp_path / "run")["q1"]] == ["b", "a"]
 
 
 REVERSED = "q1 Q0 a 1 0.1 x\nq1 Q0 b 2 0.2 x\nq1 Q0 c 3 0.3 x\nq2 Q0 a 1 0.1 x\n"
