@@ -46,7 +46,7 @@ MOVED = (
     | {
         "ragtune.data.arrowfile": "ragtune.data.files.records",
         "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
-        "ragtune.data.filedigest": "ragtune.data.files.filedigest",
+        "ragtune.data.filedigest": "ragtune.data.caches.diskcache",
         "ragtune.data.records": "ragtune.data.files.records",
         "ragtune.data.run": "ragtune.data.runs.run",
         "ragtune.data.runfile": "ragtune.data.runs.runfile",

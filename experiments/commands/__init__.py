@@ -20,7 +20,7 @@ def main(name: str) -> int:
     Args:
         name: of the module.
     """
-    return run_command(cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
+    return run_command(name, cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:

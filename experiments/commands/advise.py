@@ -23,8 +23,6 @@ from experiments.commands._recorded import SCORES, check_data_options, name_of, 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 
-NAME = "advise"
-SUMMARY = "recommend a policy and a budget for your data"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000

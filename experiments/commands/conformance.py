@@ -28,9 +28,6 @@ import sys
 
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
-NAME = "conformance"
-SUMMARY = "compare decisions and ragd's answers with the golden ones"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""

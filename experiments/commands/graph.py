@@ -18,8 +18,6 @@ from pathlib import Path
 
 from experiments.commands import add_overrides
 
-NAME = "graph"
-SUMMARY = "build the graph of a collection's nearest documents"
 KEPT = "nothing was kept: repeat the command"
 
 

@@ -27,8 +27,6 @@ import sys
 
 from experiments.commands import add_overrides
 
-NAME = "ingest"
-SUMMARY = "put a dataset into a collection of PostgreSQL"
 KEPT = "finished batches are kept: repeat the command to go on"
 
 

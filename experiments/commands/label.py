@@ -30,8 +30,6 @@ from ragtune.core.errors import ConfigError
 if TYPE_CHECKING:
     from experiments.label.desk import Desk
 
-NAME = "label"
-SUMMARY = "find out with a few judgments whether your reranker helps"
 KEPT = "every label is kept: repeat the command to go on"
 
 ROWS = 40

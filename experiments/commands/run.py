@@ -6,8 +6,6 @@ import argparse
 
 from experiments.commands import add_overrides
 
-NAME = "run"
-SUMMARY = "replay a collection under a budget, and compare with fixed depth"
 VERBATIM = True
 
 

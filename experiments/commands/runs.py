@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from experiments.study.compare.store import TrackedRun
 
-NAME = "runs"
-SUMMARY = "list tracked runs, find the best, compare two, draw curves"
 
 FORMATS = ("table", "csv", "json")
 STATUS = ("finished", "failed", "running", "killed")

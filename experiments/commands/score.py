@@ -23,8 +23,6 @@ from pathlib import Path
 
 from experiments.commands import add_overrides
 
-NAME = "score"
-SUMMARY = "record a reranker's scores of a dataset's pairs, for replays"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 

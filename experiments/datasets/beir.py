@@ -20,8 +20,8 @@ from experiments.datasets.dataset import (
 from ragtune.core.arguments import check_count, did_you_mean
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
+from ragtune.data.caches.diskcache import file_digests
 from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
-from ragtune.data.files.filedigest import file_digests
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, require_id, require_text
 from ragtune.data.runs.runfile import source_name

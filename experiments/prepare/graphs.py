@@ -19,9 +19,9 @@ from experiments.evaluate.files import naming
 from experiments.publish.folders import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
+from ragtune.data.caches.diskcache import file_digests
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.data.files.filedigest import file_digests
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
 from ragtune.data.text import analyzer_id
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder

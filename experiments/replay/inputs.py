@@ -19,7 +19,7 @@ from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.data.files.filedigest import file_digests
+from ragtune.data.caches.diskcache import file_digests
 from ragtune.rerankers.score_table import manifest_of
 
 

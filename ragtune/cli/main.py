@@ -16,7 +16,14 @@ from ragtune.cli.commands import doctor, mcp, prompt, serve, shadow
 from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.errors import RagtuneError
 
-SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor)}
+SERVICES: dict[str, Command] = {"serve": serve, "mcp": mcp, "prompt": prompt, "shadow": shadow, "doctor": doctor}
+_SUMMARIES = {
+    "serve": "serve REST, the rerank API and MCP over HTTP",
+    "mcp": "serve MCP over stdin and stdout",
+    "prompt": "build a prompt with context by the SuperPrompt pipeline",
+    "shadow": "report what a budget loses and saves",
+    "doctor": "show what is installed, which servers answer, what is missing and how to get it",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,10 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, words: Sequence[str]) -> int:
     if name in SERVICES:
-        return run_command(SERVICES[name], words)
-    experiments = list(_experiments() or harness.COMMANDS)
-    if name not in experiments:
-        near = get_close_matches(name, [*SERVICES, *experiments], n=1)  # names are short: a letter is a third of one
+        return run_command(name, SERVICES[name], words)
+    if name not in harness.COMMANDS:
+        near = get_close_matches(name, [*SERVICES, *harness.COMMANDS], n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
         return BAD_INPUT
@@ -58,24 +64,17 @@ def _run(name: str, words: Sequence[str]) -> int:
         command = harness.load(name, words)
     except RagtuneError as error:
         return complain(error)
-    return run_command(command, words)
-
-
-def _experiments() -> dict[str, str]:
-    folder = harness.find_harness()
-    return harness.summaries(folder) if folder else {}
+    return run_command(name, command, words)
 
 
 def _help() -> Iterator[str]:
     yield from ("usage: ragtune COMMAND ...", "", "Where should your reranking budget go?")
-    found = _experiments()
     yield from ("", "Experiments")
-    yield from (f"  {name:<14}{summary}" for name, summary in found.items())
-    if not found:
-        yield f"  {', '.join(harness.COMMANDS)}"
+    yield from (f"  {name:<14}{summary}" for name, summary in harness.COMMANDS.items())
+    if harness.find_harness() is None:
         yield f"  These need the experiment harness: {harness.HOW}."
     yield from ("", "Services and tools")
-    yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
+    yield from (f"  {name:<14}{summary}" for name, summary in _SUMMARIES.items())
     yield from ("", "Options")
     yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
     yield f"  {'--version':<14}print the version"

@@ -23,7 +23,7 @@ ALIASES = {
 }
 """Commands of a checkout, by the file that is an alias of each."""
 
-HARNESS = list(harness.summaries(ROOT))
+HARNESS = list(harness.COMMANDS)
 COMMANDS: dict[str, Command] = {name: harness.load(name, ()) for name in HARNESS} | SERVICES
 
 

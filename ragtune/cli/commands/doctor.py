@@ -27,8 +27,6 @@ from ragtune.core.arguments import check_number
 if TYPE_CHECKING:
     from ragtune.services.probes import Finding
 
-NAME = "doctor"
-SUMMARY = "show what is installed, which servers answer, what is missing and how to get it"
 
 _CORPORA = ("corpus.jsonl*", "*/corpus.jsonl*")
 

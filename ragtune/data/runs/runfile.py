@@ -12,8 +12,7 @@ from typing import NoReturn
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.caches.diskcache import DiskCache
-from ragtune.data.files.filedigest import Stamp, file_digests, stamp_of
+from ragtune.data.caches.diskcache import DiskCache, Stamp, file_digests, stamp_of
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, number_of, read_lines, require_id
 from ragtune.data.runs.run import Run, RunBuilder
