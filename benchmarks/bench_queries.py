@@ -98,7 +98,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
         timed(owner, name)
         for owner, name in (
             (FixedDepth, "over"),
-            (evaluation, "face"),
+            (evaluation, "compare_queries"),
             (experiment, "compare"),
             (evaluation.Evaluation, "depth_line"),
         )

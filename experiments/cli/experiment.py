@@ -109,7 +109,7 @@ def _produce(
             replay(executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        against = compare(drawn, evaluation.faced(), bootstrap)
+        against = compare(drawn, evaluation.compared(), bootstrap)
         outcomes, apart = evaluation.outcomes(), session.compares_apart
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(

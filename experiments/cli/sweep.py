@@ -39,7 +39,6 @@ class _Sweep:
         planned: overrides of its jobs, in their order; none where they are not known beforehand.
         tracking, parent: where its parent run is, and which; None where it has none.
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
-        former_parent: what the folder's parent file said before; None if there was none.
         lock: on the folder; closed when the sweep has ended.
     """
 
@@ -49,7 +48,6 @@ class _Sweep:
     tracking: Tracking | None = None
     parent: str | None = None
     is_resumed: bool = False
-    former_parent: str | None = None
     lock: ExitStack = field(default_factory=ExitStack)
 
 
@@ -154,10 +152,10 @@ def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
     except Exception as error:
         sys.stderr.write(f"warning: tracking is not available, results go to files only: {first_line(error)}\n")
         return sweep
-    file = folder / PARENT_FILE
-    former = file.read_text(encoding="utf-8") if file.is_file() else None
-    file.write_text(json.dumps({"run_id": parent, "varies": _swept_keys(config)}), encoding="utf-8")
-    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None, former_parent=former)
+    if resumed is None:
+        said = json.dumps({"run_id": parent, "varies": _swept_keys(config)})
+        (folder / PARENT_FILE).write_text(said, encoding="utf-8")
+    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None)
 
 
 def release_workers() -> None:
@@ -208,7 +206,6 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
         release_workers()
         if sweep.is_resumed and _is_complete(sweep):
             _close(sweep, "FINISHED")
-            _restore_parent_file(sweep)
         elif is_interrupted:
             _report_interrupted(sweep)
         elif job_folders(sweep.folder) != sweep.jobs:
@@ -243,13 +240,9 @@ def _report_interrupted(sweep: _Sweep) -> None:
 
 def _leave_as_it_was(sweep: _Sweep) -> None:
     """Take back what a sweep without a single job has written."""
-    if not sweep.is_resumed:
-        with suppress(Exception):  # the server went down
-            if sweep.tracking and sweep.parent:
-                sweep.tracking.discard(sweep.parent)
-    _restore_parent_file(sweep)
-
-
-def _restore_parent_file(sweep: _Sweep) -> None:
-    if sweep.former_parent is not None:
-        (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
+    if sweep.is_resumed:
+        return
+    with suppress(Exception):  # the server went down
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.discard(sweep.parent)
+    (sweep.folder / PARENT_FILE).unlink(missing_ok=True)

@@ -35,7 +35,7 @@ TOGETHER = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Faced:
+class ComparedQueries:
     """How some queries of a run stand beside the same queries of one baseline, as columns.
 
     Attributes:
@@ -50,14 +50,14 @@ class Faced:
     alike: FloatArray
 
     @classmethod
-    def joined(cls, parts: Sequence[Faced]) -> Faced:
+    def joined(cls, parts: Sequence[ComparedQueries]) -> ComparedQueries:
         """Several groups of queries, of which there is at least one, in their order."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
 
-def face(
+def compare_queries(
     records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
-) -> dict[str, Faced]:
+) -> dict[str, ComparedQueries]:
     """Queries of a run beside each baseline's replays of the same queries, in the same order.
 
     Args:
@@ -68,26 +68,26 @@ def face(
     states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
     values = measures.of_states(states).reshape(len(records), len(baselines), len(measures.names))
     return {
-        name: Faced(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
+        name: ComparedQueries(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
         for i, (name, ranked) in enumerate(baselines.items())
     }
 
 
-def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
+def compare(run: Curve, compared: Mapping[str, ComparedQueries], bootstrap: Bootstrap) -> dict[str, Comparison]:
     """Compare a run with its baselines on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
-        faced: the same queries, in the same order, beside each baseline, by its name.
+        compared: the same queries, in the same order, beside each baseline, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
 
     Returns:
         A comparison a baseline, with the p-values of Fisher's randomization test, corrected by Holm's method too.
     """
-    if not faced:
+    if not compared:
         return {}
     own, names = run.per_query[:, -1, :], run.measures
-    theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
+    theirs = {name: np.ascontiguousarray(beside.values) for name, beside in compared.items()}
     flat = np.concatenate([own - values for values in theirs.values()], axis=1)
     low, high = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
@@ -104,7 +104,7 @@ def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dic
             p_holm=dict(zip(names, corrected[i].tolist(), strict=True)),
             agreement=_agreement(beside.alike),
         )
-        for i, (name, beside) in enumerate(faced.items())
+        for i, (name, beside) in enumerate(compared.items())
     }
 
 
@@ -176,7 +176,7 @@ def depth_line(
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:
-    """The columns of :attr:`Faced.alike`."""
+    """The columns of :attr:`ComparedQueries.alike`."""
     alike = Places.of(map(_comparable, records, others), k=10)
     holds = np.fromiter(map(_holds, records, others), bool, len(records))  # an expander may let the run look elsewhere
     tau = np.where(holds, alike.kendall_tau(), np.nan)
@@ -232,7 +232,7 @@ class Evaluation:
         self._waiting: list[QueryRecord] = []
         self._outcomes: list[Outcomes] = []
         self._steps: dict[str, Rows] = {}
-        self._faced: dict[str, list[Faced]] | None = None
+        self._compared: dict[str, list[ComparedQueries]] | None = None
         self._everything = SpooledTemporaryFile(max_size=_ROOM, dir=str(folder))  # noqa: SIM115 -- closed with this object
 
     def add(self, record: QueryRecord) -> None:
@@ -251,15 +251,15 @@ class Evaluation:
         self._conclude()
         return Steps(**{name: rows.whole() for name, rows in self._steps.items()})
 
-    def faced(self) -> dict[str, Faced]:
+    def compared(self) -> dict[str, ComparedQueries]:
         """The judged queries beside each baseline that could answer all of them."""
         self._conclude()
-        return {name: Faced.joined(parts) for name, parts in (self._faced or {}).items()}
+        return {name: ComparedQueries.joined(parts) for name, parts in (self._compared or {}).items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
         self._conclude()
-        if EVERYTHING not in (self._faced or {}):
+        if EVERYTHING not in (self._compared or {}):
             return None
         return depth_line(self._rankings_in_full(), run, self._measures)
 
@@ -285,7 +285,7 @@ class Evaluation:
         found = self._beaten([record.query_id for record in judged])
         if everything := found.get(EVERYTHING):
             pickle.dump(everything, self._everything, protocol=pickle.HIGHEST_PROTOCOL)
-        beside = face(judged, found, self._measures)
-        if self._faced is None:
-            self._faced = {name: [] for name in beside}
-        self._faced = {name: [*parts, beside[name]] for name, parts in self._faced.items() if name in beside}
+        beside = compare_queries(judged, found, self._measures)
+        if self._compared is None:
+            self._compared = {name: [] for name in beside}
+        self._compared = {name: [*parts, beside[name]] for name, parts in self._compared.items() if name in beside}

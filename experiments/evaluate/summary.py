@@ -26,12 +26,7 @@ class _Part(BaseModel):
 
 
 class Bill(_Part):
-    """A cost, twice.
-
-    Attributes:
-        charged: what the policy would have paid.
-        actual: what the run paid.
-    """
+    """A cost: what the policy would have paid (``charged``), and what the run paid (``actual``)."""
 
     charged: Costs
     actual: Costs
@@ -45,7 +40,7 @@ class ContextSize(_Part):
 
 
 class Overruns(_Part):
-    """How many queries passed their time limit, and by how many milliseconds: on average over those, and at most."""
+    """Queries past their time limit, and by how many milliseconds: on average over those, and at most."""
 
     queries: int
     mean: float
@@ -59,8 +54,7 @@ class Failures(_Part):
         batches_sent, batches_failed: batches for rerankers.
         queries_given_up: queries that stopped because their policy failed, or a reranker too often.
         share: of failed batches or of given up queries, whichever is larger, in [0, 1].
-        went_on: number of queries that went on without a component that failed, by what failed: ``reformulation`` and
-            ``expansion`` are calls of a language model where one rewrites queries.
+        went_on: number of queries that went on without a component that failed, by what failed.
         first_error: in the words of what failed; None if there was none.
         status: ``failed`` if the share is larger than the configuration allows.
     """
@@ -174,22 +168,19 @@ class Figures(_Part):
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
         joins: how many ids of queries, judgments, documents and recorded inputs match.
-        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker
-            or how it was asked, by what it was.
+        warnings: counts of what was odd, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
-        first_stage: means of the first stage's own order, by name. A policy may order the pool otherwise before it
-            reranks anything.
+        first_stage: means of the first stage's own order, by name.
         cost: total cost of all replayed queries.
         cost_per_query: mean cost of a query.
         context_per_query: mean size of the assembled contexts.
         rewrites: what the reformulator has brought; None where none was asked.
-        aucc: mean height of the headline measure's curve from 0 documents to the run's last step, see
-            :func:`experiments.evaluate.curves.area`.
+        aucc: see :meth:`experiments.evaluate.curves.Curve.area`, of the headline measure.
         docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
         stop_reasons: queries by the reason for which they stopped.
-        tied_share: of the scores that decide a top 10, the share that another document of the query has too, see
-            :func:`experiments.evaluate.record.ties_of`; None where nothing was scored, or nobody counts it.
+        tied_share: of the scores that decide a top 10, the share that another document of the query has too; None where
+            nothing was scored.
         dropped_docs: documents that could not be scored.
         latency_overrun_ms: by how much queries passed their time limits.
         failures: what failed of the rerankers.
@@ -314,7 +305,6 @@ def summarize(
 
 
 def _all_zero(curve: Curve) -> dict[str, int]:
-    """A warning where nothing that was ranked at any step is judged relevant, with the number of queries."""
     if curve.per_query.any():
         return {}
     return {f"queries, which is all of them, rank nothing that is judged relevant: {_SAME_IDS}": len(curve.per_query)}
@@ -324,11 +314,7 @@ _SAME_IDS = "do the judgments belong to these queries and documents?"
 
 
 def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
-    """What failed in a run, and whether so much did that the run itself has.
-
-    The share that counts is the larger one of failed batches among those sent, and of queries given up among all: a
-    reranker that is closed for the run, or a policy that fails, sends no more batches that could fail.
-    """
+    """What failed in a run, and whether so much did that the run itself has."""
     sent, failed = outcomes.batches.sum(axis=0).tolist()
     given_up = int(outcomes.given_up.sum())
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))

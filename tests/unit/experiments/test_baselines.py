@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.config.overrides import RunConfig
-from experiments.evaluate.baselines import by_agreement, compare, depth_line, face
+from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -45,7 +45,7 @@ def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
 
 def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
     records, drawn, measures = measured(run)
-    return drawn, compare(drawn, face(records, baselines_of(run), measures), Bootstrap(**SETTINGS))
+    return drawn, compare(drawn, compare_queries(records, baselines_of(run), measures), Bootstrap(**SETTINGS))
 
 
 @pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])

@@ -13,7 +13,7 @@ import pytest
 from experiments.evaluate import baselines as evaluations
 from experiments.evaluate import curves as steps_of
 from experiments.evaluate import files
-from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, depth_line, face
+from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
@@ -57,9 +57,9 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     for name in ("docs", "costs", "per_query", "low", "high"):
         assert np.array_equal(getattr(drawn, name), getattr(in_memory, name))
     replays = run.beaten(run.dataset.judged)
-    faced = face(run.judged, replays, run.measures)
-    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP))
-    assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
+    compared = compare_queries(run.judged, replays, run.measures)
+    against = compare(drawn, found.compared(), Bootstrap(**BOOTSTRAP))
+    assert against == compare(drawn, compared, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
     told = Outcomes.of(run.records)
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
@@ -85,7 +85,7 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
     monkeypatch.setattr(evaluations, "TOGETHER", 1)
     for record in run.judged:
         found.add(record)
-    assert list(found.faced()) == ["fixed depth"]
+    assert list(found.compared()) == ["fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
 
 

@@ -116,7 +116,7 @@ def test_a_finished_sweep_that_is_resumed_stays_finished(
     monkeypatch.setattr(Tracked, "ended", [])
     monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
     monkeypatch.setenv("RAGTUNE_COMPONENTS", Tracked.__module__.partition(".")[0])
-    monkeypatch.setattr("experiments.cli.sweep._planned_jobs", lambda _: {"0": ["seed=0"], "1": ["seed=1"]})
+    monkeypatch.setattr("experiments.cli.sweep._planned_jobs", lambda _: [["seed=0"], ["seed=1"]])
     begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=True))
     os.utime(sweep / "0", (0, 0))  # as its lock leaves it
     abandon_unfinished(is_interrupted=is_interrupted)
@@ -182,8 +182,10 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
         note_failure(sweep / job, 1)
     abandon_unfinished(is_interrupted=is_interrupted)
     assert Tracked.ended == ended
-    is_parent_kept = ended != ["p discarded"] and not resume
-    assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")
+    if ended == ["p discarded"]:
+        assert not (sweep / PARENT_FILE).exists()
+    else:
+        assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("before" if resume else "p")
 
 
 def test_a_job_whose_summary_is_damaged_is_not_in_the_table(
