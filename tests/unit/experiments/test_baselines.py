@@ -73,14 +73,6 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
     assert found["everything"].docs_per_query == 12
 
 
-def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> None:
-    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=5")
-    against = compared(run)[1]["fixed depth"]
-    assert set(against.difference.values()) == {0.0}
-    assert set(against.p.values()) == {1.0}
-    assert (against.agreement.overlap, against.agreement.rbo) == (1.0, 1.0)
-
-
 def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)

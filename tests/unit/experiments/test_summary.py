@@ -27,12 +27,6 @@ def summary_of(run: SimpleNamespace) -> Figures:
     return summarize(run.dataset, Outcomes.of(run.records), drawn, max_failed_share=0.5)
 
 
-def test_reaching_a_share_of_the_final_quality_is_reported_in_documents(replayed: Replayed) -> None:
-    summary = summary_of(replayed("budget=unlimited", "assembler.ordering=reranked_first"))
-    assert summary.measures["nDCG@10"] == pytest.approx(1.0)
-    assert 0 < summary.docs_to_95pct <= summary.docs_to_99pct <= 12
-
-
 def test_the_file_holds_every_field_in_order_and_is_read_back(
     make_summary: Callable[..., Summary], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ import yaml
 from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import allowed, budget_name, params, run_name
+from experiments.publish.described import budget_name, params, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.sweep_table import SweepFigures
 from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking
@@ -200,20 +200,6 @@ def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytes
 def test_relogging_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="holds no complete run"):
         relog(tmp_path)
-
-
-def test_the_environment_wins_over_the_configured_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
-    assert MlflowTracking("sqlite:///here.db", "e").uri == "http://elsewhere"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert MlflowTracking("sqlite:///here.db", "e").uri == "sqlite:///here.db"
-
-
-@pytest.mark.parametrize(
-    ("measure", "name"), [("nDCG@10", "nDCG_10"), ("AP", "AP"), ("ERR(rel=1)@20", "ERR_rel_1__20"), ("P@5", "P_5")]
-)
-def test_metric_names_hold_only_what_mlflow_allows(measure: str, name: str) -> None:
-    assert allowed(measure) == name
 
 
 def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
