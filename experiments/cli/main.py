@@ -164,8 +164,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     Returns:
         The headline measure; None of a job that failed.
     """
-    from experiments.cli.sweep import planned_jobs
-    from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
+    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
     from experiments.publish.folders import locked
     from experiments.replay.executors.executor import end_with
 

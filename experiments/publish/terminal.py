@@ -14,7 +14,7 @@ from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
 from experiments.publish.columns import Columns
-from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
+from ragtune.core.units import MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
@@ -308,25 +308,3 @@ def print_path(folder: Path) -> None:
     """Print the last line of a run: the folder of its files."""
     sys.stdout.write(f"{folder}\n")
     sys.stdout.flush()
-
-
-def print_forecast(figures: Mapping[str, Any]) -> None:
-    """Print what :func:`experiments.prepare.score_table.costs_of_scoring` found as a table."""
-    from rich.markup import escape
-
-    title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
-    table = _new_table(title, title_style="bold")
-    units = [unit for unit in ALL if unit.name in figures["total"]]
-    for column in ("", *(unit.label for unit in units)):
-        table.add_column(column, justify="right" if column else "left")
-    for row in ("total", "per_query"):
-        table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    _console().print(table)
-
-
-def _amount(unit: Unit, amount: float | None) -> str:
-    if amount is None:
-        return "unknown"
-    if unit is FLOPS:
-        return unit.number.format(amount)
-    return f"{amount:,.4f}" if unit is MONEY else f"{amount:,.1f}"

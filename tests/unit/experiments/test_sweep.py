@@ -11,9 +11,11 @@ from typing import ClassVar
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.cli.sweep import abandon_unfinished, begin_sweep, end_sweep
-from experiments.cli.sweep_jobs import (
+from experiments.cli.sweep import (
     FAILURE,
+    abandon_unfinished,
+    begin_sweep,
+    end_sweep,
     failed_jobs,
     forget_failure,
     note_failure,
