@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
+from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.states import States
 from experiments.replay.build import build_session, load_measures
 from experiments.replay.records import records_of
 

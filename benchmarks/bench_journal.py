@@ -27,8 +27,8 @@ from bench_queries import POLICIES, generate, options
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
+from experiments.evaluate.rankings import packed, unpacked
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.states import packed, unpacked
 from experiments.replay.build import build_session
 from experiments.replay.journal import Journal
 from experiments.replay.records import records_of

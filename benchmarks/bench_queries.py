@@ -3,11 +3,11 @@
     python benchmarks/bench_queries.py [--queries 1000 4000] [--repeats 3] [--many 10000 100000] [--documents 2000]
         [--json FILE]
 
-Runs are whole (`run_experiment`: replayed, measured, compared with its incumbents, written), each in a process of its
+Runs are whole (`run_experiment`: replayed, measured, compared with its baselines, written), each in a process of its
 own over generated queries with 100 candidates. What a query costs is the slope between the smallest and the largest
 number of queries, in CPU seconds; many queries are run once, which tells whether time grows in proportion, and memory
 does not. Reading the collection, its run and its score table comes before, and is a figure of its own; so are the
-incumbents: fixed depth and reranking everything, replayed and compared with.
+baselines: fixed depth and reranking everything, replayed and compared with.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ POLICIES = {
 
 RATES = {
     "queries a CPU second": ("cpu_s",),
-    "queries a CPU second, without incumbents": ("cpu_s", "incumbents_s"),
+    "queries a CPU second, without baselines": ("cpu_s", "baselines_s"),
     "queries read a CPU second": ("read_s",),
 }
 """What is told of each policy, and the parts of a run that it is told of."""
@@ -88,17 +88,17 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     sys.path.insert(0, str(ROOT))
     from experiments.cli import experiment
     from experiments.config.compose import compose
-    from experiments.evaluate import evaluation
+    from experiments.evaluate import baselines as evaluation
     from experiments.evaluate.curves import Bootstrap
     from experiments.replay.build import build_session
-    from experiments.replay.subjects.controller import FixedDepth
+    from experiments.replay.records import FixedDepth
 
     config = compose([*options(data), "tracking=none", "verbosity=0", *POLICIES[policy]])
-    incumbents = [
+    baselines = [
         timed(owner, name)
         for owner, name in (
             (FixedDepth, "over"),
-            (evaluation, "face"),
+            (evaluation, "compare_queries"),
             (experiment, "compare"),
             (evaluation.Evaluation, "depth_line"),
         )
@@ -113,7 +113,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     return {
         "read_s": read - started,
         "cpu_s": ended - read,
-        "incumbents_s": sum(map(sum, incumbents)) - sum(drawn),
+        "baselines_s": sum(map(sum, baselines)) - sum(drawn),
         "held_mb": max(held),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

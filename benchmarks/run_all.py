@@ -70,8 +70,8 @@ def write(figures: Mapping[str, Any], folder: Path) -> None:
     """Write the figures as data, as tables and as a picture of their growth."""
     sys.path.insert(0, str(ROOT))
     from benchmarks.targets import table
+    from experiments.publish.described import git_sha
     from experiments.publish.files import write_text
-    from experiments.publish.provenance import git_sha
 
     folder.mkdir(parents=True, exist_ok=True)
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"

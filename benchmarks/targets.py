@@ -46,7 +46,7 @@ def _seconds_grow(found: Any) -> float:
     return float(max(s / seconds[policy, 10_000] for (policy, queries), s in seconds.items() if queries == 100_000))
 
 
-_RATE = "queries a CPU second, without incumbents"
+_RATE = "queries a CPU second, without baselines"
 _GRIDS = ("20 depths, each query 1 times", "20 depths, each query 10 times")
 
 TARGETS = (

@@ -57,7 +57,7 @@ if address:  # the stand-in knows the shipped collection only
 # %% [markdown]
 # ## What is a dollar worth?
 #
-# The fifty queries of the shipped collection, BM25's top 50, under three limits. The incumbent takes BM25's best in
+# The fifty queries of the shipped collection, BM25's top 50, under three limits. The baseline takes BM25's best in
 # their order until the money is gone (`fixed_depth`); RAGtune's posterior learns from every grade which document to pay
 # for next.
 

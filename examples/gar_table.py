@@ -42,7 +42,7 @@ def ragtune(*arguments: str) -> None:
 
 
 # %% [markdown]
-# The graph: every document's 16 nearest by TF-IDF. (The paper's are BM25's and TCT-ColBERT's: `--kind bm25`, `--kind
+# The graph: every document's 16 nearest by TF-IDF. (One of the paper's is TCT-ColBERT's: `--kind
 # dense`.)
 
 # %%

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF, PROJECT_ROOT
-from experiments.evaluate.doubts import short_budgets, unused, warnings_of
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcomes, short_budgets, unused, warnings_of
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.publish.files import write_text
 from experiments.replay.build import Session, build_session, controller_of, require_fitting
@@ -86,7 +85,7 @@ def cells() -> Iterator[Cell]:
             parts["reformulator"] = _reformulator(reformulator)
             session = _session("estimator", estimator)
             controller = controller_of(config, parts, session.rerankers)
-            requests = [Request(session.dataset.queries[q], q) for q in session.dataset.order[:QUERIES]]
+            requests = [Request(session.dataset.queries[q], q) for q in session.dataset.query_ids[:QUERIES]]
             for group in (["zero"], sharing, ["unlimited"]):
                 outputs = [controller.run_under(request, [limits[name] for name in group]) for request in requests]
                 for name, answers in zip(group, zip(*outputs, strict=True), strict=True):

@@ -24,10 +24,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.publish.runs_view import address
+from experiments.publish.trackstore import address
 
 PICTURES = PROJECT_ROOT / "docs" / "img"
-SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20", "sweep.baseline=estimator=baseline"]
+SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20"]
 WIDTH, COLOURS = 1300, 255
 PATIENCE_S, SETTLE_MS = 120.0, 2000
 

@@ -17,15 +17,13 @@ from experiments.advise.trust import Trust, choose_trust
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
-from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.incumbents import by_agreement
+from experiments.evaluate.baselines import by_agreement
+from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
-from experiments.evaluate.steps import latest
 from experiments.replay.build import Session, session_for
 from experiments.replay.processes import executed
-from experiments.replay.records import records_of
-from experiments.replay.subjects.controller import is_free
+from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
 from ragtune.facade.defaults import TRUST

@@ -13,25 +13,26 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from experiments.config.jobs import Jobs, later_budgets
-from experiments.config.run_config import RunConfig
+from experiments.config.compose import Jobs, later_budgets
+from experiments.config.options import leaf, policy_name
+from experiments.config.overrides import RunConfig
+from experiments.conformance.check import conformance_of
+from experiments.datasets.dataset import Dataset
+from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
-from experiments.evaluate.evaluation import Evaluation
-from experiments.evaluate.incumbents import by_agreement, compare, in_full
 from experiments.evaluate.summary import Summary, summarize
-from experiments.evaluate.views import views_of
+from experiments.publish.described import git_sha
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
-from experiments.publish.provenance import provenance
-from experiments.publish.terminal import print_path, print_queries, print_run, print_views, print_warning
+from experiments.publish.terminal import print_path, print_queries, print_run, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import load_measures
+from experiments.replay.build import load_measures, session_for
 from experiments.replay.component import component
 from experiments.replay.executors.executor import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
-from experiments.replay.records import replay
-from experiments.replay.subjects.subject import Subject
+from experiments.replay.records import baselines_of, is_fixed_depth, replay
+from ragtune import __version__
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
 from ragtune.core.plain import first_line
@@ -88,45 +89,40 @@ def _produce(
     config: Mapping[str, Any], folder: Path, overrides: list[str], *, progress: bool, sweep: Jobs | None
 ) -> Results:
     started = time.perf_counter()
-    subject: Subject = component(config, "subject")
     executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read, so that resuming notices a change in between
     later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
-        dataset = subject.open(config)
-    beaten = subject.incumbents(config)
+        session = session_for(config)
+    session.controller.forget_failures()
+    dataset, beaten = session.dataset, baselines_of(config, session)
     if dataset.qrels:
         measures = load_measures(config)
     else:
-        dataset, measures = by_agreement(dataset, in_full(beaten.over, dataset.judged))
+        dataset, measures = by_agreement(dataset, in_full(beaten, dataset.judged))
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    is_fixed = subject.is_fixed_depth(config)
-    evaluation = Evaluation(dataset, measures, beaten.over, folder, fixed_depth=is_fixed)
+    evaluation = Evaluation(dataset, measures, beaten, folder, fixed_depth=is_fixed_depth(session))
     with Journal(folder, run, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
-            replay(subject, executor, config, dataset.query_ids, journal, update, evaluation.add)
+            replay(executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
-        views = []
-        if subject.views:
-            views = views_of(journal.finished.values(), subject.views, dataset.judged, measures, bootstrap)
-        against = compare(drawn, evaluation.faced(), bootstrap)
-        outcomes, apart = evaluation.outcomes(), subject.compares_apart(config)
+        against = compare(drawn, evaluation.compared(), bootstrap)
+        outcomes, apart = evaluation.outcomes(), session.compares_apart
         figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
         summary = Summary(
             **dict(figures),
-            views={view.name: view.figures for view in views} or None,
-            incumbents=against or None,
-            policy=subject.label(config),
-            **provenance(config, overrides, dataset, subject.tags(config)),
+            baselines=against or None,
+            policy=policy_name(config),
+            **provenance(config, overrides, dataset),
             **run,
             wall_s=round(time.perf_counter() - started, 3),
             mlflow_run_id=None,
         )
         line = evaluation.depth_line(drawn)
-        results = Results(config, dataset, journal.finished, outcomes, drawn, summary, views, line)
+        results = Results(config, dataset, journal.finished, outcomes, drawn, summary, line)
         write_results(folder, results, picture=sweep is None)
         if summary.has_failed:
             journal.forget(outcomes.unfinished)
@@ -189,11 +185,40 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
-        if results.summary.views:
-            print_views(results.summary.views, results.summary.cost_per_query.charged["docs"])
     else:
         for line in results.summary.conformance.warnings:
             _warn_once(line)
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
+
+
+def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
+    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
+
+    Args:
+        config: plain data.
+        overrides: choices of the command line.
+        dataset: the collection.
+    """
+    conformance = conformance_of(config)
+    blocks = {}
+    if canonical := conformance.canonical:
+        blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
+    return {
+        "overrides": overrides,
+        "documents": len(dataset.corpus),
+        "corpus_digest": dataset.corpus.digest,
+        "seed": config["seed"],
+        "conformance": conformance,
+        "tags": {
+            "git_sha": git_sha(),
+            "dataset": dataset.name,
+            "ragtune_version": __version__,
+            **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **blocks,
+        },
+    }
+
+
+_POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")

@@ -21,8 +21,7 @@ _PLACES = {
 }
 """Groups of parts, and the place where a part of each usually goes."""
 
-_USAGE = {
-    "config": """\
+_USAGE = """\
 Replay a collection's queries under a hard budget, and compare with fixed depth.
 
   ragtune run [GROUP=CHOICE | OPTION=VALUE] ...            one run: a table, files, an MLflow run
@@ -35,14 +34,15 @@ Examples
   ragtune run budget=0.002usd reranker.usd_per_doc=0.0001  or budget=3calls, 500ms, 4000tokens
   ragtune run dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run \\
       reranker.scores=DIR/ce.run                           your collection, your first stage, your scores
-  ragtune run hydra.run.dir=DIR resume=true                goes on with an interrupted run""",
-    "sweep": """\
+  ragtune run hydra.run.dir=DIR resume=true                goes on with an interrupted run"""
+
+_USAGE_OF_SWEEP = """\
 Runs every combination of the choices and values that are separated by commas, and compares them in one table.
 
   ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       the same as ragtune run -m
 
 Each combination is a job: a run with its own folder and MLflow run, below a parent run that has the table. Every job is
-compared with fixed depth under the same budget, or with the job that sweep.baseline names, by corrected p-values.
+compared with fixed depth under the same budget, by corrected p-values; ragtune compare tests jobs against each other.
 A failed job is reported and leaves the others alone; repeat the command with resume=true to run it again.
 
 Examples
@@ -51,31 +51,20 @@ Examples
   ragtune sweep experiment=uncertainty 'estimator.trust=range(0.1,1,0.2)'
   ragtune sweep budget=10 hydra/sweeper=tune 'scheduler.acquisition.kappa=interval(0,2)'    Optuna chooses the values
   ragtune sweep experiment=fixed_depth,settled hydra/launcher=joblib                        jobs side by side
-  ragtune sweep estimator=baseline,uncertainty sweep.baseline=estimator=baseline            tested against that job
-  ragtune sweep hydra.sweep.dir=DIR resume=true experiment=uncertainty,gar                  goes on with a sweep""",
-    "pipeline": """\
-Replays a collection's queries through the eight stages of SuperPrompt, as ragtune run does through a controller.
-
-  ragtune pipeline [GROUP=CHOICE | OPTION=VALUE] ...
-
-Examples
-  ragtune pipeline rerank_stage=budgeted budget=20
-  ragtune pipeline -m rerank_stage=none,top""",
-}
+  ragtune sweep hydra.sweep.dir=DIR resume=true experiment=uncertainty,gar                  goes on with a sweep"""
 
 
-def help_text(root: str, options: str, *, is_sweep: bool = False) -> str:
-    """What ``--help`` prints.
+def help_text(options: str, *, is_sweep: bool = False) -> str:
+    """What ``--help`` of a run or a sweep prints.
 
     Args:
-        root: the file of conf/ that the configuration begins with.
         options: the configuration as it is, in YAML.
         is_sweep: whether the words ask for a sweep.
     """
-    defaults = {"experiment": None} | _defaults(root)
+    defaults = {"experiment": None} | _defaults()
     return "\n".join(
         [
-            _USAGE["sweep" if is_sweep and root == "config" else root],
+            _USAGE_OF_SWEEP if is_sweep else _USAGE,
             "",
             "Choices, GROUP=CHOICE (* if unsaid); an experiment chooses estimator, scheduler and order at once",
             *(line for group in defaults for line in _group(group, defaults[group])),
@@ -90,17 +79,11 @@ def help_text(root: str, options: str, *, is_sweep: bool = False) -> str:
     )
 
 
-def _defaults(root: str) -> dict[str, str | None]:
-    """The groups of a root file and their choices, those of the files that it includes first."""
-    found: dict[str, str | None] = {}
-    for entry in yaml.safe_load((CONF / f"{root}.yaml").read_text(encoding="utf-8"))["defaults"]:
-        if isinstance(entry, str):
-            found |= {} if entry == "_self_" else _defaults(entry)
-            continue
-        for group, choice in entry.items():
-            if "hydra/" not in group:
-                found[group.removeprefix("override ")] = choice
-    return found
+def _defaults() -> dict[str, str | None]:
+    """The groups of ``conf/config.yaml`` and their choices."""
+    entries = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    chosen = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
+    return {group: choice for group, choice in chosen if "hydra/" not in group}
 
 
 def _group(group: str, default: str | None, place: str | None = None) -> Iterator[str]:

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -25,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
 from experiments.config.compose import composed, readable, register_resolvers, resolve
+from experiments.config.options import without_dashes
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
@@ -32,9 +32,6 @@ from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
-
-PROGRAMS = {"config": "run.py", "pipeline": "scripts/pipeline.py"}
-"""What makes a run again in the checkout, by the file of conf/ that its configuration begins with."""
 
 
 class HarnessCallback(Callback):
@@ -67,18 +64,15 @@ def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
         raise SystemExit(_complain(error, sweep=Path(config.hydra.sweep.dir).absolute())) from None
 
 
-def main(root: str = "config", words: Sequence[str] | None = None, command: str = "ragtune run") -> int:
+def main(words: Sequence[str], command: str = "ragtune run") -> int:
     """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
 
     Args:
-        root: the file of conf/ that the configuration begins with.
-        words: overrides, and Hydra's options; None takes those of the process.
+        words: overrides, and Hydra's options.
         command: the name of the command in messages.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    if words is not None:
-        sys.argv[:] = [PROGRAMS[root], *words]
-    if "--version" in sys.argv[1:]:
+    if "--version" in words:
         from ragtune import __version__
 
         sys.stdout.write(f"ragtune {__version__}\n")
@@ -86,31 +80,40 @@ def main(root: str = "config", words: Sequence[str] | None = None, command: str 
     register_resolvers()
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
-        code = _launch(root, command)
+        code = _launch(words, command)
     finally:
         _clean_up(code)
     return code
 
 
-def _launch(root: str, command: str) -> int:
+def _launch(given: Sequence[str], command: str) -> int:
     try:
-        sys.argv[1:] = words = spelled_out(sys.argv[1:])
-        options = {word for word in words if word.startswith("-")}
-        overrides = [word for word in words if word not in options]
-        is_sweep = bool(options & {"-m", "--multirun"})
-        if options & {"-h", "--help"} and options <= {"-h", "--help", "--resolve", "-m", "--multirun"}:
-            shown = OmegaConf.to_yaml(composed(overrides, root, command), resolve="--resolve" in options)
-            sys.stdout.write(f"{help_text(root, shown, is_sweep=is_sweep)}\n")
-        elif options <= {"-m", "--multirun"} and not any(word.startswith("hydra.mode") for word in overrides):
-            _compose_and_run(root, overrides, is_sweep=is_sweep)
+        words = spelled_out(given)
+        sys.argv[:] = ["run.py", *words]  # what Hydra reads, and tracking notes
+        options = _parser(command).parse_args(words)
+        overrides = options.overrides
+        if options.config_dir:
+            overrides = [*overrides, f"hydra.searchpath=[file://{Path(options.config_dir).absolute()}]"]
+        if options.help:
+            shown = OmegaConf.to_yaml(composed(overrides, "config", command))
+            sys.stdout.write(f"{help_text(shown, is_sweep=options.multirun)}\n")
         else:
-            _check(root, words, command)
-            hydra.main(version_base="1.3", config_path=str(CONF), config_name=root)(_app)()
+            _compose_and_run(overrides, is_sweep=options.multirun)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         return _complain(error, sweep=_sweep_in_progress(), command=command)
     return DONE
+
+
+def _parser(command: str) -> Parser:
+    parser = Parser(command, add_help=False)
+    parser.propose = without_dashes
+    parser.add_argument("overrides", nargs="*")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd")
+    return parser
 
 
 def _sweep_in_progress() -> Path | None:
@@ -121,59 +124,21 @@ def _sweep_in_progress() -> Path | None:
     return folder_in_progress()
 
 
-def _compose_and_run(root: str, overrides: Sequence[str], *, is_sweep: bool) -> None:
+def _compose_and_run(overrides: Sequence[str], *, is_sweep: bool) -> None:
     """Run or sweep as ``hydra.main`` does, which composes everything once more to learn which of the two it is."""
     with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
         hydra_itself = _guarded_hydra()
         start = hydra_itself.multirun if is_sweep else hydra_itself.run
-        start(root, _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
+        start("config", _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
 
 
 def _guarded_hydra() -> Any:
     """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
-    from experiments.config.jobs import JobConfigs
+    from experiments.config.compose import JobConfigs
 
     hydra_itself: Any = GlobalHydra.instance().hydra
     hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
     return hydra_itself
-
-
-_VALUES = (("--package", "-p"), ("--config-path", "-cp"), ("--config-name", "-cn"), ("--config-dir", "-cd"))
-_FLAGS = (
-    ("--help", "-h"),
-    ("--hydra-help",),
-    ("--resolve",),
-    ("--run", "-r"),
-    ("--multirun", "-m"),
-    ("--shell-completion", "-sc"),
-)
-"""Hydra's own options."""
-
-
-def _check(root: str, words: Sequence[str], command: str) -> None:
-    """Refuse unknown options in one line, and classes that are not allowed, before Hydra's entry point calls them."""
-    from experiments.config.jobs import JobConfigs
-    from experiments.config.options import without_dashes
-
-    parser = Parser(command, add_help=False)
-    parser.propose = lambda name: without_dashes(name, root)
-    parser.add_argument("overrides", nargs="*")
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    parser.add_argument("--info", "-i", nargs="?")
-    for names in (*_VALUES, ("--experimental-rerun",)):
-        parser.add_argument(*names)
-    for names in _FLAGS:
-        parser.add_argument(*names, action="store_true")
-    given = parser.parse_args(words)
-    folder = Path(given.config_path or CONF).absolute()
-    with initialize_config_dir(str(folder), job_name="main", version_base="1.3"):
-        loader: Any = GlobalHydra.instance().config_loader()
-        if given.config_dir:
-            search_path = loader.get_search_path()
-            search_path.prepend("command-line", f"file://{Path(given.config_dir).absolute()}", "schema")
-            loader = type(loader)(search_path)  # a loader looks at its search path once
-        mode = RunMode.MULTIRUN if given.multirun else RunMode.RUN
-        JobConfigs(loader).load_configuration(given.config_name or root, given.overrides, mode)
 
 
 def _app(cfg: DictConfig) -> float | None:
@@ -199,8 +164,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     Returns:
         The headline measure; None of a job that failed.
     """
-    from experiments.cli.sweep import planned_jobs
-    from experiments.cli.sweep_jobs import forget_failure, note_failure, summaries
+    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
     from experiments.publish.folders import locked
     from experiments.replay.executors.executor import end_with
 
@@ -225,22 +189,14 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             code = _complain(error, folder, prefix, sweep)
             if is_complete:  # refused, with other options perhaps: the results that are there are no failure
                 raise SystemExit(code) from None
-            note_failure(folder, code, overrides)
+            note_failure(folder, code)
             return None
 
 
 def _run(
     cfg: DictConfig, folder: Path, overrides: list[str], sweep: Sequence[Sequence[str]] | None = None
 ) -> float | None:
-    config = resolve(cfg, str(HydraConfig.get().job.config_name))
-    if config["dry_run"]:
-        from experiments.publish.progress import progress_bar
-        from experiments.publish.terminal import print_forecast
-        from experiments.replay.component import component
-
-        with progress_bar("forecasting", enabled=config["verbosity"] > 0) as update:
-            print_forecast(component(config, "subject").forecast(config, update))
-        return None
+    config = resolve(cfg)
     from experiments.cli.experiment import run_experiment
     from ragtune.core.errors import RagtuneError
 

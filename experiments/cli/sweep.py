@@ -1,4 +1,4 @@
-"""Sweeps: one parent run, children under it, one table at the end."""
+"""Sweeps: one parent run, children under it, one table at the end; what their jobs leave in the folder."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from experiments.cli.sweep_jobs import choices_of_failed, failed_jobs, job_folders, summaries
-from experiments.config.compose import register_resolvers
-from experiments.config.jobs import Jobs, combinations, parsed
+from experiments.config.compose import Jobs, combinations, parsed, register_resolvers
 from experiments.config.paths import PROJECT_ROOT
-from experiments.evaluate.incumbents import FIXED_DEPTH
+from experiments.evaluate.summary import Summary
+from experiments.publish.files import SUMMARY, read_summary
 from experiments.publish.folders import locked
-from experiments.publish.sweep_baseline import check_baseline
-from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.sweep_table import print_sweep
+from experiments.publish.sweep_table import SweepFigures, print_sweep
 from experiments.publish.terminal import print_path, print_warning
 from experiments.publish.track import PARENT_FILE, Tracking, parent_of
 from experiments.replay.component import component
+from ragtune.cli.dispatch import FAILED
+from ragtune.core.errors import DatasetError
 from ragtune.core.plain import first_line
 
 NAME_LENGTH = 100
@@ -44,10 +42,7 @@ class _Sweep:
         planned: overrides of its jobs, in their order; none where they are not known beforehand.
         tracking, parent: where its parent run is, and which; None where it has none.
         is_resumed: whether that is the parent run of an earlier sweep, which this one goes on with.
-        former_parent: what the folder's parent file said before; None if there was none.
         lock: on the folder; closed when the sweep has ended.
-        is_forecast: whether it is a dry run, which writes nothing.
-        baseline, bootstrap: of its table.
     """
 
     folder: Path
@@ -56,11 +51,7 @@ class _Sweep:
     tracking: Tracking | None = None
     parent: str | None = None
     is_resumed: bool = False
-    former_parent: str | None = None
     lock: ExitStack = field(default_factory=ExitStack)
-    is_forecast: bool = False
-    baseline: str = FIXED_DEPTH
-    bootstrap: Mapping[str, Any] = field(default_factory=dict)
 
 
 _unfinished: list[_Sweep] = []
@@ -74,28 +65,17 @@ def begin_sweep(config: DictConfig) -> None:
         config: configuration of Hydra, with the node ``hydra``.
 
     Raises:
-        ConfigError: if another sweep is using the folder, or no job of this one is its baseline.
+        ConfigError: if another sweep is using the folder.
     """
     register_resolvers()
     planned = _planned_jobs(config)
-    check_baseline(_baseline(config), planned)
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
         sys.stderr.write("warning: hydra.sweeper.direction=minimize finds the worst: hydra/sweeper=tune maximizes\n")
     if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
         # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT_ROOT), *filter(None, [os.getenv("PYTHONPATH")])])
     folder = Path(config.hydra.sweep.dir).absolute()
-    bootstrap = {**OmegaConf.select(config, "bootstrap", default={}), "seed": OmegaConf.select(config, "seed")}
-    jobs = list(planned.values())
-    sweep = _Sweep(
-        folder,
-        job_folders(folder),
-        jobs,
-        is_forecast=bool(config.dry_run),
-        baseline=_baseline(config),
-        bootstrap=bootstrap,
-    )
-    _unfinished.append(sweep if config.dry_run else _open_parent(config, _take_folder(sweep)))
+    _unfinished.append(_open_parent(config, _take_folder(_Sweep(folder, job_folders(folder), planned))))
 
 
 def end_sweep(config: DictConfig) -> None:
@@ -108,8 +88,6 @@ def end_sweep(config: DictConfig) -> None:
         SystemExit: with the largest exit code of the jobs that failed.
     """
     sweep = _unfinished[0]
-    if config.dry_run:
-        return
     _unfinished.clear()
     release_workers()
     folder = sweep.folder
@@ -123,18 +101,14 @@ def end_sweep(config: DictConfig) -> None:
         raise SystemExit(max(failures.values()))
 
 
-def _baseline(config: DictConfig) -> str:
-    return str(OmegaConf.select(config, "sweep.baseline", default=FIXED_DEPTH))  # jobs refuse what is deleted
-
-
-def _planned_jobs(config: DictConfig) -> dict[str, list[str]]:
-    """Overrides of the jobs of a sweep, by number; none where a sweeper decides as it goes, or Hydra will complain."""
+def _planned_jobs(config: DictConfig) -> Jobs:
+    """Overrides of the jobs of a sweep; none where a sweeper decides as it goes, or Hydra will complain."""
     if not str(OmegaConf.select(config, "hydra.sweeper._target_")).endswith(".BasicSweeper"):
-        return {}
+        return []
     try:
-        return {str(number): job for number, job in enumerate(combinations(_overrides(config)))}
+        return combinations(_overrides(config))
     except HydraException:
-        return {}
+        return []
 
 
 def _overrides(config: DictConfig) -> list[Override]:
@@ -181,10 +155,10 @@ def _open_parent(config: DictConfig, sweep: _Sweep) -> _Sweep:
     except Exception as error:
         sys.stderr.write(f"warning: tracking is not available, results go to files only: {first_line(error)}\n")
         return sweep
-    file = folder / PARENT_FILE
-    former = file.read_text(encoding="utf-8") if file.is_file() else None
-    file.write_text(json.dumps({"run_id": parent, "varies": _swept_keys(config)}), encoding="utf-8")
-    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None, former_parent=former)
+    if resumed is None:
+        said = json.dumps({"run_id": parent, "varies": _swept_keys(config)})
+        (folder / PARENT_FILE).write_text(said, encoding="utf-8")
+    return replace(sweep, tracking=tracking, parent=parent, is_resumed=resumed is not None)
 
 
 def release_workers() -> None:
@@ -197,9 +171,7 @@ def release_workers() -> None:
 
 def _report(sweep: _Sweep, status: str, partial: str = "") -> None:
     """Print and write the table of the finished jobs, and close the parent run with it."""
-    jobs, failed = summaries(sweep.folder), choices_of_failed(sweep.folder)
-    options: dict[str, Any] = {"baseline": sweep.baseline, "bootstrap": sweep.bootstrap, "partial": partial}
-    _close(sweep, status, print_sweep(jobs, sweep.folder, failed=failed, **options), partial)
+    _close(sweep, status, print_sweep(summaries(sweep.folder), sweep.folder, partial=partial), partial)
 
 
 def _close(sweep: _Sweep, status: str, tables: Sequence[Path] = (), partial: str = "") -> None:
@@ -235,11 +207,8 @@ def abandon_unfinished(*, is_interrupted: bool) -> None:
     """
     for sweep in _unfinished:
         release_workers()
-        if sweep.is_forecast:
-            pass
-        elif sweep.is_resumed and _is_complete(sweep):
+        if sweep.is_resumed and _is_complete(sweep):
             _close(sweep, "FINISHED")
-            _restore_parent_file(sweep)
         elif is_interrupted:
             _report_interrupted(sweep)
         elif job_folders(sweep.folder) != sweep.jobs:
@@ -274,13 +243,65 @@ def _report_interrupted(sweep: _Sweep) -> None:
 
 def _leave_as_it_was(sweep: _Sweep) -> None:
     """Take back what a sweep without a single job has written."""
-    if not sweep.is_resumed:
-        with suppress(Exception):  # the server went down
-            if sweep.tracking and sweep.parent:
-                sweep.tracking.discard(sweep.parent)
-    _restore_parent_file(sweep)
+    if sweep.is_resumed:
+        return
+    with suppress(Exception):  # the server went down
+        if sweep.tracking and sweep.parent:
+            sweep.tracking.discard(sweep.parent)
+    (sweep.folder / PARENT_FILE).unlink(missing_ok=True)
 
 
-def _restore_parent_file(sweep: _Sweep) -> None:
-    if sweep.former_parent is not None:
-        (sweep.folder / PARENT_FILE).write_text(sweep.former_parent, encoding="utf-8")
+FAILURE = "error.json"
+"""File in the folder of a job that failed, with its exit code."""
+
+
+def job_folders(folder: Path) -> dict[str, int]:
+    """Time of the last change, in nanoseconds, of every job's folder: a job makes files in its own."""
+    if not folder.is_dir():
+        return {}
+    # Hidden ones are a launcher's own.
+    jobs = (entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return {entry.name: entry.stat().st_mtime_ns for entry in jobs}
+
+
+def note_failure(folder: Path, exit_code: int) -> None:
+    """Note the failure of a job in its folder, where the process of the sweep finds it."""
+    with suppress(OSError):  # a full disk has been complained about already
+        (folder / FAILURE).write_text(json.dumps({"exit_code": exit_code}) + "\n", encoding="utf-8")
+
+
+def forget_failure(folder: Path) -> None:
+    """Remove the note of an earlier failure of the job."""
+    (folder / FAILURE).unlink(missing_ok=True)
+
+
+def failed_jobs(folder: Path) -> dict[str, int]:
+    """Exit codes of the jobs that failed by job, in the order of their numbers."""
+    return {file.parent.name: _exit_code(file) for file in sorted(folder.glob(f"*/{FAILURE}"), key=_job_number)}
+
+
+def _exit_code(file: Path) -> int:
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8"))["exit_code"])
+    except (ValueError, KeyError):  # there was no room for it
+        return FAILED
+
+
+def summaries(folder: Path) -> dict[str, Summary]:
+    """Summaries of a sweep's finished jobs by job, in the order of their numbers.
+
+    A job that has failed is left out, though it may have results (those of the queries that were not given up), and so
+    is one whose summary is damaged: it has failed, and has said so.
+    """
+    found = {}
+    for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
+        if (file.parent / FAILURE).exists():
+            continue
+        with suppress(DatasetError):
+            if summary := read_summary(file.parent):
+                found[file.parent.name] = summary
+    return found
+
+
+def _job_number(file: Path) -> tuple[int, str]:
+    return len(file.parent.name), file.parent.name

@@ -6,11 +6,12 @@ needs when it runs: help and completion should not wait for it.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from importlib import import_module
 from typing import cast
 
-from ragtune.cli.dispatch import Command, run_command
+from ragtune.cli.dispatch import Command, Parser, run_command
 
 
 def main(name: str) -> int:
@@ -19,4 +20,23 @@ def main(name: str) -> int:
     Args:
         name: of the module.
     """
-    return run_command(cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
+    return run_command(name, cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
+
+
+def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:
+    """Declare ``arguments.overrides``, and what is proposed for options with dashes.
+
+    Args:
+        parser: of the command.
+        meaning: for its help.
+        root: the file of conf/ that they change.
+    """
+    parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
+
+    def propose(name: str) -> str:
+        from experiments.config.options import without_dashes
+
+        return without_dashes(name, root)
+
+    if isinstance(parser, Parser):
+        parser.propose = propose

@@ -46,9 +46,8 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
     Raises:
         ConfigError: if scoring may cost money and nobody agrees.
     """
-    from experiments.prepare.live_scores import costs_of_scoring, spends_money, with_scores
+    from experiments.prepare.score_table import costs_of_scoring, spends_money, with_scores
     from experiments.publish.progress import progress_bar
-    from experiments.publish.terminal import print_forecast
     from experiments.replay.build import build_session
     from experiments.report.prices import prices_of
 
@@ -58,10 +57,19 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
         figures = costs_of_scoring(config, update)
     if any(name.startswith("usd_") for name in prices):
         figures = prices_of(prices).on_forecast(figures)
-    print_forecast(figures)
+    sys.stdout.write(f"{_cost_line(figures)}\n")
     if spends_money(config, figures) and not yes:
         _ask()
     return with_scores(config, folder / SCORES)
+
+
+def _cost_line(figures: Mapping[str, Any]) -> str:
+    """The cost of scoring everything once, see :func:`experiments.prepare.score_table.costs_of_scoring`."""
+    from ragtune.core.units import UNITS
+
+    known = {unit: figures["total"][unit.name] for unit in UNITS if unit.name in figures["total"]}
+    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.4g}'}" for unit, n in known.items())
+    return f"to score once, for {figures['queries']:,} queries of {figures['dataset']}: {', '.join(amounts)}"
 
 
 def _ask() -> None:

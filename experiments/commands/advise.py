@@ -19,13 +19,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 from experiments.commands._recorded import SCORES, check_data_options, name_of, recorded
 from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError
 
-NAME = "advise"
-SUMMARY = "recommend a policy and a budget for your data"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 TRAFFIC = 100_000
@@ -65,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.advise.write import print_advice, write_advice
     from experiments.config.compose import compose
     from experiments.label.verdict import verdict_of
+    from experiments.publish.described import git_sha
     from experiments.publish.progress import progress_bar
-    from experiments.publish.provenance import git_sha
     from experiments.publish.terminal import print_path
     from experiments.replay.build import load_dataset, session_for
     from experiments.report.prices import listed_services, prices_of, read_prices
@@ -141,7 +139,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _replayed(overrides: Sequence[str], sample: Mapping[str, int] | None, scores: Path | None) -> list[str]:
     """The overrides that replay what was looked at: the same queries, and the scores that were given."""
-    from experiments.prepare.live_scores import of_scores
+    from experiments.prepare.score_table import of_scores
 
     replaced = ["dataset.sample"] * bool(sample) + ["reranker"] * bool(scores)
     kept = [one for one in overrides if not any(f"{name_of(one)}.".startswith(f"{name}.") for name in replaced)]

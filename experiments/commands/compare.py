@@ -14,9 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAME = "compare"
-SUMMARY = "test finished runs against the first one"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""

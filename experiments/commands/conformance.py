@@ -28,9 +28,6 @@ import sys
 
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
-NAME = "conformance"
-SUMMARY = "compare decisions and ragd's answers with the golden ones"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
@@ -64,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_decisions() -> bool:
-    from experiments.conformance.golden import differences
-    from experiments.conformance.outcomes import SPECS
+    from experiments.conformance.golden import SPECS, differences
 
     found = differences()
     sys.stdout.writelines(f"{line}\n" for line in found)

@@ -5,7 +5,7 @@
     ragtune graph --out DIR --kind vectors --vectors FILE.npy dataset=demo
 
 The graph in DIR is for ``expander=corpus_graph expander.graph=DIR`` and for the graph-based estimators. An existing
-valid graph is kept. ``--query-terms`` is for bm25: the terms of highest tf * idf are the query of a document.
+valid graph is kept.
 ``--model`` is for dense: a local folder or a hub name. ``--vectors`` is for vectors: a NumPy file of an existing index,
 with one row per document in the corpus's order.
 """
@@ -16,19 +16,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
-NAME = "graph"
-SUMMARY = "build the graph of a collection's nearest documents"
 KEPT = "nothing was kept: repeat the command"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--out", type=Path, required=True, help="the graph's folder")
-    parser.add_argument("--kind", choices=("tfidf", "bm25", "dense", "vectors"), default="tfidf", help="similarity")
+    parser.add_argument("--kind", choices=("tfidf", "dense", "vectors"), default="tfidf", help="similarity")
     parser.add_argument("--k", type=int, default=16, help="neighbours of each document")
-    parser.add_argument("--query-terms", type=int, default=32, help="bm25: query terms of a document")
     parser.add_argument("--model", help="dense: the sentence embedder; default: all-MiniLM-L6-v2")
     parser.add_argument("--vectors", type=Path, help="vectors: NumPy file, one row per document in the corpus's order")
     parser.add_argument("--force", action="store_true", help="replace an existing graph")
@@ -50,7 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
             update,
             arguments.kind,
             arguments.k,
-            arguments.query_terms,
             arguments.model or MINILM,
             arguments.vectors,
             arguments.force,

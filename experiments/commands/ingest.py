@@ -25,10 +25,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
-NAME = "ingest"
-SUMMARY = "put a dataset into a collection of PostgreSQL"
 KEPT = "finished batches are kept: repeat the command to go on"
 
 

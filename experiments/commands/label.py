@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 from experiments.commands._recorded import check_data_options, recorded
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
@@ -30,8 +30,6 @@ from ragtune.core.errors import ConfigError
 if TYPE_CHECKING:
     from experiments.label.desk import Desk
 
-NAME = "label"
-SUMMARY = "find out with a few judgments whether your reranker helps"
 KEPT = "every label is kept: repeat the command to go on"
 
 ROWS = 40

@@ -9,9 +9,6 @@ import argparse
 import sys
 from pathlib import Path
 
-NAME = "relog"
-SUMMARY = "log finished runs to MLflow from their files"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""

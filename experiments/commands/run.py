@@ -1,13 +1,11 @@
-"""Replay a collection with one policy under one budget. Hydra reads the arguments, also ``--help``."""
+"""Replay a collection with one policy under one budget."""
 
 from __future__ import annotations
 
 import argparse
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
-NAME = "run"
-SUMMARY = "replay a collection under a budget, and compare with fixed depth"
 VERBATIM = True
 
 
@@ -20,4 +18,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, or sweep with ``-m``."""
     from experiments.cli.main import main
 
-    return main("config", arguments.overrides)
+    return main(arguments.overrides)

@@ -11,9 +11,6 @@ import argparse
 import sys
 from pathlib import Path
 
-NAME = "runs"
-SUMMARY = "draw the curves of finished runs"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""

@@ -4,8 +4,7 @@
 
 Runs the configured live reranker over the pairs of the configured dataset and writes a table with its manifest.
 ``--pairs pool`` scores the documents that the configured retriever finds, ``all`` every document for every query. The
-command prints the cost first. The suffix of the file chooses its format: .parquet, .csv, .jsonl or .run, the last three
-also with .gz.
+command prints the cost first. The file's name ends in .parquet or .run (a TREC run).
 
 After an interruption repeat the command: only the rest is scored. Exit code 0 done, 1 some documents have no score (the
 others are in the table), 2 bad input, 130 interrupted.
@@ -22,10 +21,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiments.commands._overrides import add_overrides
+from experiments.commands import add_overrides
 
-NAME = "score"
-SUMMARY = "record a reranker's scores of a dataset's pairs, for replays"
 KEPT = "what was scored is kept: repeat the command to go on"
 
 

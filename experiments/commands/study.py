@@ -18,8 +18,6 @@ import argparse
 import sys
 from pathlib import Path
 
-NAME = "study"
-SUMMARY = "compare policies over budgets and collections, with an interactive report"
 KEPT = "finished cells are kept: repeat the command to go on"
 
 

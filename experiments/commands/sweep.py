@@ -6,10 +6,8 @@ import argparse
 
 from experiments.commands.run import add_arguments
 
-__all__ = ["NAME", "SUMMARY", "VERBATIM", "add_arguments", "run"]
+__all__ = ["VERBATIM", "add_arguments", "run"]
 
-NAME = "sweep"
-SUMMARY = "run every combination of choices, and compare them in one table"
 VERBATIM = True
 
 
@@ -17,4 +15,4 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep."""
     from experiments.cli.main import main
 
-    return main("config", ["--multirun", *arguments.overrides], f"ragtune {NAME}")
+    return main(["--multirun", *arguments.overrides], "ragtune sweep")

@@ -13,8 +13,7 @@ from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
-from experiments.publish.described import policy_title
-from experiments.publish.provenance import git_sha
+from experiments.publish.described import git_sha, policy_title
 from experiments.replay.build import load_dataset
 from experiments.report.decisions import INELIGIBLE, counted, decisions_from_trace
 from experiments.report.report import grades_of, shown

@@ -1,4 +1,4 @@
-"""From Hydra's configuration to plain, resolved, checked data.
+"""From Hydra's configuration to plain, resolved, checked data, for one run and for the jobs of a sweep.
 
 What needs the library is imported where it is used, so that ``--help`` is answered at once.
 """
@@ -6,23 +6,26 @@ What needs the library is imported where it is used, so that ``--help`` is answe
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.config.jobs import JobConfigs
-from experiments.config.names import moved
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, SHIPPED
+from experiments.config.targets import require_hydra_allowed
 
 
 def register_resolvers() -> None:
@@ -30,20 +33,19 @@ def register_resolvers() -> None:
     OmegaConf.register_new_resolver("shipped", lambda: str(SHIPPED), replace=True)
 
 
-def compose(overrides: Sequence[str], root: str = "config") -> dict[str, Any]:
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything.
 
     Args:
         overrides: as on the command line.
-        root: the file of conf/ to begin with.
 
     Raises:
         ConfigError: on an unknown option or component, or a missing value.
     """
-    return resolve(composed(overrides, root), root)
+    return resolve(composed(overrides))
 
 
-def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") -> DictConfig:
+def composed(overrides: Sequence[str], root: str = "config", command: str = "ragtune run") -> DictConfig:
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
 
     Args:
@@ -63,7 +65,7 @@ def composed(overrides: Sequence[str], root: str, command: str = "ragtune run") 
             return hydra_compose(root, overrides=words)
         with initialize_config_dir(str(CONF), version_base="1.3"):
             loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.of_job(master, words)
+            config = loader.load_sweep_config(master, words)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -83,7 +85,7 @@ def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[J
     return loader, loader.load_configuration(root, [], RunMode.RUN)
 
 
-def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
+def resolve(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved, the harness's own options checked.
 
     Raises:
@@ -92,7 +94,7 @@ def resolve(cfg: DictConfig, root: str = "config") -> dict[str, Any]:
     from experiments.config.options import check_names, check_options
 
     # First, since what is deleted may be referred to by what is not.
-    check_names([str(name) for name in cfg], root)
+    check_names([str(name) for name in cfg])
     config = plain(cfg)
     check_options(config)
     return config
@@ -128,8 +130,6 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
-        if now := moved(name):
-            return now
         from experiments.config.options import did_you_mean_option, known_options
 
         if name in known_options():
@@ -156,3 +156,124 @@ def _nearest_choice(lines: Sequence[str]) -> str:
     from ragtune.core.arguments import did_you_mean
 
     return did_you_mean(wanted[1], lines[listed + 1 :])
+
+
+Jobs = Sequence[Sequence[str]]
+"""Overrides of jobs, in their order."""
+
+
+@lru_cache(maxsize=1024)
+def parsed(word: str) -> Override:
+    """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words.
+
+    Raises:
+        OverrideParseException: if it is no override.
+    """
+    [override] = _parser().parse_overrides([word])
+    return override
+
+
+@cache
+def _parser() -> OverridesParser:
+    return OverridesParser.create()
+
+
+def combinations(overrides: Sequence[Override]) -> list[list[str]]:
+    """The jobs that Hydra's own sweeper makes of overrides: every combination, the last one varies fastest."""
+    words: dict[str, list[str]] = {}
+    for override in overrides:
+        name = override.get_key_element()
+        is_swept = override.is_sweep_override()
+        values = override.sweep_string_iterator() if is_swept else [override.get_value_element_as_str()]
+        words[name] = [f"{name}={value}" for value in values]
+    return [list(job) for job in product(*words.values())]
+
+
+def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> list[dict[str, Any]]:
+    """The budgets, as plain data, of the jobs after this one that differ from it by one limit alone.
+
+    Args:
+        budget: the job's own.
+        job: its overrides.
+        jobs: all jobs of the sweep; a job that is not among them has no later ones.
+    """
+    from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
+
+    after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
+    # Limits under which one replay gives the results of smaller ones.
+    for key in (f"budget.{LIMITS[unit]}" for unit in ("docs", "calls")):
+        own, limit = _apart(job, key)
+        mates = [limit_of for others, limit_of in (_apart(other, key) for other in after) if others == own]
+        if limit and mates:
+            values = dict.fromkeys(parsed(each[0]).value() for each in mates if each)
+            return [{**budget, key.partition(".")[2]: value} for value in values]
+    return []
+
+
+def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
+    """The words of a job that do not set an option, and those that do."""
+    sets = [word for word in job if word.startswith(f"{key}=")]
+    return [word for word in job if word not in sets], sets
+
+
+class JobConfigs:
+    """Hydra's loader of configurations, which composes each combination of choices once for all jobs of a sweep.
+
+    Hydra reads some thirty files a job, twice. Here, a job that differs from another by values of options gets a copy
+    with its own values. Every configuration is checked for classes that a preset must not name.
+
+    Args:
+        loader: Hydra's own loader.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._composed: dict[tuple[str, ...], DictConfig] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._loader, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_loader": self._loader, "_composed": {}}  # a launcher may send this along with every job
+
+    def load_configuration(self, *args: Any, **options: Any) -> DictConfig:
+        """Compose a configuration. Its node ``hydra`` may name allowed classes only, since Hydra calls them at once."""
+        return _checked(self._loader.load_configuration(*args, **options))
+
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
+        overrides = [parsed(word) for word in sweep_overrides]
+        # What is added may rest on a value before it; the name of a job's folder may rest on all overrides.
+        is_simple = all(each.type == OverrideType.CHANGE and not each.is_hydra_override() for each in overrides)
+        if is_simple and "override_dirname" not in str(OmegaConf.to_container(master_config.hydra.sweep)):
+            try:
+                return self._derived(master_config, overrides)
+            except (HydraException, OmegaConfBaseException):
+                pass  # Hydra composes it below, for its message
+        return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
+
+    def _derived(self, master_config: DictConfig, overrides: list[Override]) -> DictConfig:
+        values = [override for override in overrides if self._is_value(override)]
+        choices = tuple(str(override.input_line) for override in overrides if override not in values)
+        if choices not in self._composed:
+            self._composed[choices] = _checked(self._loader.load_sweep_config(master_config, list(choices)))
+        config = deepcopy(self._composed[choices])
+        for override in values:
+            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
+        config.hydra.overrides.task = [override.input_line for override in overrides]
+        return config
+
+    def _is_value(self, override: Override) -> bool:
+        """Whether it sets an option of what is chosen, rather than choosing."""
+        key = override.key_or_group
+        return override.package is None and "/" not in key and not self._is_group(key)
+
+    def _is_group(self, key: str) -> bool:
+        return any(source.is_group(key) for source in self._loader.get_sources())
+
+
+def _checked(config: DictConfig) -> DictConfig:
+    require_hydra_allowed(config.hydra)
+    return config

@@ -1,9 +1,10 @@
-"""The options of conf/: their names, checks of those that belong to no component, and proposals for wrong ones."""
+"""The options of conf/ and the names of policies: checks, and proposals for wrong ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -11,11 +12,80 @@ from typing import Any
 
 import yaml
 
-from experiments.config.names import moved
 from experiments.config.paths import CONF
 from ragtune.core.arguments import check_count, check_number, did_you_mean, nearest
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a preset sets.
+
+    Attributes:
+        chosen: choices by group, e.g. ``{"estimator": "gar", "scheduler": "greedy"}``.
+        options: options by group, e.g. ``{"assembler": {"ordering": "posterior"}}``.
+    """
+
+    chosen: Mapping[str, str]
+    options: Mapping[str, Mapping[str, Any]]
+
+
+@lru_cache(maxsize=1)
+def presets() -> dict[str, Preset]:
+    """The presets by name."""
+    found = {}
+    for file in sorted((CONF / "experiment").glob("*.yaml")):
+        preset: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        pairs = [pair for entry in preset.get("defaults", ()) if isinstance(entry, dict) for pair in entry.items()]
+        chosen = {key.removeprefix("override /"): str(choice) for key, choice in pairs}
+        options = {
+            group: values for group, values in preset.items() if group != "defaults" and isinstance(values, dict)
+        }
+        found[file.stem] = Preset(chosen, options)
+    return found
+
+
+def preset_with(estimator: str) -> str | None:
+    """The name of the preset that chooses an estimator, its own first; None without one."""
+    names = [name for name, preset in presets().items() if preset.chosen.get("estimator") == estimator]
+    return min(names, key=lambda name: (name != estimator, name), default=None)
+
+
+def policy_name(config: Mapping[str, Any]) -> str:
+    """The name of a policy in tables, legends, studies and MLflow: the preset with its estimator, scheduler and order.
+
+    Without such a preset, the policy is named by these parts. An expander is added. Where two presets share the parts,
+    the options that they set decide.
+    """
+    parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
+    alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}
+    nearest = min(alike, key=lambda name: (-alike[name][0], alike[name][1], name), default=" + ".join(parts))
+    return nearest + (f" + {leaf(config, 'expander')}" if leaf(config, "expander") != "none" else "")
+
+
+def _parts(preset: Preset) -> tuple[Any, ...] | None:
+    """Estimator, scheduler and order of a preset; None of one that chooses a signal, which is no part of a policy."""
+    if "signal" in preset.chosen:
+        return None
+    order = preset.options.get("assembler", {}).get("ordering")
+    return preset.chosen.get("estimator"), preset.chosen.get("scheduler"), order
+
+
+def _set_alike(preset: Preset, config: Mapping[str, Any]) -> tuple[int, int]:
+    """How many options of the policy's parts the configuration sets to the preset's value, and how many it sets."""
+    options = [
+        (group, name, value)
+        for group in ("estimator", "scheduler")
+        for name, value in preset.options.get(group, {}).items()
+    ]
+    return sum(config[group].get(name) == value for group, name, value in options), len(options)
+
+
+def leaf(config: Mapping[str, Any], group: str) -> str:
+    """The name of the file that was chosen from a group, e.g. ``greedy`` for ``scheduler``."""
+    return str(config[group]["_target_"]).split(".")[-2]
+
 
 _SLIP = 0.9
 """Likeness of a name with a slip."""
@@ -36,32 +106,25 @@ def check_options(config: Mapping[str, Any]) -> None:
         ConfigError: naming the option, its value and what is allowed.
     """
     check_count("seed", config["seed"])
-    for name in ("resume", "dry_run"):
-        if not isinstance(config[name], bool):
-            raise ConfigError(f"{name}={quoted(config[name])}: allowed are true and false")
+    if not isinstance(config["resume"], bool):
+        raise ConfigError(f"resume={quoted(config['resume'])}: allowed are true and false")
     if config["verbosity"] not in (0, 1, 2):
         raise ConfigError(f"verbosity={quoted(config['verbosity'])}: allowed are 0, 1 and 2")
-    groups = {name: config[name] for name in ("retrieval", "rerankers", "bootstrap", "failures", "sweep")}
+    groups = {name: config[name] for name in ("retrieval", "rerankers", "bootstrap", "failures")}
     strategies = config["rerankers"] if isinstance(config["rerankers"], dict) else {}
     for name, options in {**groups, **{f"rerankers.{name}": strategies[name] for name in strategies}}.items():
         if not isinstance(options, dict):
             raise ConfigError(f"{name}={quoted(options)}: allowed are options below it, e.g. {name}.NAME=VALUE")
-    if "depth" in config["retriever"]:
-        raise ConfigError(str(moved("retriever.depth")))
     check_count("bootstrap.resamples", config["bootstrap"].get("resamples"), 1, 100_000)
     level = check_number("bootstrap.level", config["bootstrap"].get("level"))
     if not 0 < level < 1:
         raise ConfigError(f"bootstrap.level={level!r}: allowed is a number between 0 and 1, e.g. 0.95")
-    baseline = config["sweep"].get("baseline")
-    if not isinstance(baseline, str | int) or isinstance(baseline, bool) or not str(baseline).strip():
-        allowed = "'fixed depth', the number of a job, or its choices, e.g. sweep.baseline=estimator=gar"
-        raise ConfigError(f"sweep.baseline={quoted(baseline)}: allowed are {allowed}")
     measures = config["measures"]
     if not isinstance(measures, list) or not all(isinstance(name, str) for name in measures):
         raise ConfigError(f"measures={quoted(measures)}: allowed is a list of names, e.g. measures=[nDCG@10,AP]")
 
 
-def check_names(names: Collection[str], root: str) -> None:
+def check_names(names: Collection[str], root: str = "config") -> None:
     """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
 
     Args:
@@ -74,8 +137,8 @@ def check_names(names: Collection[str], root: str) -> None:
     known = known_options(root)
     for key in names:
         if key not in known:
-            known_ones = f"unknown option {key!r}: allowed are {', '.join(known)}{did_you_mean(key, known)}"
-            raise ConfigError(moved(key) or known_ones)
+            allowed = f"allowed are {', '.join(known)}{did_you_mean(key, known)}"
+            raise ConfigError(f"unknown option {key!r}: {allowed}")
     for key in known:
         if key not in names:
             raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
@@ -83,16 +146,12 @@ def check_names(names: Collection[str], root: str) -> None:
 
 @lru_cache(maxsize=2)
 def known_options(root: str = "config") -> tuple[str, ...]:
-    """The first part of every option's name, from ``conf/ROOT.yaml`` and the root files that it includes."""
-    text = (CONF / f"{root}.yaml").read_text(encoding="utf-8")
-    options: dict[str, Any] = yaml.safe_load(text)
-    defaults = options.pop("defaults")
-    included = [choice for choice in defaults if isinstance(choice, str) and choice != "_self_"]
+    """The first part of every option's name, from ``conf/ROOT.yaml``."""
+    options: dict[str, Any] = yaml.safe_load((CONF / f"{root}.yaml").read_text(encoding="utf-8"))
+    chosen = [pair for choice in options.pop("defaults") if isinstance(choice, dict) for pair in choice.items()]
     # A group of which nothing is chosen, such as `experiment`, leaves no option of its name behind.
-    chosen = [pair for choice in defaults if isinstance(choice, dict) for pair in choice.items()]
     groups = [name for name, choice in chosen if " " not in name and choice is not None]
-    inherited = [option for name in included for option in known_options(name)]
-    return tuple(dict.fromkeys([*inherited, *groups, *(name for name in options if name != "hydra")]))
+    return tuple(dict.fromkeys([*groups, *(name for name in options if name != "hydra")]))
 
 
 def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
@@ -167,35 +226,3 @@ def _dotted(options: dict[str, Any], before: str) -> Iterator[str]:
         yield f"{before}{key}"
         if isinstance(value, dict):
             yield from _dotted({str(name): below for name, below in value.items()}, f"{before}{key}.")
-
-
-def completions(word: str, root: str = "config") -> list[str]:
-    """The words that a shell proposes for an override: groups, their choices, and options one level at a time.
-
-    Choices of a sweep are completed after each comma. Values of options are not proposed.
-
-    Args:
-        word: what is typed so far.
-        root: the file of conf/ that the options are those of.
-    """
-    name, is_chosen, value = word.partition("=")
-    if not is_chosen:
-        return sorted({next_step for next_step in _steps(word, root) if next_step.startswith(word)})
-    before = value[: value.rfind(",") + 1]
-    return [f"{name}={before}{choice}" for choice in _choices(name.partition("@")[0].lstrip("+"))]
-
-
-def _steps(word: str, root: str) -> Iterator[str]:
-    """Names with their end: ``=`` for a value, ``.`` for further names."""
-    first = known_options(root)
-    for folder in CONF.iterdir():
-        if folder.name in first or (folder.name == "experiment" and root != "ingest"):
-            yield f"{folder.name}="
-    for option in all_options():
-        if option.partition(".")[0] in first:
-            stop = option.find(".", len(word))
-            yield option[: stop + 1] if stop >= 0 else f"{option}="
-
-
-def _choices(group: str) -> list[str]:
-    return sorted(file.stem for file in (CONF / group).glob("*.yaml")) if group.isidentifier() else []

@@ -1,15 +1,15 @@
-"""Short forms of options, spelled out before Hydra reads them."""
+"""Short forms of options, spelled out before Hydra reads them; configurations that are compared by their results."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-BASELINE = "sweep.baseline"
-
-
-WHERE_NOT_WHAT = ("executor", "tracking", "resume", "dry_run", "verbosity", "sweep")
-"""Keys that change where or how a run happens, or what it is compared with, never what it finds."""
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
 
 
 def choices_of(overrides: Sequence[str]) -> dict[str, str]:
@@ -23,8 +23,7 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 
     An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
     the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
-    may stand among them, and Hydra is told then of a budget for each amount. The choices that name a sweep's baseline
-    are escaped.
+    may stand among them, and Hydra is told then of a budget for each amount.
 
     Raises:
         ConfigError: if an amount has another unit, or a sweep's have several.
@@ -35,9 +34,6 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 def _spelled_out(override: str) -> list[str]:
     name, _, value = override.partition("=")
     amounts = [amount.strip() for amount in value.split(",")]
-    if name == BASELINE and not value.startswith(("'", '"')):
-        escaped = re.sub(r"(?<!\\)([=,])", r"\\\1", value)  # "estimator=gar,budget=tight" is one value, and no sweep
-        return [f"{name}={escaped}"]
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
     from ragtune.core.errors import ConfigError
@@ -74,3 +70,52 @@ def _store_budget(name: str, number: str, unit: str) -> None:
     tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
     amount = int(number) if number.isdigit() else float(number)
     ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})
+
+
+class RunConfig(Mapping[str, Any]):
+    """A resolved configuration that is hashed and compared by the options that decide the results.
+
+    Args:
+        options: plain data, see :func:`experiments.config.compose.resolve`.
+        inputs: digest of the input files. It tells apart two runs of one process whose files changed in between.
+        later_budgets: budgets, as plain data, of later jobs of the same sweep in this process that differ from this run
+            by one limit alone; None outside a sweep. They change no result.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        inputs: str = "",
+        later_budgets: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._options, self.inputs, self.later_budgets = options, inputs, later_budgets
+
+    @cached_property
+    def key(self) -> str:
+        """See :func:`results_key`."""
+        return results_key(self._options)
+
+    def without(self, *names: str) -> RunConfig:
+        """The configuration without some options."""
+        return RunConfig({name: value for name, value in self.items() if name not in names}, self.inputs)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunConfig) and (self.key, self.inputs) == (other.key, other.inputs)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.inputs))
+
+
+def results_key(config: Mapping[str, Any]) -> str:
+    """The options that decide the results, as canonical JSON."""
+    what = {name: value for name, value in config.items() if name not in WHERE_NOT_WHAT}
+    return json.dumps(what, sort_keys=True)

@@ -1,16 +1,60 @@
-"""Checks the golden decisions of a run's components, and the canonical blocks if it uses any."""
+"""Checks the golden decisions of a run's components, and the canonical blocks if any, once for the same code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from experiments.config.sources import Sources
-from experiments.conformance.golden import COUNTERPARTS, code_of, component_of, differences_of
-from experiments.conformance.outcomes import SPECS, differences_once
+from experiments.conformance.golden import COUNTERPARTS, SPECS, code_of, component_of, differences_of
 from experiments.evaluate.summary import Conformance, Outcome
 from experiments.replay.inputs import targets_of
+from ragtune.core.errors import ConfigError
+from ragtune.data.caches.diskcache import AUTO, resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
+
+_STARTED_NS = time.time_ns()
+
+
+def differences_once(
+    name: str, sources: Sources, modules: Iterable[str], data: Sequence[Path], check: Callable[[], Sequence[str]]
+) -> list[str]:
+    """What a check finds, one line a difference: from the cache if the same code was checked before.
+
+    A process that began before a file changed may have loaded the text from before. So it checks what it has loaded,
+    and neither reads nor writes the cache. A cache that cannot be used costs time only.
+
+    Args:
+        name: what is checked.
+        sources: the code.
+        modules: modules that the check runs.
+        data: further files that it reads.
+        check: finds the differences; it is called only if it has to be.
+    """
+    files = [*sources.files(modules).values(), *data]
+    if any(file.stat().st_mtime_ns > _STARTED_NS for file in files):
+        return list(check())
+    key = SqliteCache.key(name, sources.digest(modules, data))
+    with closing(_cache()) as cache:
+        with suppress(ConfigError, sqlite3.OperationalError):  # to put warns about it
+            if known := cache.get([key]):
+                return [str(line) for line in json.loads(known[key])]
+        found = list(check())
+        cache.put({key: json.dumps(found)})
+    return found
+
+
+def _cache() -> SqliteCache[str]:
+    folder = resolve_cache_dir(AUTO)
+    assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
+    return SqliteCache(folder / "conformance.sqlite", "outcome", "differences TEXT")
+
 
 SHOWN = 5
 """Number of differences that an outcome names."""
@@ -19,24 +63,21 @@ _BLOCKS = "ragtune.canonical."
 _SUITE = ("ragtune.canonical.conformance.suite", "experiments.conformance.canonical")
 
 
-def conformance_of(config: Mapping[str, Any], idle: Sequence[str] = ()) -> Conformance:
+def conformance_of(config: Mapping[str, Any]) -> Conformance:
     """Check the components of a configuration, or repeat what an earlier check of the same code has found.
 
     Args:
         config: plain data.
-        idle: groups of the configuration whose component is not used.
     """
     try:
-        return _checked(config, idle)
+        return _checked(config)
     except OSError as error:  # someone changes the checkout meanwhile: that costs no result
         return Conformance(**dict(outcome([f"the code cannot be read: {error}"], "decisions")))
 
 
-def _checked(config: Mapping[str, Any], idle: Sequence[str]) -> Conformance:
+def _checked(config: Mapping[str, Any]) -> Conformance:
     checked, without, found = [], [], []
     for group in COUNTERPARTS:
-        if group in idle:
-            continue
         target, parts = str(config[group]["_target_"]), targets_of({group: config[group]})
         if (component := component_of(group, target)) is None:
             without.append(target)

@@ -18,9 +18,13 @@ from hydra.utils import get_class
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.config.targets import files_of, targets_of
-from experiments.conformance.outcomes import SPECS
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
+
+SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
+"""The suites, and the version of the specification that each holds the code to.
+
+The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
 
 FIXTURES = Path(__file__).with_name(f"v{SPECS['decisions']}")
 
@@ -38,7 +42,7 @@ COMPARING = ("windows",)
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
 """Choices that all golden decisions have in common."""
 
-_IDLE = dict.fromkeys(("executor", "tracking", "subject"), "")
+_IDLE = dict.fromkeys(("executor", "tracking"), "")
 """Groups that take no part in a decision."""
 
 Decisions = dict[str, dict[str, dict[str, str]]]

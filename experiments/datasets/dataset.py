@@ -17,7 +17,7 @@ from ragtune.core.component import Component, documents_of, doubts_of, queries_o
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus
-from ragtune.data.files.values import require_id
+from ragtune.data.files.textfile import require_id
 from ragtune.data.join import Join, joined
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -36,7 +36,6 @@ class Dataset:
         queries: text by query id, in the order in which they are replayed.
         qrels: graded judgments of the judged queries; empty for a collection without judgments.
         warnings: number of odd things that were found and kept, by description.
-        order: ids of all queries in the collection's order, with those that ``every`` leaves out.
         joins: how many ids of its parts and of the recorded inputs match, see :meth:`joining`.
     """
 
@@ -45,7 +44,6 @@ class Dataset:
     queries: Mapping[str, str]
     qrels: Qrels
     warnings: Mapping[str, int] = field(default_factory=dict)
-    order: Sequence[str] = ()
     joins: Sequence[Join] = ()
 
     @cached_property
@@ -57,11 +55,6 @@ class Dataset:
     def judged(self) -> Sequence[str]:
         """Ids of the queries that count in the measures, in replay order; all where there are no judgments."""
         return list(filter(self.counts, self.query_ids))
-
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """The place of each query in replay order."""
-        return {query_id: i for i, query_id in enumerate(self.queries)}
 
     def counts(self, query_id: str) -> bool:
         """Return whether a query counts in the measures."""
@@ -139,7 +132,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         if not isinstance(query_id, str) or not isinstance(text, str):
             raise DatasetError(f"dataset {name!r}: query {quoted(query_id)} is {quoted(text)}: allowed are texts")
     if qrels is None:
-        return Dataset(name, corpus, queries, {}, order=list(queries))
+        return Dataset(name, corpus, queries, {})
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
     qrels = _checked(name, qrels)
@@ -158,7 +151,7 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         f"judged documents that the corpus does not hold (kept in the ideal ranking){found.hint}": found.missing,
     }
     counted = {what: n for what, n in warnings.items() if n}
-    return Dataset(name, corpus, queries, qrels, counted, list(queries), [texts, found])
+    return Dataset(name, corpus, queries, qrels, counted, [texts, found])
 
 
 def _checked(name: str, qrels: Qrels) -> Qrels:

@@ -17,7 +17,7 @@ from experiments.datasets.dataset import (
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.files.values import require_id, require_text
+from ragtune.data.files.textfile import require_id, require_text
 
 _MARK = "\ufeff"
 """A byte order mark, which the catalogue leaves before the first id of a file."""

@@ -1,4 +1,4 @@
-"""Quality-versus-cost curves from the anytime history."""
+"""The anytime steps of many queries as columns, and quality-versus-cost curves from them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,136 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.rows import Rows
-from experiments.evaluate.steps import Steps
+from experiments.evaluate.files import Rows
+from experiments.evaluate.measures import Measures
+from experiments.evaluate.rankings import Positions, States, after_each
+from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from ragtune.core.arrays import FloatArray as FloatArray
 from ragtune.core.arrays import IntArray
 
-FloatArray = NDArray[np.float64]
+_DOCS, _CALLS = UNITS.index("docs"), UNITS.index("calls")
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What the anytime steps of q queries have cost, and what their rankings are worth.
+
+    Attributes:
+        counts: shape (q,), how many of the s steps are each query's; the first of them is before any score.
+        costs: shape (s, u), charged by then in each of ``UNITS``, the steps of one query behind those of another.
+        values: shape (s, m), measures of the ranking at each step.
+        first_stage: shape (q, m), measures of the pool in first-stage order, which no estimator has touched.
+    """
+
+    counts: IntArray
+    costs: FloatArray
+    values: FloatArray
+    first_stage: FloatArray
+
+    @classmethod
+    def of(cls, records: Sequence[QueryRecord], measures: Measures, *, fixed_depth: bool = False) -> Steps:
+        """The steps of these records: after each batch, or of fixed depth after each document."""
+        states = states_at_every_depth if fixed_depth else QueryRecord.states
+        costs_of = costs_at_every_depth if fixed_depth else _costs
+        costs = list(map(costs_of, records))
+        return cls(
+            np.array([len(of_query) for of_query in costs], dtype=np.intp),
+            np.concatenate(costs) if costs else np.zeros((0, len(UNITS))),
+            measures.of_states(map(states, records)),
+            measures.of_states(map(_first_stage, records)),
+        )
+
+    def parts(self) -> Iterator[Steps]:
+        """The steps of some queries at a time, so that what is made of them need not be there for all at once."""
+        ends = np.cumsum(self.counts)
+        for start in range(0, len(self.counts), _BLOCK):
+            queries = slice(start, start + _BLOCK)
+            rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
+            yield Steps(self.counts[queries], self.costs[rows], self.values[rows], self.first_stage[queries])
+
+    @property
+    def firsts(self) -> IntArray:
+        """The row of each query's first step, shape (q,)."""
+        firsts: IntArray = np.cumsum(self.counts) - self.counts
+        return firsts
+
+    def at(self, docs: IntArray) -> IntArray:
+        """The rows of the latest steps that each number of documents pays for, shape (q, len(docs))."""
+        rows: IntArray = self.firsts[:, None] + latest(self.counts, self.costs[:, 0], docs)
+        return rows
+
+
+_BLOCK = 2**14
+"""Queries in a part."""
+
+
+def _costs(record: QueryRecord) -> FloatArray:
+    return np.array(record.costs, dtype=float)
+
+
+def _first_stage(record: QueryRecord) -> States:
+    """The documents that the first stage found, in its order, which is that of the pool."""
+    return States(record.query_id, record.doc_ids, [np.sort(record.rankings[0])])
+
+
+def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:
+    """For each query and number of documents, the latest anytime step that it pays for.
+
+    Args:
+        counts: shape (q,), steps of each query.
+        spent: shape (s,), documents charged by each step; no query's numbers fall.
+        docs: shape (d,), numbers of documents, none below a query's first step.
+
+    Returns:
+        Positions among each query's own steps, shape (q, d).
+    """
+    # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
+    behind = np.arange(len(counts)) * (max(spent.max(), docs.max()) + 1)
+    found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
+    steps: IntArray = found - (np.cumsum(counts) - counts)[:, None]
+    return steps
+
+
+def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
+    """Rankings of fixed depth's documents at each depth, shape (depths, n).
+
+    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
+    Documents that a failed call has put out are last.
+
+    Args:
+        ranked: fixed depth at the largest of the depths, or deeper.
+        depths: numbers of documents.
+    """
+    best = ranked.final
+    if len(best) < len(ranked.first):
+        best = np.concatenate([best, ranked.first[np.isin(ranked.first, best, invert=True)]])
+    return after_each(depths, ranked.first, best, ranked.first)
+
+
+def states_at_every_depth(record: QueryRecord) -> States:
+    """The rankings of a query of fixed depth after 0, 1, ... documents; the last one is the record's own."""
+    ranked = Ranked.of(record)
+    if not ranked.docs:
+        return record.states([len(record.costs) - 1])
+    rankings = list(at_depths(ranked, np.arange(ranked.docs)))
+    return States(record.query_id, record.doc_ids, [*rankings, ranked.final])
+
+
+def costs_at_every_depth(record: QueryRecord) -> FloatArray:
+    """What has been charged by then, shape (documents + 1, u).
+
+    Calls are booked with their first document. The documents of a call share its other costs equally.
+    """
+    costs = np.array(record.costs, dtype=float)
+    docs = costs[:, _DOCS]
+    depths = np.arange(docs[-1] + 1)
+    if len(depths) == 1:
+        return costs[-1:]
+    spread = np.stack([np.interp(depths, docs, column) for column in costs.T], axis=1)
+    spread[:, _CALLS] = costs[np.searchsorted(docs, depths), _CALLS]
+    spread[-1] = costs[-1]
+    return spread
+
 
 _WEIGHTS = 2_000_000
 """Numbers that are drawn at once, so that memory does not grow with the number of samples."""

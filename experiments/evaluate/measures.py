@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.datasets.dataset import Qrels
-from experiments.evaluate.rank_measures import RankMeasures
-from experiments.evaluate.states import States
+from experiments.evaluate.rankings import RankMeasures, States
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 

@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import ArrayLike
 from pydantic_core import from_json, to_json
 
-from experiments.evaluate.states import Orders, Positions, States, packed, small, together, unpacked
+from experiments.evaluate.rankings import Orders, Positions, States, packed, small, together, unpacked
 from ragtune.core.arrays import FloatArray
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput, rankings_of
@@ -242,7 +242,7 @@ class QueryRecord:
 
 
 class Ranked(NamedTuple):
-    """What is asked of a replayed incumbent: how it ranks a query's documents, and how many it has reranked.
+    """What is asked of a replayed baseline: how it ranks a query's documents, and how many it has reranked.
 
     Attributes:
         query_id: id of the query.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.doubts import warnings_of
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcomes, warnings_of
 from experiments.evaluate.record import told
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray
@@ -27,12 +26,7 @@ class _Part(BaseModel):
 
 
 class Bill(_Part):
-    """A cost, twice.
-
-    Attributes:
-        charged: what the policy would have paid.
-        actual: what the run paid.
-    """
+    """A cost: what the policy would have paid (``charged``), and what the run paid (``actual``)."""
 
     charged: Costs
     actual: Costs
@@ -46,7 +40,7 @@ class ContextSize(_Part):
 
 
 class Overruns(_Part):
-    """How many queries passed their time limit, and by how many milliseconds: on average over those, and at most."""
+    """Queries past their time limit, and by how many milliseconds: on average over those, and at most."""
 
     queries: int
     mean: float
@@ -60,8 +54,7 @@ class Failures(_Part):
         batches_sent, batches_failed: batches for rerankers.
         queries_given_up: queries that stopped because their policy failed, or a reranker too often.
         share: of failed batches or of given up queries, whichever is larger, in [0, 1].
-        went_on: number of queries that went on without a component that failed, by what failed: ``reformulation`` and
-            ``expansion`` are calls of a language model where one rewrites queries.
+        went_on: number of queries that went on without a component that failed, by what failed.
         first_error: in the words of what failed; None if there was none.
         status: ``failed`` if the share is larger than the configuration allows.
     """
@@ -134,14 +127,6 @@ class Conformance(Outcome):
         return [f"{what}: {found.line}" for what, found in outcomes.items() if found and found.differences]
 
 
-class ViewFigures(_Part):
-    """What was measured of one view: its mean size, and its measures with their intervals by name."""
-
-    docs_per_query: float
-    measures: dict[str, float]
-    interval: dict[str, tuple[float, float]]
-
-
 class Agreement(_Part):
     """How alike two rankings are on average, without judgments.
 
@@ -157,14 +142,14 @@ class Agreement(_Part):
 
 
 class Comparison(_Part):
-    """A run against an incumbent on the same queries.
+    """A run against a baseline on the same queries.
 
     Attributes:
-        docs_per_query: mean number of documents that the incumbent reranked.
+        docs_per_query: mean number of documents that the baseline reranked.
         measures: its means, by name.
-        difference, interval: the run less the incumbent, and the bootstrap interval of that.
-        p, p_holm: p-values of the difference, as they are and corrected for the number of incumbents.
-        agreement: of the run's rankings and the incumbent's.
+        difference, interval: the run less the baseline, and the bootstrap interval of that.
+        p, p_holm: p-values of the difference, as they are and corrected for the number of baselines.
+        agreement: of the run's rankings and the baseline's.
     """
 
     docs_per_query: float
@@ -183,22 +168,19 @@ class Figures(_Part):
         dataset: name of the collection.
         queries, queries_replayed: number of judged queries, and of all.
         joins: how many ids of queries, judgments, documents and recorded inputs match.
-        warnings: counts of what was odd in the collection, of silent signals, and of what speaks against the reranker
-            or how it was asked, by what it was.
+        warnings: counts of what was odd, by what it was.
         measures: means over the judged queries, by name; the first is the headline.
         interval: bootstrap intervals of the means.
-        first_stage: means of the first stage's own order, by name. A policy may order the pool otherwise before it
-            reranks anything.
+        first_stage: means of the first stage's own order, by name.
         cost: total cost of all replayed queries.
         cost_per_query: mean cost of a query.
         context_per_query: mean size of the assembled contexts.
         rewrites: what the reformulator has brought; None where none was asked.
-        aucc: mean height of the headline measure's curve from 0 documents to the run's last step, see
-            :func:`experiments.evaluate.curves.area`.
+        aucc: see :meth:`experiments.evaluate.curves.Curve.area`, of the headline measure.
         docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
         stop_reasons: queries by the reason for which they stopped.
-        tied_share: of the scores that decide a top 10, the share that another document of the query has too, see
-            :func:`experiments.evaluate.record.ties_of`; None where nothing was scored, or nobody counts it.
+        tied_share: of the scores that decide a top 10, the share that another document of the query has too; None where
+            nothing was scored.
         dropped_docs: documents that could not be scored.
         latency_overrun_ms: by how much queries passed their time limits.
         failures: what failed of the rerankers.
@@ -230,8 +212,8 @@ class Summary(Figures):
     """The content of ``summary.json``: the figures, and where they come from.
 
     Attributes:
-        views: figures of the views that the subject has, by name; None where it has none.
-        incumbents: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
+        baselines: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
+            Files call them ``incumbents``.
         policy: name of the policy.
         overrides: choices of the command line.
         documents: number of documents in the collection.
@@ -244,8 +226,9 @@ class Summary(Figures):
         mlflow_run_id: id of the tracked run; None if there is none.
     """
 
-    views: dict[str, ViewFigures] | None = None
-    incumbents: dict[str, Comparison] | None = None
+    baselines: dict[str, Comparison] | None = Field(
+        default=None, validation_alias=AliasChoices("incumbents", "baselines"), serialization_alias="incumbents"
+    )
     policy: str
     overrides: list[str]
     documents: int
@@ -270,8 +253,8 @@ class Summary(Figures):
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without views, incumbents and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json"), ("views", "incumbents", "rewrites")
+        """What ``summary.json`` holds: plain data, without baselines and rewrites where there are none."""
+        data, may_lack = self.model_dump(mode="json", by_alias=True), ("incumbents", "rewrites")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:
@@ -322,7 +305,6 @@ def summarize(
 
 
 def _all_zero(curve: Curve) -> dict[str, int]:
-    """A warning where nothing that was ranked at any step is judged relevant, with the number of queries."""
     if curve.per_query.any():
         return {}
     return {f"queries, which is all of them, rank nothing that is judged relevant: {_SAME_IDS}": len(curve.per_query)}
@@ -332,11 +314,7 @@ _SAME_IDS = "do the judgments belong to these queries and documents?"
 
 
 def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
-    """What failed in a run, and whether so much did that the run itself has.
-
-    The share that counts is the larger one of failed batches among those sent, and of queries given up among all: a
-    reranker that is closed for the run, or a policy that fails, sends no more batches that could fail.
-    """
+    """What failed in a run, and whether so much did that the run itself has."""
     sent, failed = outcomes.batches.sum(axis=0).tolist()
     given_up = int(outcomes.given_up.sum())
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))

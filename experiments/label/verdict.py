@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from experiments.datasets.judgments import read_qrels
+from experiments.datasets.beir import read_qrels
 from experiments.label.decide import LEVEL, Decision
 from experiments.label.labels import QRELS
 from experiments.publish.files import write_text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
-from experiments.config.whole import naming
+from experiments.evaluate.files import naming
 from experiments.publish.folders import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
+from ragtune.data.caches.diskcache import file_digests
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.data.files.filedigest import file_digests
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
-from ragtune.data.text import analyzer_id, terms
+from ragtune.data.text import analyzer_id
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 
@@ -68,45 +67,6 @@ class TfidfNearness:
     def block(self, start: int, stop: int) -> NDArray[Any]:
         scores: NDArray[Any] = (self._rows[start:stop] @ self._columns).toarray()
         return scores
-
-
-class Bm25Nearness:
-    """BM25 scores with the document as the query (GAR's lexical graph), divided by the highest score of the row.
-
-    Args:
-        corpus: the collection.
-        query_terms: number of the document's terms in the query: those of the highest tf * idf, each as often as in the
-            document. All terms would cost much more and add mostly matches of very common words.
-    """
-
-    def __init__(self, corpus: Corpus, query_terms: int) -> None:
-        self._corpus = corpus
-        self._query_terms = query_terms
-        self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "query_terms": query_terms}
-        self.library = f"bm25s {version('bm25s')}"
-
-    def prepare(self, scratch: Path) -> None:
-        """Index the terms."""
-        import bm25s
-
-        self._texts = [terms(content) for content in self._corpus.contents]
-        self._index = bm25s.BM25()
-        self._index.index(self._texts if any(self._texts) else [[""]] * len(self._texts), show_progress=False)
-        frequencies = Counter(term for text in self._texts for term in set(text))
-        n = len(self._texts)
-        self._idf = {term: float(np.log1p((n - df + 0.5) / (df + 0.5))) for term, df in frequencies.items()}
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        return np.vstack([self._scores(text) for text in self._texts[start:stop]])
-
-    def _scores(self, text: list[str]) -> NDArray[Any]:
-        counts = Counter(text)
-        best = sorted(counts, key=lambda term: (-counts[term] * self._idf[term], term))[: self._query_terms]
-        known = self._index.get_tokens_ids([term for term in best for _ in range(counts[term])])
-        if not known:
-            return np.zeros(len(self._texts))
-        scores: NDArray[Any] = self._index.get_scores_from_ids(known)
-        return scores / max(float(scores.max()), 1e-9)
 
 
 class DenseNearness:
@@ -198,7 +158,6 @@ def build_graph(
     progress: Progress,
     kind: str = "tfidf",
     k: int = 16,
-    query_terms: int = 32,
     model: str = MINILM,
     vectors: Path | None = None,
     force: bool = False,
@@ -210,9 +169,8 @@ def build_graph(
         out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
             least ``k`` neighbours is kept.
         progress: called with the number of documents done.
-        kind: ``tfidf``, ``bm25``, ``dense`` or ``vectors``.
+        kind: ``tfidf``, ``dense`` or ``vectors``.
         k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
-        query_terms: of ``bm25``, see :class:`Bm25Nearness`.
         model: of ``dense``.
         vectors: of ``vectors``, see :class:`VectorNearness`.
         force: replace any graph that is there.
@@ -222,11 +180,10 @@ def build_graph(
     """
     check_choice("graph kind", kind, KINDS)
     check_count("graph k", k, low=1)
-    check_count("graph query_terms", query_terms, low=1)
     out.parent.mkdir(parents=True, exist_ok=True)
     _require_replaceable(out)
     started = time.perf_counter()
-    nearness = KINDS[kind](corpus, query_terms, model, vectors)
+    nearness = KINDS[kind](corpus, model, vectors)
     wanted = GraphManifest(
         corpus=corpus.digest,
         documents=len(corpus),
@@ -329,9 +286,8 @@ def _cost(out: Path, corpus: Corpus, seconds: float, *, built: bool) -> GraphCos
 
 GRAPH_FILES = {MANIFEST, NEIGHBOURS, WEIGHTS}
 
-KINDS: Mapping[str, Callable[[Corpus, int, str, Path | None], Nearness]] = {
-    "tfidf": lambda corpus, query_terms, model, vectors: TfidfNearness(corpus),
-    "bm25": lambda corpus, query_terms, model, vectors: Bm25Nearness(corpus, query_terms),
-    "dense": lambda corpus, query_terms, model, vectors: DenseNearness(corpus, model),
-    "vectors": lambda corpus, query_terms, model, vectors: VectorNearness(corpus, vectors),
+KINDS: Mapping[str, Callable[[Corpus, str, Path | None], Nearness]] = {
+    "tfidf": lambda corpus, model, vectors: TfidfNearness(corpus),
+    "dense": lambda corpus, model, vectors: DenseNearness(corpus, model),
+    "vectors": lambda corpus, model, vectors: VectorNearness(corpus, vectors),
 }

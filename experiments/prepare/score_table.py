@@ -1,16 +1,19 @@
-"""Fills score tables with a live reranker."""
+"""Fills score tables with a live reranker, for replays."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.config.names import leaf
+from experiments.config.compose import compose
+from experiments.config.options import leaf
+from experiments.config.progress import Progress
+from experiments.evaluate.files import whole
 from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
-from experiments.prepare.table_files import check_form, write_table
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
@@ -189,3 +192,91 @@ def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
 def _describe(reranker: Mapping[str, Any]) -> str:
     model = reranker.get("model") or reranker.get("embedder", {}).get("model", "")
     return f"{leaf({'reranker': reranker}, 'reranker')}:{Path(str(model)).name if Path(str(model)).is_dir() else model}"
+
+
+def costs_of_scoring(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Return the cost of scoring every candidate once that has no score yet; nothing is paid.
+
+    Args:
+        config: resolved configuration with a live reranker.
+        progress: called with the number of queries done.
+
+    Returns:
+        ``dataset``, ``queries``, and by unit the ``total`` and the mean cost ``per_query``; None where the price of a
+        unit is not known.
+    """
+    session = build_session(config)
+    plan = Scoring(session, "pool", config["retrieval"]["original_query_depth"]).plan(progress)
+    total = {unit: None if unit in plan.unknown else amount for unit, amount in plan.cost.by_unit().items()}
+    queries = len(session.dataset.queries)
+    per_query = {unit: None if amount is None else amount / queries for unit, amount in total.items()}
+    return {"dataset": session.dataset.name, "queries": queries, "total": total, "per_query": per_query}
+
+
+def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:
+    """Return whether scoring has a price, or an unknown one: services have prices, local models have none."""
+    usd = figures["total"]["usd"]
+    is_service = "url" in config["reranker"] or "llm" in config["reranker"]
+    return is_service if usd is None else usd > 0.0
+
+
+def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    """Score every candidate, write the table, and return the configuration that replays it.
+
+    Args:
+        config: resolved configuration with a live reranker. Scores are kept, so that an interrupted call goes on where
+            it was.
+        file: a Parquet path; its manifest goes beside it.
+
+    Raises:
+        FailedRunError: if the reranker left candidates without a score.
+    """
+    if write_score_table(config, Order(file)):
+        raise FailedRunError(f"{file} lacks scores that advice needs, as told above: repeat the command")
+    return {**config, "reranker": compose(of_scores(file))["reranker"]}
+
+
+def of_scores(file: Path) -> list[str]:
+    """Return overrides that replay a score table in place of a live reranker."""
+    return ["reranker=replay", f"reranker.scores={file}"]
+
+
+Pair = tuple[str, str, float]
+"""Query id, document id, score."""
+
+
+def check_form(file: Path) -> None:
+    """Refuse a name of a table that does not end in a known form.
+
+    Raises:
+        ConfigError: naming the allowed endings.
+    """
+    if file.suffix not in (".parquet", ".run"):
+        raise ConfigError(f"--out {str(file)!r}: allowed are names that end in .parquet or .run (a TREC run)")
+
+
+def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:
+    """Write the pairs, sorted, and the manifest beside them. An existing table is replaced once the new one is whole.
+
+    Raises:
+        OSError: naming ``file`` if the folder is full or read-only.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f"{file.name}.manifest.json")
+    with whole(beside) as new_manifest, whole(file) as new:
+        if file.suffix == ".parquet":
+            import pandas as pd
+
+            columns = ["query_id", "doc_id", "score"]
+            pd.DataFrame(sorted(pairs), columns=columns).to_parquet(new, index=False, compression="zstd")
+        else:
+            new.write_text("".join(_run(pairs)), encoding="utf-8")
+        new_manifest.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def _run(pairs: Sequence[Pair]) -> Iterator[str]:
+    """Best first, equal scores by document id."""
+    last, rank = None, 0
+    for query_id, doc_id, score in sorted(pairs, key=lambda pair: (pair[0], -pair[2], pair[1])):
+        last, rank = query_id, rank + 1 if query_id == last else 1
+        yield f"{query_id} Q0 {doc_id} {rank} {score!r} ragtune\n"

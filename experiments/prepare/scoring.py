@@ -118,21 +118,25 @@ class Scoring:
         session: the collection, its first stage and the reranker.
         pairs: ``pool`` (what the first stage finds) or ``all`` (every document for every query).
         depth: documents that the first stage finds.
-        journal: the finished scores; new ones are added.
+        journal: the finished scores; new ones are added. A plan needs none.
 
     Raises:
         ConfigError: if the reranker only replays.
     """
 
-    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal) -> None:
+    def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal | None = None) -> None:
         self.session = session
         self.reranker: BaseReranker = session.rerankers["default"]
         self._pairs = pairs
         self._depth = depth
         self._journal = journal
 
-    def plan(self) -> Plan:
-        """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
+    def plan(self, progress: Progress = lambda done, total: None) -> Plan:
+        """Count the work; nothing is paid. Prices and times are the reranker's own expectation.
+
+        Args:
+            progress: called with the number of queries done.
+        """
         queries = pairs = done = kept = 0
         cost = FREE
         for context, items in self._queries():
@@ -142,6 +146,7 @@ class Scoring:
             done, kept = done + len(items) - len(left), kept + len(left) - len(unpaid)
             if unpaid:
                 cost += self.reranker.expected_cost(unpaid, context)
+            progress(queries, len(self.session.dataset.queries))
         amounts = cost.by_unit()
         unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
@@ -176,8 +181,12 @@ class Scoring:
 
     def found(self) -> list[Scored]:
         """Return the finished scores, in the order of the queries."""
-        finished = self._journal.finished
+        finished = self._finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
+
+    @property
+    def _finished(self) -> Mapping[str, Scored]:
+        return {} if self._journal is None else self._journal.finished
 
     def _queries(self) -> Iterator[tuple[RAGtuneContext, list[PoolItem]]]:
         corpus = self.session.dataset.corpus
@@ -191,7 +200,7 @@ class Scoring:
                 yield context, [PoolItem.from_document(doc, rank, {}) for rank, doc in enumerate(found)]
 
     def _left(self, context: RAGtuneContext, items: list[PoolItem]) -> list[PoolItem]:
-        former = self._journal.finished.get(context.query_id)
+        former = self._finished.get(context.query_id)
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
     def _within(
@@ -236,7 +245,8 @@ class Scoring:
         outcome.paid += self._actual(context, cost, unpaid)
         per_call = self.reranker.expected_cost([], context).latency_ms
         fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
-        self._journal.append(fresh.after(self._journal.finished.get(context.query_id)))
+        if self._journal is not None:
+            self._journal.append(fresh.after(self._finished.get(context.query_id)))
         if lost := len(items) - len(scores):
             outcome.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
         return bool(scores)

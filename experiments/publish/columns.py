@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from experiments.config.whole import naming
+from experiments.evaluate.files import naming
 
 Column = Sequence[Any] | NDArray[Any]
 """Texts, truth values, integers, or numbers; where one is missing, None or NaN."""

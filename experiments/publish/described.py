@@ -6,20 +6,21 @@ import getpass
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from experiments.config.names import leaf
+from experiments.config.options import leaf
 from experiments.config.overrides import choices_of
-from experiments.config.paths import CONF
+from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv
 from experiments.publish.files import COST_COLUMNS
-from experiments.publish.provenance import git_sha
-from experiments.publish.runs_view import HEADLINE
+from experiments.publish.trackstore import HEADLINE
 from ragtune.core.units import LIMITS
 
 MAX_TAG_LENGTH = 5000
@@ -33,7 +34,7 @@ _FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings",
 _LAST_TAGS = ("conformance_spec", "conformance_canonical_spec", "ragtune_version", "git_sha")
 """Tags that MLflow's page of a run shows first and last: it shows them in the order in which they are logged."""
 
-_TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval", "rerank_stage")
+_TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval")
 """Groups whose single options make a policy another one, though it keeps its name."""
 
 
@@ -112,12 +113,11 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
     """The tags of a run in the order to log them in, MLflow's own fields for code and user among them."""
-    program = "scripts/pipeline.py" if "rerank_stage" in summary.tags else "run.py"
     sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
     own = {
         "mlflow.source.type": "LOCAL",
-        "mlflow.source.name": program,
-        "command": shlex.join(["python", program, *summary.overrides]),
+        "mlflow.source.name": "run.py",
+        "command": shlex.join(["python", "run.py", *summary.overrides]),
         "finding": _short_finding(summary),
         HEADLINE: next(iter(summary.measures)),
         "policy": summary.policy,
@@ -135,10 +135,10 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _short_finding(summary: Summary) -> str:
-    """The headline measure, its cost and the difference from each incumbent, in as few characters as say it."""
+    """The headline measure, its cost and the difference from each baseline, in as few characters as say it."""
     name, value = next(iter(summary.measures.items()))
     said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
-    said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.incumbents or {}).items()]
+    said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.baselines or {}).items()]
     return ", ".join(said)
 
 
@@ -185,9 +185,9 @@ def description(summary: Summary, run_id: str) -> str:
     rows = [[f"**{summary.policy}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
     if summary.first_stage:
         rows.append(["first stage", "0.0", *map("{:.4f}".format, summary.first_stage.values())])
-    for incumbent, against in (summary.incumbents or {}).items():
+    for baseline, against in (summary.baselines or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
-        rows.append([incumbent, f"{against.docs_per_query:.1f}", *means])
+        rows.append([baseline, f"{against.docs_per_query:.1f}", *means])
     said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
     picture = f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
     return f"{_finding(summary)}\n\n{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
@@ -200,9 +200,9 @@ def _finding(summary: Summary) -> str:
     said = f"**{name} {value:.4f} with {docs:.1f} documents a query.**"
     if name in summary.first_stage:
         said += f" The first stage alone has {summary.first_stage[name]:.4f}."
-    for incumbent, against in (summary.incumbents or {}).items():
+    for baseline, against in (summary.baselines or {}).items():
         low, high = against.interval[name]
-        said += f" Difference from {incumbent}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
+        said += f" Difference from {baseline}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
     lost = failures(summary)
     return said if lost == "none" else f"{said} Failures and warnings: {lost.replace(chr(10), ' ')}."
 
@@ -224,10 +224,8 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
 
     final = {HEADLINE: summary.headline} | {allowed(name): value for name, value in summary.measures.items()}
     final |= {f"first stage/{allowed(name)}": value for name, value in summary.first_stage.items()}
-    for view, figures in (summary.views or {}).items():
-        final |= {f"{view}/{allowed(name)}": value for name, value in figures.measures.items()}
-    for incumbent, against in (summary.incumbents or {}).items():
-        final |= {f"vs {incumbent}/{allowed(name)}": value for name, value in against.difference.items()}
+    for baseline, against in (summary.baselines or {}).items():
+        final |= {f"vs {baseline}/{allowed(name)}": value for name, value in against.difference.items()}
     for kind, costs in (("charged", summary.cost_per_query.charged), ("actual", summary.cost_per_query.actual)):
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
     if rewrites := summary.rewrites:
@@ -268,3 +266,22 @@ def dataset_input(summary: Summary) -> Any:
         profile=json.dumps({"queries": summary.queries, "documents": summary.documents}),
     )
     return DatasetInput(dataset)
+
+
+@lru_cache(maxsize=1)
+def git_sha() -> str:
+    """The commit that is checked out, with ``-dirty`` if tracked files outside results/ differ; or ``unknown``."""
+    try:
+        sha = _git("rev-parse", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)results")
+        return f"{sha}-dirty" if changed else sha
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    if not (PROJECT_ROOT / ".git").exists():  # a wheel: the commit of a repository around it is not that of this code
+        raise FileNotFoundError(PROJECT_ROOT / ".git")
+    command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
+    # The words are those above, there is no shell, and the git on PATH is the user's own.
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603

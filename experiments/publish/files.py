@@ -19,20 +19,18 @@ import numpy as np
 import yaml
 from pydantic import ValidationError
 
-from experiments.config.whole import naming, whole
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
+from experiments.evaluate.files import naming, whole
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary
-from experiments.evaluate.views import View
 from experiments.publish.columns import Columns, read_csv, write_csv, write_parquet
 from experiments.publish.figures import FIXED_DEPTH, draw_curve
 from ragtune.core import units
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import DatasetError
-from ragtune.data.files.textfile import read_json
-from ragtune.data.files.values import require_id
+from ragtune.data.files.textfile import read_json, require_id
 
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"
@@ -57,8 +55,7 @@ class Results:
         outcomes: of the same queries, in the order in which they are told.
         curve: of the judged queries.
         summary: the figures.
-        views: the subject's.
-        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.incumbents.depth_line`.
+        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.baselines.depth_line`.
     """
 
     config: Mapping[str, Any]
@@ -67,7 +64,6 @@ class Results:
     outcomes: Outcomes
     curve: Curve
     summary: Summary
-    views: Sequence[View] = ()
     depth_line: Mapping[int, float] | None = None
 
 
@@ -89,8 +85,6 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
     try:
         write_yaml(partial / CONFIG, results.config)
         _write_records(partial, map(results.records.__getitem__, query_ids))
-        for view in results.views:
-            _write_run(partial / f"run.{view.name}.trec", ((q, view.rankings[q]) for q in query_ids))
         write_parquet(partial / "per_query.parquet", per_query_table(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
@@ -193,11 +187,10 @@ def per_query_table(results: Results) -> Columns:
     """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
     outcomes, curve = results.outcomes, results.curve
     judged = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
-    names = [*curve.measures, *(f"{view.name}/{name}" for view in results.views for name in view.measures)]
-    measured = np.full((len(judged), len(names)), np.nan)
-    measured[judged] = np.hstack([curve.per_query[:, -1, :], *(view.per_query for view in results.views)])
+    measured = np.full((len(judged), len(curve.measures)), np.nan)
+    measured[judged] = curve.per_query[:, -1, :]
     table: Columns = {"query_id": outcomes.query_ids, "judged": judged}
-    table |= {name: measured[:, j] for j, name in enumerate(names)}
+    table |= {name: measured[:, j] for j, name in enumerate(curve.measures)}
     table |= {name: column.astype(kind) for name, (column, kind) in _costs(outcomes).items()}
     table["stop_reason"] = outcomes.stop_reasons
     return table | dict(zip(_SIZES, outcomes.sizes.T, strict=True))
@@ -241,11 +234,6 @@ def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
             out.write(_in_trec(record.query_id, record.ranking))
             with naming(traces):
                 packed.write(record.trace.encode() + b"\n")
-
-
-def _write_run(file: Path, rankings: Iterable[tuple[str, Sequence[str]]]) -> None:
-    with naming(file), file.open("w", encoding="utf-8", newline="\n") as out:
-        out.writelines(_in_trec(query_id, ranking) for query_id, ranking in rankings)
 
 
 def _in_trec(query_id: str, ranking: Sequence[str]) -> str:

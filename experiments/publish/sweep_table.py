@@ -1,53 +1,39 @@
-"""The table of a sweep: one row a job, on the terminal and as CSV and Markdown."""
+"""What a sweep reports: its table, on the terminal and as CSV and Markdown, and the figures of its parent run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.config.overrides import choices_of
+from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.evaluate.curves import area
-from experiments.evaluate.incumbents import FIXED_DEPTH
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv, write_csv
-from experiments.publish.described import markdown_table
+from experiments.publish.described import allowed, markdown_table, policy_title
 from experiments.publish.files import CURVE, write_text
-from experiments.publish.sweep_baseline import differences, references
-from experiments.publish.terminal import fitting_table, print_warning, short, short_p
-from ragtune.core.errors import ConfigError
+from experiments.publish.terminal import fitting_table, short, short_p
+from experiments.publish.trackstore import HEADLINE
 
-NOTE = f"*: differs from {{}}, p < {SIGNIFICANT} after Holm's correction for the jobs."
-
-_UNDER_THE_SAME_BUDGET = f"{FIXED_DEPTH} under the same budget"
+NOTE = f"*: differs from {FIXED_DEPTH} under the same budget, p < {SIGNIFICANT} after Holm's correction for the jobs."
 
 
-def print_sweep(
-    summaries: Mapping[str, Summary],
-    folder: Path,
-    *,
-    failed: Mapping[str, Sequence[str]] | None = None,
-    baseline: str = FIXED_DEPTH,
-    bootstrap: Mapping[str, Any] | None = None,
-    partial: str = "",
-) -> list[Path]:
+def print_sweep(summaries: Mapping[str, Summary], folder: Path, *, partial: str = "") -> list[Path]:
     """Print one row a job, the best headline measure first, and write the table as ``sweep.csv`` and ``sweep.md``.
 
-    A row has the headline with its interval, and the difference from the baseline with its interval and the p-value of
-    Fisher's randomization test after Holm's correction for the number of jobs. The CSV holds every figure in the order
-    of the jobs. The Markdown holds the printed table with all columns.
+    A row has the headline with its interval, and the difference from fixed depth under the same budget: with its
+    interval, and the p-value of Fisher's randomization test after Holm's correction for the number of jobs. The CSV
+    holds every figure in the order of the jobs. The Markdown holds the printed table with all columns.
 
     Args:
         summaries: the summary of each job, by the name of the job.
         folder: where the files go, and the jobs' own folders are.
-        failed: overrides of the jobs that have failed, by the name of the job: nothing is compared with these.
-        baseline: fixed depth under the job's own budget, where scores are recorded; or a job, see
-            :func:`~experiments.publish.sweep_baseline.references`.
-        bootstrap: ``resamples``, ``level`` and ``seed`` of the comparison with a job.
         partial: what an interrupted sweep has finished, such as ``2 of 6 jobs``; labels the table and every file.
 
     Returns:
@@ -60,17 +46,10 @@ def print_sweep(
         for file in files:  # of the jobs that were here before
             file.unlink(missing_ok=True)
         return []
-    overrides = {job: summary.overrides for job, summary in summaries.items()} | dict(failed or {})
-    compared = _compared(overrides, failed or {}, baseline)
-    if baseline == FIXED_DEPTH:
-        tested, column, note = _from_fixed_depth(summaries), f"vs {FIXED_DEPTH}", NOTE.format(_UNDER_THE_SAME_BUDGET)
-    else:
-        name = f"job {baseline}" if baseline in summaries else baseline
-        tested, column = differences(folder, summaries, compared, bootstrap or {}), "vs baseline"
-        note = f"baseline: {name}; {NOTE.format('it')}"
-    choices = _varying_choices(list(overrides.values()))[: len(summaries)]
+    tested = _from_fixed_depth(summaries)
+    choices = _varying_choices([summary.overrides for summary in summaries.values()])
     areas, deepest = _areas(folder, summaries)
-    rows = _rows(summaries, choices, tested, compared, areas)
+    rows = _rows(summaries, choices, tested, areas)
     if partial:
         rows = [{**row, "partial": partial} for row in rows]
     named = dict.fromkeys(name for row in rows for name in row)
@@ -78,10 +57,10 @@ def print_sweep(
     headline, *others = next(iter(summaries.values())).measures
     columns = ["rank", "job", *choices[0], *_FIGURES, *(_TESTED if tested else ()), *others, "AUCC"]
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
-    names = {"headline": headline, "vs": column}
+    names = {"headline": headline, "vs": f"vs {FIXED_DEPTH}"}
     heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
     label = [f"partial: {partial} finished, then the sweep was interrupted"] if partial else []
-    notes = label + ([note] if tested else [])
+    notes = label + ([NOTE] if tested else [])
     first = len(notes)
     notes += [f"AUCC: mean {headline} from 0 to {deepest} documents a query"] if areas else []
     console = Console(highlight=False, emoji=False)
@@ -103,24 +82,6 @@ _FIGURES = ("headline", "95% interval", "docs")
 _TESTED = ("vs", "interval of it", "p (Holm)")
 
 
-def _compared(
-    overrides: Mapping[str, Sequence[str]], failed: Mapping[str, Sequence[str]], baseline: str
-) -> dict[str, str]:
-    """The job, perhaps a failed one, that each finished job is compared with; none where the baseline is no job."""
-    if baseline == FIXED_DEPTH or len(overrides) < 2:
-        return {}
-    try:
-        # Failed jobs are among those that are looked at, or one under another budget would pass for the baseline.
-        found = references(baseline, overrides)
-    except ConfigError as error:
-        print_warning(f"nothing to compare with: {error}")
-        return {}
-    found = {job: reference for job, reference in found.items() if job not in failed}
-    if lost := [job for job in failed if job in found.values()]:
-        print_warning(f"no difference is told from failed jobs: {', '.join(lost)}")
-    return found
-
-
 def _areas(folder: Path, summaries: Mapping[str, Summary]) -> tuple[dict[str, float], int]:
     """The area under each job's curve of the headline, and the documents to which all of them go.
 
@@ -140,7 +101,7 @@ def _areas(folder: Path, summaries: Mapping[str, Summary]) -> tuple[dict[str, fl
 def _from_fixed_depth(summaries: Mapping[str, Summary]) -> dict[str, PairedDifferences]:
     found = {}
     for job, summary in summaries.items():
-        if comparison := (summary.incumbents or {}).get(FIXED_DEPTH):
+        if comparison := (summary.baselines or {}).get(FIXED_DEPTH):
             headline = next(iter(summary.measures))
             figures = (comparison.difference[headline], *comparison.interval[headline], comparison.p[headline])
             found[job] = PairedDifferences(*(np.array([figure]) for figure in figures))
@@ -151,7 +112,6 @@ def _rows(
     summaries: Mapping[str, Summary],
     choices: Sequence[Mapping[str, str]],
     tested: Mapping[str, PairedDifferences],
-    compared: Mapping[str, str],
     areas: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     headline = next(iter(next(iter(summaries.values())).measures))
@@ -163,8 +123,6 @@ def _rows(
         row: dict[str, Any] = {"rank": best.index(summary.measures[headline]) + 1, "job": job, **choice}
         row |= {**summary.measures, f"{headline}_low": low, f"{headline}_high": high, "AUCC": areas.get(job, "")}
         row["docs"] = summary.cost_per_query.charged["docs"]
-        if compared:
-            row["baseline_job"] = compared.get(job, "")
         if found := tested.get(job):
             row |= {"diff": found.mean[0], "diff_low": found.low[0], "diff_high": found.high[0]}
             row |= {"p": found.p[0], "p_holm": corrected[job]}
@@ -177,7 +135,7 @@ def _shown(row: Mapping[str, Any], headline: str, columns: Sequence[str]) -> lis
     cells["headline"] = row[headline]
     cells["95% interval"] = "-".join(short(row[f"{headline}_{end}"], ".3f") for end in ("low", "high"))
     cells["docs"] = f"{row['docs']:.1f}"
-    cells |= {**dict.fromkeys(_TESTED, ""), "vs": "baseline" if row.get("baseline_job") == "" else ""}
+    cells |= dict.fromkeys(_TESTED, "")
     if "diff" in row:
         cells["vs"] = short(row["diff"], "+.3f") + _mark(row)
         cells["interval of it"] = " ".join(short(row[f"diff_{end}"], "+.3f") for end in ("low", "high"))
@@ -202,3 +160,55 @@ def _varying_choices(overrides: Sequence[Sequence[str]]) -> list[dict[str, str]]
     keys = list(dict.fromkeys(key for choice in given for key in choice))
     varying = [key for key in keys if len({choice.get(key) for choice in given}) > 1 or len(given) == 1]
     return [{key: choice.get(key, "") for key in varying} for choice in given]
+
+
+@dataclass(frozen=True)
+class SweepFigures:
+    """The jobs of a sweep as its parent run counts them.
+
+    Attributes:
+        jobs: summaries of the finished jobs, by the name of the job.
+        failed: number of failed jobs.
+        planned: number of planned jobs; 0 where a sampler decides as it goes.
+        partial: what an interrupted sweep has finished, in words; empty if it ran to its end.
+    """
+
+    jobs: Mapping[str, Summary] = field(default_factory=dict)
+    failed: int = 0
+    planned: int = 0
+    partial: str = ""
+
+    def metrics(self) -> dict[str, float]:
+        """The best job's measures and documents, of each collection if there are several, and the counts of jobs."""
+        found: dict[str, float] = {}
+        best = dict(self._best())
+        for _, job in best.values():
+            where = f"{allowed(job.dataset)}/" if len(best) > 1 else ""
+            found |= {f"{where}{allowed(name)}": value for name, value in job.measures.items()}
+            found[f"{where}{HEADLINE}"] = job.headline
+            found[f"{where}charged_docs"] = job.cost_per_query.charged["docs"]
+            found[f"{where}failed_batches"] = float(job.failures.batches_failed)
+        found |= {"jobs_finished": float(len(self.jobs)), "jobs_failed": float(self.failed)}
+        if self.planned:
+            found["jobs_planned"] = float(self.planned)
+        found["jobs_untracked"] = float(sum(job.mlflow_run_id is None for job in self.jobs.values()))
+        return found
+
+    def tags(self) -> dict[str, str]:
+        """The best job by name, the failures, and whether the table is partial."""
+        lost = [f"{self.failed} jobs failed"] if self.failed else []
+        untracked = sum(job.mlflow_run_id is None for job in self.jobs.values())
+        lost += [f"{untracked} jobs not tracked"] if untracked else []
+        batches = sum(job.failures.batches_failed for job in self.jobs.values())
+        lost += [f"{batches} batches failed in finished jobs"] if batches else []
+        best = "; ".join(f"job {name}: {policy_title(job)}, {job.dataset}" for name, job in dict(self._best()).values())
+        found = {"failures": "; ".join(lost) or "none", "partial": self.partial or "no"}
+        measures = {next(iter(job.measures)) for job in self.jobs.values()}
+        found |= {HEADLINE: ", ".join(sorted(measures))} if measures else {}
+        return found | ({"best": best} if best else {})
+
+    def _best(self) -> Iterator[tuple[str, tuple[str, Summary]]]:
+        """The first of the jobs with the highest headline, by collection."""
+        for dataset in dict.fromkeys(job.dataset for job in self.jobs.values()):
+            there = [(name, job) for name, job in self.jobs.items() if job.dataset == dataset]
+            yield dataset, max(there, key=lambda named: named[1].headline)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
+from experiments.evaluate.baselines import EVERYTHING
 from experiments.evaluate.curves import Curve
-from experiments.evaluate.incumbents import EVERYTHING
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary, ViewFigures
+from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
 from experiments.publish.columns import Columns
-from ragtune.core.units import FLOPS, MONEY, TOKENS, Unit
+from ragtune.core.units import MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
     console = _console()
-    incumbents = summary.incumbents or {}
+    baselines = summary.baselines or {}
     for table in _fitting(summary, curve, console):
         console.print(table)
     console.print(_start_line(summary, curve))
@@ -33,7 +33,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
-    if against_all := incumbents.get(EVERYTHING):
+    if against_all := baselines.get(EVERYTHING):
         console.print(_agreement_line(against_all.agreement))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
@@ -82,9 +82,9 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     table.add_section()
     table.add_row("final", *blank, *(f"[bold]{summary.measures[name]:.4f}[/bold]" for name in names))
     table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
-    incumbents = summary.incumbents or {}
-    for name, against in incumbents.items():
-        if name == EVERYTHING or against != incumbents.get(EVERYTHING):  # fixed depth may come to that
+    baselines = summary.baselines or {}
+    for name, against in baselines.items():
+        if name == EVERYTHING or against != baselines.get(EVERYTHING):  # fixed depth may come to that
             _add_comparison(table, name, against, blank, names)
     table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table
@@ -308,44 +308,3 @@ def print_path(folder: Path) -> None:
     """Print the last line of a run: the folder of its files."""
     sys.stdout.write(f"{folder}\n")
     sys.stdout.flush()
-
-
-def print_views(views: Mapping[str, ViewFigures], docs: float) -> None:
-    """Print each view's size, measures and intervals, and what the views cost.
-
-    Args:
-        views: the figures of each view, by its name.
-        docs: mean number of documents reranked a query.
-    """
-    table = _new_table(f"views; {docs:.1f} documents reranked per query", title_style="bold", pad_edge=False)
-    table.add_column("view")
-    table.add_column("documents\nin it", justify="right")
-    for name in next(iter(views.values())).measures:
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, figures in views.items():
-        values = zip(figures.measures.values(), figures.interval.values(), strict=True)
-        cells = [f"[bold]{value:.4f}[/bold]\n{low:.3f}-{high:.3f}" for value, (low, high) in values]
-        table.add_row(name, f"{figures.docs_per_query:.1f}", *cells)
-    _console().print(table)
-
-
-def print_forecast(figures: Mapping[str, Any]) -> None:
-    """Print what :func:`experiments.replay.forecast.forecast` found as a table."""
-    from rich.markup import escape
-
-    title = f"forecast for {escape(figures['dataset'])}: {figures['queries']} queries, nothing spent"
-    table = _new_table(title, title_style="bold")
-    units = [unit for unit in ALL if unit.name in figures["total"]]
-    for column in ("", *(unit.label for unit in units)):
-        table.add_column(column, justify="right" if column else "left")
-    for row in ("total", "per_query"):
-        table.add_row(row.replace("_", " "), *(_amount(unit, figures[row][unit.name]) for unit in units))
-    _console().print(table)
-
-
-def _amount(unit: Unit, amount: float | None) -> str:
-    if amount is None:
-        return "unknown"
-    if unit is FLOPS:
-        return unit.number.format(amount)
-    return f"{amount:,.4f}" if unit is MONEY else f"{amount:,.1f}"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.evaluate.summary import Summary
-from experiments.publish import described, runs_view
+from experiments.publish import described, trackstore
 from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
-from experiments.publish.sweep_figures import SweepFigures
+from experiments.publish.sweep_table import SweepFigures
 from experiments.publish.trackstore import TrackingError, keep_quiet, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.plain import first_line
@@ -33,9 +33,6 @@ ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "
 
 RESULTS_TAG = "ragtune.results"
 """Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
-
-VIEW_RUNS = "run.*.trec"
-"""Pattern of the run files of views, of subjects that have any."""
 
 
 def parent_of(folder: Path) -> str | None:
@@ -119,7 +116,7 @@ class MlflowTracking(Tracking):
         for table in tables:
             self._connect().log_artifact(run_id, str(table))
             if table.suffix == ".md":
-                self._connect().set_tag(run_id, runs_view.NOTE, table.read_text(encoding="utf-8"))
+                self._connect().set_tag(run_id, trackstore.NOTE, table.read_text(encoding="utf-8"))
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         self._connect().set_terminated(run_id, status)
@@ -176,7 +173,7 @@ class MlflowTracking(Tracking):
         from mlflow.entities import Param
 
         client = self._connect()
-        client.set_tag(run_id, runs_view.NOTE, described.description(summary, run_id))
+        client.set_tag(run_id, trackstore.NOTE, described.description(summary, run_id))
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
         for chunk in _chunks(params, MAX_PARAMS_A_CALL):
@@ -185,7 +182,7 @@ class MlflowTracking(Tracking):
             client.log_batch(run_id, metrics=chunk)
         self._log_datasets(run_id, [described.dataset_input(summary)])
         picture_of(folder)
-        for name in (*ARTIFACTS, *sorted(file.name for file in folder.glob(VIEW_RUNS))):
+        for name in ARTIFACTS:
             client.log_artifact(run_id, str(folder / name))
 
     def _log_datasets(self, run_id: str, inputs: list[Any]) -> None:
@@ -217,7 +214,7 @@ class MlflowTracking(Tracking):
             location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
             found = client.get_experiment(client.create_experiment(self.experiment, artifact_location=location))
         experiment_id = str(found.experiment_id)
-        for key, value in runs_view.experiment_tags(experiment_id).items():
+        for key, value in trackstore.experiment_tags(experiment_id).items():
             if key not in found.tags:  # what somebody changed stays
                 client.set_experiment_tag(experiment_id, key, value)
         return experiment_id

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.config.names import leaf, preset_with
-from experiments.config.run_config import RunConfig
+from experiments.config.options import leaf, preset_with
+from experiments.config.overrides import RunConfig
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
@@ -52,20 +52,11 @@ class Session:
         return compares_apart(next(iter(self.rerankers.values())), self.parts["scheduler"])
 
 
-def build_session(config: Mapping[str, Any], wrap: Any = None, wrap_reformulator: Any = None) -> Session:
-    """Build the session of a resolved configuration.
-
-    Args:
-        config: plain data, see :func:`experiments.config.compose.resolve`.
-        wrap: replaces each reranker by ``wrap(reranker)`` in the controller (forecasts).
-        wrap_reformulator: replaces the reformulator by ``wrap_reformulator(reformulator)``.
-    """
+def build_session(config: Mapping[str, Any]) -> Session:
+    """Build the session of a resolved configuration, see :func:`experiments.config.compose.resolve`."""
     dataset, rerankers, parts = unlimited_parts(config)
     parts = {**parts, "budget": component(config, "budget")}
-    if wrap_reformulator:
-        parts["reformulator"] = wrap_reformulator(parts["reformulator"])
-    asked = {name: wrap(r) for name, r in rerankers.items()} if wrap else rerankers
-    return Session(dataset, controller_of(config, parts, asked), rerankers, parts)
+    return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
@@ -100,7 +91,6 @@ def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseR
         "corpus": dataset.corpus,
         "qrels": dataset.qrels,
         "dataset_name": dataset.name,
-        "query_ids": dataset.order,
         "reranker": next(iter(rerankers.values())),
     }
     retriever = _retriever(config, resources)

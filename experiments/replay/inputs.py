@@ -12,15 +12,14 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from experiments.config.overrides import WHERE_NOT_WHAT
-from experiments.config.run_config import results_key
+from experiments.config.overrides import WHERE_NOT_WHAT, results_key
 from experiments.config.sources import OWN_PACKAGES, Sources
 from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
 from ragtune.core.component import Component
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.data.files.filedigest import file_digests
+from ragtune.data.caches.diskcache import file_digests
 from ragtune.rerankers.score_table import manifest_of
 
 
@@ -145,7 +144,7 @@ def _named(text: str, is_read: bool) -> Iterator[Path]:
 
 def targets_of(config: Mapping[str, Any]) -> set[str]:
     """The classes and functions that a configuration names, but for those that say where and how a run happens."""
-    return set(targets({name: node for name, node in config.items() if name not in (*WHERE_NOT_WHAT, "subject")}))
+    return set(targets({name: node for name, node in config.items() if name not in WHERE_NOT_WHAT}))
 
 
 def _code(package: str) -> Iterator[Path]:

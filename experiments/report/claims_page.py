@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.significance import SIGNIFICANT
-from experiments.publish.palette import BLACK, VERMILION
+from experiments.publish.figures import BLACK, VERMILION
 from experiments.report.claims import Held
 from experiments.report.study import Study, column_of
 from experiments.report.tables import p_text

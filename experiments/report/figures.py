@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.publish.palette import BLACK, Style, styles_of
+from experiments.publish.figures import BLACK, Style, styles_of
 from experiments.report.study import Collection, Line, Policy, Study
 from ragtune.core.units import DOCS
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.config.whole import whole
+from experiments.evaluate.files import whole
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.replay.build import session_for

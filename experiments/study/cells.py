@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.config.overrides import results_key
 from experiments.config.progress import Progress
-from experiments.config.run_config import results_key
 from experiments.config.targets import require_allowed
 from experiments.replay.inputs import InputFiles
 from experiments.replay.processes import executed

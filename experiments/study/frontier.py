@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.curves import Bootstrap, bootstrap_interval, curve
+from experiments.evaluate.curves import Bootstrap, Steps, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
-from experiments.evaluate.steps import Steps
-from experiments.publish.provenance import git_sha
+from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
-from experiments.replay.component import component
-from experiments.replay.records import records_of
+from experiments.replay.records import is_fixed_depth, records_of
 from experiments.report.report import grades_of, require_plotly, shown
 from experiments.report.study import Cell, Collection, Line, Study, column_of
 from experiments.report.write import require_writable, write_study
@@ -151,7 +149,7 @@ def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
 def _is_fixed_depth(config: Mapping[str, Any]) -> bool:
     """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
     alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
-    return alike and component(config, "subject").is_fixed_depth(config)
+    return alike and is_fixed_depth(session_for(config))
 
 
 _PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}

@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.text import STOPWORDS, Stems, plain_id, plain_terms
-from ragtune.data.text.words import all_words, words_and_bigrams
+from ragtune.data.text.analysis import all_words, words_and_bigrams
 
 DEFAULT = "english"
 """The analyzer of a collection for which none is chosen."""

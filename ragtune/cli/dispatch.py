@@ -36,14 +36,7 @@ class Command(Protocol):
     Two more names are optional: ``VERBATIM = True`` says that the words are no business of argparse, ``--help`` and
     other options included, and arrive as they are as the only argument that it declares; ``KEPT`` says what an
     interruption leaves and how to go on.
-
-    Attributes:
-        NAME: the word after ``ragtune``.
-        SUMMARY: what it does, on one line.
     """
-
-    NAME: str
-    SUMMARY: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare options and arguments."""
@@ -108,11 +101,12 @@ def declare(command: Command, parser: argparse.ArgumentParser) -> None:
     command.add_arguments(parser)
 
 
-def run_command(command: Command, words: Sequence[str]) -> int:
+def run_command(name: str, command: Command, words: Sequence[str]) -> int:
     """Run a command and say in one line on stderr what went wrong, if something did.
 
     Args:
-        command: the module.
+        name: of the command.
+        command: its module.
         words: the words after its name.
 
     Returns:
@@ -121,7 +115,7 @@ def run_command(command: Command, words: Sequence[str]) -> int:
     Raises:
         SystemExit: by argparse, on ``--help`` (0) and on words that do not fit (2).
     """
-    parser = Parser(prog=f"ragtune {command.NAME}")
+    parser = Parser(prog=f"ragtune {name}")
     declare(command, parser)
     if getattr(command, "VERBATIM", False):
         arguments = parser.parse_args(["--", *words])

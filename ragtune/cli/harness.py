@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from collections.abc import Sequence
@@ -14,22 +13,21 @@ import ragtune
 from ragtune.cli.dispatch import Command
 from ragtune.core.errors import ConfigError
 
-COMMANDS = (
-    "run",
-    "sweep",
-    "study",
-    "compare",
-    "advise",
-    "label",
-    "score",
-    "graph",
-    "ingest",
-    "runs",
-    "relog",
-    "pipeline",
-    "conformance",
-)
-"""Their names in the order of their use; a harness may have more."""
+COMMANDS = {
+    "run": "replay a collection under a budget, and compare with fixed depth",
+    "sweep": "run every combination of choices, and compare them in one table",
+    "study": "compare policies over budgets and collections, with an interactive report",
+    "compare": "test finished runs against the first one",
+    "advise": "recommend a policy and a budget for your data",
+    "label": "find out with a few judgments whether your reranker helps",
+    "score": "record a reranker's scores of a dataset's pairs, for replays",
+    "graph": "build the graph of a collection's nearest documents",
+    "ingest": "put a dataset into a collection of PostgreSQL",
+    "runs": "draw the curves of finished runs",
+    "relog": "log finished runs to MLflow from their files",
+    "conformance": "compare decisions and ragd's answers with the golden ones",
+}
+"""What each command of the harness does, in the order of their use; ``experiments/commands/`` has a module of each."""
 
 HOW = "pip install 'ragtune[experiments]', or in a clone of the repository pip install -e '.[experiments]'"
 
@@ -55,21 +53,11 @@ def find_checkout() -> Path | None:
     return next((folder for folder in (here, *here.parents, _HERE) if _is_checkout(folder)), None)
 
 
-def summaries(folder: Path) -> dict[str, str]:
-    """Return what each command of a harness does, by its name; read from the files, so no extra is needed."""
-    modules = folder.joinpath(*_PACKAGE.split(".")).glob("[!_]*.py")
-    found = {
-        constants["NAME"]: constants.get("SUMMARY", "") for constants in map(_constants, modules) if "NAME" in constants
-    }
-    order = {name: place for place, name in enumerate(COMMANDS)}
-    return {name: found[name] for name in sorted(found, key=lambda name: (order.get(name, len(order)), name))}
-
-
 def load(name: str, words: Sequence[str]) -> Command:
     """Return a command of the harness, and put the harness on the path of this process.
 
     Args:
-        name: one of :func:`summaries`, or of :data:`COMMANDS`.
+        name: one of :data:`COMMANDS`.
         words: the arguments of the command, for a checkout that is not the code that runs: it takes over.
 
     Raises:
@@ -83,7 +71,7 @@ def load(name: str, words: Sequence[str]) -> Command:
         _take_over(folder, [name, *words])
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    return cast(Command, import_module(f"{_PACKAGE}.{name.replace('-', '_')}"))
+    return cast(Command, import_module(f"{_PACKAGE}.{name}"))
 
 
 def _take_over(checkout: Path, words: Sequence[str]) -> None:
@@ -99,15 +87,3 @@ def _has_commands(folder: Path) -> bool:
 
 def _is_checkout(folder: Path) -> bool:
     return _has_commands(folder) and all((folder / file).is_file() for file in ("run.py", "ragtune/__init__.py"))
-
-
-def _constants(file: Path) -> dict[str, str]:
-    """The texts that a module gives names to."""
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    return {
-        target.id: node.value.value
-        for node in body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }

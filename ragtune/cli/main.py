@@ -6,19 +6,24 @@ harness; :class:`ragtune.cli.dispatch.Command` says what both have.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from ragtune import __version__
 from ragtune.cli import harness
-from ragtune.cli.commands import completion, doctor, mcp, prompt, serve, shadow
-from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, declare, flush_output, run_command
+from ragtune.cli.commands import doctor, mcp, prompt, serve, shadow
+from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.errors import RagtuneError
 
-SERVICES: dict[str, Command] = {command.NAME: command for command in (serve, mcp, prompt, shadow, doctor, completion)}
+SERVICES: dict[str, Command] = {"serve": serve, "mcp": mcp, "prompt": prompt, "shadow": shadow, "doctor": doctor}
+_SUMMARIES = {
+    "serve": "serve REST, the rerank API and MCP over HTTP",
+    "mcp": "serve MCP over stdin and stdout",
+    "prompt": "build a prompt with context by the SuperPrompt pipeline",
+    "shadow": "report what a budget loses and saves",
+    "doctor": "show what is installed, which servers answer, what is missing and how to get it",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,8 +36,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr; 130 if
         interrupted.
     """
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
-        completion.answer(_parsers())
     words = list(sys.argv[1:] if argv is None else argv)
     if words and not words[0].startswith("-"):
         return _run(words[0], words[1:])
@@ -51,10 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, words: Sequence[str]) -> int:
     if name in SERVICES:
-        return run_command(SERVICES[name], words)
-    experiments = list(_experiments() or harness.COMMANDS)
-    if name not in experiments:
-        near = get_close_matches(name, [*SERVICES, *experiments], n=1)  # names are short: a letter is a third of one
+        return run_command(name, SERVICES[name], words)
+    if name not in harness.COMMANDS:
+        near = get_close_matches(name, [*SERVICES, *harness.COMMANDS], n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
         return BAD_INPUT
@@ -62,38 +64,17 @@ def _run(name: str, words: Sequence[str]) -> int:
         command = harness.load(name, words)
     except RagtuneError as error:
         return complain(error)
-    return run_command(command, words)
-
-
-def _parsers() -> argparse.ArgumentParser:
-    """A parser of all commands, of which only the one that is typed has its arguments."""
-    typed = os.environ.get("COMP_LINE", "").split()
-    parser = argparse.ArgumentParser(prog="ragtune")
-    parser.add_argument("--version", action="store_true", help="print the version")
-    commands = parser.add_subparsers()
-    experiments = _experiments()
-    for name, summary in [*experiments.items(), *((name, command.SUMMARY) for name, command in SERVICES.items())]:
-        added = commands.add_parser(name, help=summary)
-        if name in typed[1:2]:
-            declare(harness.load(name, ()) if name in experiments else SERVICES[name], added)
-    return parser
-
-
-def _experiments() -> dict[str, str]:
-    folder = harness.find_harness()
-    return harness.summaries(folder) if folder else {}
+    return run_command(name, command, words)
 
 
 def _help() -> Iterator[str]:
     yield from ("usage: ragtune COMMAND ...", "", "Where should your reranking budget go?")
-    found = _experiments()
     yield from ("", "Experiments")
-    yield from (f"  {name:<14}{summary}" for name, summary in found.items())
-    if not found:
-        yield f"  {', '.join(harness.COMMANDS)}"
+    yield from (f"  {name:<14}{summary}" for name, summary in harness.COMMANDS.items())
+    if harness.find_harness() is None:
         yield f"  These need the experiment harness: {harness.HOW}."
     yield from ("", "Services and tools")
-    yield from (f"  {name:<14}{command.SUMMARY}" for name, command in SERVICES.items())
+    yield from (f"  {name:<14}{summary}" for name, summary in _SUMMARIES.items())
     yield from ("", "Options")
     yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
     yield f"  {'--version':<14}print the version"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragtune.core.errors import MissingExtraError, ModelLoadError
-from ragtune.data.files.filedigest import file_digests
+from ragtune.data.caches.diskcache import file_digests
 
 T = TypeVar("T")
 

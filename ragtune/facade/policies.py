@@ -56,7 +56,7 @@ def policy_named(
     """The policy of that name.
 
     Those that choose by scores are ``uncertainty`` (the whole budget), ``settled`` and ``early_stop`` (stop once the
-    top 10 is unlikely to change), and ``fixed_depth`` (the first stage's best in one call, the incumbent). Those that
+    top 10 is unlikely to change), and ``fixed_depth`` (the first stage's best in one call, the baseline). Those that
     compare choose windows of documents, a window a call, some of them again: ``plackett_luce``, ``sliding``,
     ``tdpart``, ``tourrank``, ``acurank``, ``blitzrank``, ``setwise_insertion``, ``jointrank`` and ``knockout``.
 

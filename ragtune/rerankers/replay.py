@@ -15,7 +15,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import search_units
-from ragtune.data.files.filedigest import Stamp
+from ragtune.data.caches.diskcache import Stamp
 from ragtune.data.runs.runfile import version_of
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.score_table import ScoreTable

@@ -27,7 +27,6 @@ class RunsRetriever(BaseRetriever):
         corpus: holds the texts of the documents that the runs name.
         paths: files in any form of :func:`ragtune.data.runs.runfile.read_run`; one path or several.
         fusion: merges several runs into one list; a single run keeps its own scores.
-        query_ids: the collection's queries in the order of the responses of a file of ``_msearch``.
 
     Raises:
         DatasetError: if a run is unusable or names a document that the corpus does not hold.
@@ -41,10 +40,8 @@ class RunsRetriever(BaseRetriever):
         corpus: Corpus,
         paths: str | Sequence[str],
         fusion: BaseFusion | None = None,
-        query_ids: Sequence[str] = (),
     ) -> None:
         self._corpus = corpus
-        self._query_ids = query_ids
         files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths or ()]
         if not files:
             raise ConfigError("retriever.paths is empty: give at least one run file")
@@ -83,7 +80,7 @@ class RunsRetriever(BaseRetriever):
 
     def _read(self, file: Path) -> tuple[Run, IntArray]:
         """The run, and the positions of its documents in the corpus."""
-        run = read_run(file, self._query_ids)
+        run = read_run(file)
         places = self._corpus.places(run.doc_ids)
         if unknown := sorted(run.doc_ids[i] for i in np.flatnonzero(places < 0).tolist()):
             known = len(run.doc_ids) - len(unknown)

@@ -1,4 +1,4 @@
-"""The incumbent: rerank the top N once."""
+"""The baseline: rerank the top N once."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ragtune.core.pool.columns import are_finite
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.files.records import DOC_ID, Schema, read_records
-from ragtune.data.files.values import id_of, number_of
+from ragtune.data.files.textfile import id_of, number_of
 from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run
 
@@ -33,7 +33,6 @@ class TableSignal(BaseSignal):
         by: what a number is of, ``pair`` of query id and document, or ``document``, whatever the query.
         higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
         witness: False where the numbers come of the same words as a first stage, e.g. of another lexical model.
-        query_ids: the collection's queries in its order, which the responses of a file of ``_msearch`` are in.
 
     Raises:
         DatasetError: if the file is unusable, naming the place.
@@ -48,13 +47,12 @@ class TableSignal(BaseSignal):
         by: str = _PAIR,
         higher_is_better: bool = True,
         witness: bool = True,
-        query_ids: Sequence[str] = (),
     ) -> None:
         self.is_witness = check_flag("signal witness", witness)
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
         of_documents = check_choice("signal by", by, (_PAIR, _DOCUMENT)) == _DOCUMENT
         self._name = f"signal table {Path(path).name}"
-        self._known = _numbers(Path(path)) if of_documents else read_run(path, query_ids)
+        self._known = _numbers(Path(path)) if of_documents else read_run(path)
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         return {self._name: self._known} if isinstance(self._known, Run) else {}

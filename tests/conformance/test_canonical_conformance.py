@@ -321,7 +321,7 @@ def check_here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
     def call(*arguments: str, **variables: str) -> SimpleNamespace:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        code = run_command(command, arguments)
+        code = run_command("conformance", command, arguments)
         out, err = capfd.readouterr()
         return SimpleNamespace(returncode=code, stdout=out, stderr=without_progress(err))
 

@@ -52,9 +52,9 @@ def main(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def call(*arguments: str, tracked: bool = False) -> SimpleNamespace:
-        monkeypatch.setattr(sys, "argv", ["run.py", *arguments, *([] if tracked else ["tracking=none"])])
+        monkeypatch.setattr(sys, "argv", ["run.py"])  # Hydra's entry point reads it
         capfd.readouterr()
-        code = main()
+        code = main([*arguments, *([] if tracked else ["tracking=none"])])
         out, err = capfd.readouterr()
         return SimpleNamespace(code=code, out=out, err=without_progress(err), lines=out.splitlines(), cwd=cwd)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import resource
 import subprocess
 import sys
@@ -12,8 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 from patience import HANG_S
-
-import ragtune
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +73,6 @@ OPTIONS = {
     "a batch of nothing": (["scheduler.batch_size=0"], ["batch_size=0", ">= 1"]),
     "a top of nothing": (["scheduler=settled", "scheduler.k=0"], ["k=0", ">= 1"]),
     "a depth of nothing": (["retrieval.original_query_depth=0"], ["original_query_depth=0", "or equal to 1"]),
-    "an option by its former name": (["retriever.depth=3"], ["it is retrieval.original_query_depth now"]),
     "a depth that is a path": ([f"{ROUNDS_DEPTH}=../../etc/passwd"], [f"{ROUNDS_DEPTH}='../../etc/passwd'", "integer"]),
     "a measure that needs what is not here": (["measures=[AP,alpha_nDCG@10]"], ["'alpha_nDCG@10'", "pyndeval"]),
     "a measure that lacks an argument": (["measures=[BPM]"], ["'BPM'", "cutoff"]),
@@ -136,7 +132,7 @@ def test_a_bad_option_is_refused(main: Main, case: str) -> None:
 
 
 def test_an_option_may_refer_to_another(main: Main, tiny: list[str]) -> None:
-    assert main(*tiny, "budget.max_reranker_docs=${seed}", "dry_run=true").code == 0
+    assert main(*tiny, "budget.max_reranker_docs=${seed}").code == 0
 
 
 def edit(change: Callable[[list[str]], list[str]], file: Path) -> None:
@@ -214,28 +210,6 @@ def test_what_no_result_could_hold_leaves_no_file_and_no_tracked_run(
     assert len(ended.err) < 500
 
 
-def test_marks_and_gzip_change_nothing(main: Main, tiny: list[str], collection: Path) -> None:
-    plain = main(*tiny, "hydra.run.dir=plain")
-    for number, name in enumerate(("corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "bm25.run", "scores.run")):
-        data = b"\xef\xbb\xbf" + (collection / name).read_bytes()
-        (collection / name).write_bytes(gzip.compress(data, mtime=0) if number % 2 else data)
-    again = main(*tiny, "hydra.run.dir=again")
-    assert (plain.code, again.code) == (0, 0), plain.err + again.err
-    for name in ("run.trec", "curve.csv", "per_query.parquet", "traces.jsonl.gz"):
-        assert (plain.cwd / "plain" / name).read_bytes() == (again.cwd / "again" / name).read_bytes(), name
-
-
-@pytest.mark.parametrize("file", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
-def test_a_missing_file_is_named(main: Main, tiny: list[str], collection: Path, file: str) -> None:
-    (collection / file).unlink()
-    refused(main(*tiny), "no split 'test'" if "qrels" in file else f"has no {file}")
-
-
-def test_a_damaged_parquet_table_is_refused(main: Main, tiny: list[str], tmp_path: Path) -> None:
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
-    refused(main(*tiny, f"reranker.scores={tmp_path}/bad.parquet"), "bad.parquet", "Parquet")
-
-
 # -- output folders ----------------------------------------------------------------------------------------------------
 
 
@@ -292,12 +266,6 @@ def test_a_process_ends_as_quietly_as_that(run: Callable[..., SimpleNamespace], 
     refused(SimpleNamespace(**vars(ended), cwd=tmp_path), "budget.max_reranker_docs=-1")
 
 
-def test_an_unknown_flag_is_refused(main: Main, capfd: pytest.CaptureFixture[str]) -> None:
-    ended = main("--fast")
-    assert ended.code == 2
-    assert "--fast" in ended.err
-
-
 def test_anything_else_is_exit_code_1_with_a_traceback(
     main: Main, tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,8 +294,3 @@ def test_output_for_which_there_is_no_room_is_told_in_one_line(words: str) -> No
     command = f"{sys.executable} -m ragtune {words} >/dev/full"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=HANG_S, cwd=ROOT)
     assert (done.returncode, done.stderr) == (1, "error: no room for a file: No space left on device\n")
-
-
-def test_the_version_is_ragtunes(main: Main) -> None:
-    ended = main("--version")
-    assert (ended.code, ended.out) == (0, f"ragtune {ragtune.__version__}\n")

@@ -57,14 +57,8 @@ def test_a_model_is_asked_as_often_as_the_budget_says_and_the_record_replays(
 
 WINDOWS = {
     "acurank": ["estimator.window=8"],
-    "blitzrank": ["estimator.window=8"],
-    "jointrank": ["estimator.window=8"],
-    "knockout": [],
     "plackett_luce": ["estimator.window=8"],
-    "setwise_insertion": [],
     "sliding": ["estimator.window=6", "estimator.step=3"],
-    "tdpart": ["estimator.window=8", "estimator.top_k=3"],
-    "tourrank": [],
 }
 
 

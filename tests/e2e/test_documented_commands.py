@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from documented import COMMANDS, ROOTS, SHOWN, is_own_component, pages
+from documented import COMMANDS, SHOWN, is_own_component, pages
 
 from experiments.config.compose import compose, composed, plain
 from ragtune.cli.dispatch import Parser, declare
@@ -20,15 +20,6 @@ from ragtune.cli.main import main
 OVERRIDDEN = ("advise", "label", "score", "graph", "ingest")
 """Commands with options of their own before the overrides of a run."""
 
-ELSEWHERE = re.compile(
-    r"\b[A-Z]{2,}\b|<|http|\.\./|postgres|minilm\.run|=ray|=joblib|launcher=|vectors|sweeper|cross_encoder|llm_"
-    r"|^serve|^mcp|^prompt|^conformance|^study|--target|shadow\.jsonl|^completion|^pipeline|^runs|^compare|^score|advise|^label"
-)
-"""Commands that are not run here: they need the reader's data, a server, a model or an earlier run, or other end-to-end
-tests run them (services, prompt pipeline, conformance, studies, advice, launchers, comparisons)."""
-
-FASTER = ("dataset.every=10", "tracking=none", "bootstrap.resamples=20", "verbosity=0")
-
 
 @pytest.mark.parametrize("words", [words for words, _ in SHOWN], ids=lambda words: shlex.join(words)[:70])
 def test_every_command_that_is_shown_is_taken(words: tuple[str, ...]) -> None:
@@ -36,8 +27,8 @@ def test_every_command_that_is_shown_is_taken(words: tuple[str, ...]) -> None:
     assert name in COMMANDS
     if is_own_component(words) or {"--help", "-h"} & set(rest):
         return
-    if name in ROOTS:
-        composes([word for word in rest if word not in ("-m", "--multirun")], ROOTS[name])
+    if name in ("run", "sweep"):
+        composes([word for word in rest if word not in ("-m", "--multirun")], "config")
         return
     parser = Parser(prog=f"ragtune {name}")
     declare(COMMANDS[name], parser)
@@ -62,7 +53,7 @@ def composes(overrides: list[str], root: str) -> None:
     if root == "ingest":
         plain(composed(words, root))
     else:
-        compose(words, root)
+        compose(words)
 
 
 def asks(arguments: argparse.Namespace) -> None:
@@ -71,24 +62,6 @@ def asks(arguments: argparse.Namespace) -> None:
     options = [*arguments.options, *([f"data={arguments.data}"] if arguments.data else [])]
     chosen = [name for name in arguments.policies.split(",") if name]
     assert load_grid(arguments.config, options).only([], chosen).policies
-
-
-RUN = [words for words, _ in SHOWN if not ELSEWHERE.search(shlex.join(words)) and not is_own_component(words)]
-
-
-def test_most_commands_on_shipped_data_are_run() -> None:
-    assert len(RUN) > 15
-
-
-@pytest.mark.parametrize("words", RUN, ids=lambda words: shlex.join(words)[:70])
-def test_every_command_on_shipped_data_runs(
-    words: tuple[str, ...], environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    faster = FASTER if words[0] in ROOTS and "--help" not in words else ()
-    assert main([*words, *faster]) in (0, None)
 
 
 def called(call: Callable[[], int | None]) -> int:

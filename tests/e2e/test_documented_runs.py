@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 import uvicorn
 from command_line import ROOT
-from documented import ROOTS, SHOWN, is_own_component
+from documented import SHOWN, is_own_component
 from joblib.externals.loky import get_reusable_executor
 
 from ragtune.cli.main import main
@@ -256,7 +256,7 @@ def quicker(words: tuple[str, ...], request: pytest.FixtureRequest) -> list[str]
     if "--help" in words:
         return []
     line, name = shlex.join(words), words[0]
-    more = list(REST.get("run" if name in ROOTS else name, []))
+    more = list(REST.get("run" if name == "sweep" else name, []))
     more += ["budgets=[10]", "traces.budget=10"] if name == "study" and "budgets" not in line else []
     if any(OWN_DATA.search(word) for word in words):
         more = [option for option in more if option != "dataset.every=10"]

@@ -56,13 +56,6 @@ def test_queries_that_share_a_models_calls_get_what_they_get_alone(
     assert log.read_text().split() == shared
 
 
-def test_another_seed_changes_what_is_random_and_nothing_else(main: Run, tiny: list[str]) -> None:
-    folders = [Path(main(*tiny, f"seed={seed}").lines[-1]) for seed in (0, 1)]
-    zero, one = (content(folder) for folder in folders)
-    assert zero["run.trec"] == one["run.trec"]
-    assert zero["curve.csv"] != one["curve.csv"]  # the bootstrap interval
-
-
 @pytest.mark.parametrize("executor", ["joblib", "ray"])
 def test_bad_input_found_by_a_worker_is_told_as_if_there_were_none(
     run: Run, tiny: list[str], collection: Path, tmp_path: Path, executor: str

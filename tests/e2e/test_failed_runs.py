@@ -82,14 +82,6 @@ def test_a_dead_reranker_ends_with_1_keeps_the_first_stages_results_and_is_mende
     assert "nothing to do" in again.err
 
 
-def test_a_failed_run_may_be_allowed(main: Main, tiny: list[str]) -> None:
-    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "scheduler.batch_size=12"]
-    refused = main(*tiny, *broken, "budget=unlimited")
-    assert refused.code == 1
-    assert "3 of 3 batches, 1 of 4 queries given up" in refused.err
-    assert main(*tiny, *broken, "budget=unlimited", "failures.max_share=1").code == 0
-
-
 POLICY = ["estimator._target_=misbehaving.BrokenPolicy", "budget=tight"]
 
 

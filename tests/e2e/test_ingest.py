@@ -180,13 +180,6 @@ def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
     assert stored(dsn, "tiny").documents == before.documents - 2
 
 
-def test_the_store_in_memory_is_a_dry_run(call: Run, dsn: str) -> None:
-    done = call("store=memory", "collection=tiny")
-    assert "tiny: 12 documents" in done.out
-    with PostgresDatabase(dsn) as database:
-        assert database.collections() == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -36,7 +36,9 @@ def write_run(file: Path, queries: int, form: str = "{}", doc_form: str = "{}", 
 def call(command: ModuleType, *arguments: str) -> int:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    done: int = command.run(parser.parse_args(arguments, argparse.Namespace(command=f"ragtune {command.NAME}")))
+    done: int = command.run(
+        parser.parse_args(arguments, argparse.Namespace(command=f"ragtune {command.__name__.rpartition('.')[2]}"))
+    )
     return done
 
 

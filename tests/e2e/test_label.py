@@ -23,7 +23,7 @@ from command_line import ROOT
 from patience import HANG_S, wait_until
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-from experiments.datasets.judgments import read_qrels
+from experiments.datasets.beir import read_qrels
 from ragtune.cli.main import main
 
 Label = Callable[..., SimpleNamespace]

@@ -147,20 +147,6 @@ def test_the_cascade_runs_under_one_budget_and_its_curve_shows_tokens_and_money(
         )
 
 
-def test_the_cascades_record_replays_the_same_without_a_request(
-    main: Main, in_cascade: list[str], llm_server: Any
-) -> None:
-    # The cross-encoder is measured as it runs, so time must be simulated by choice.
-    first = main(*in_cascade, "clock=virtual")
-    summary_of(first)
-    llm_server.requests.clear()
-    again = main(*in_cascade, "clock=virtual", "rerankers.llm.llm.mode=replay")
-    assert summary_of(again)["cost"]["actual"]["usd"] == 0
-    assert llm_server.requests == []
-    for name in RESULTS:
-        assert (folder_of(first) / name).read_bytes() == (folder_of(again) / name).read_bytes(), name
-
-
 def test_no_secret_reaches_any_file_table_log_or_store(
     main: Main,
     in_cascade: list[str],
@@ -188,15 +174,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             data = file.read_bytes()
             data += gzip.decompress(data) if file.suffix == ".gz" else b""
             assert secret.encode() not in data, file
-
-
-def test_a_forecast_asks_nothing(main: Main, in_cascade: list[str], llm_server: Any) -> None:
-    rewriting = ["reformulator=llm_rewrite", *llm("reformulator.llm", base_url=llm_server.url)]
-    ended = main(*in_cascade, *rewriting, "dry_run=true")
-    assert ended.code == 0, ended.err
-    assert llm_server.requests == []
-    total = next(line.split() for line in ended.lines if line.strip().startswith("total"))
-    assert float(total[3].replace(",", "")) > 0
 
 
 def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: list[str], llm_server: Any) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-from experiments.publish.runs_view import TITLE
+from experiments.publish.trackstore import TITLE
 
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
@@ -49,39 +47,6 @@ def page() -> Iterator[Any]:
         yield page
 
 
-def test_the_cost_curves_of_all_runs_overlay_in_one_chart(
-    runs: SimpleNamespace, ui: str, page: Any, tmp_path: Path
-) -> None:
-    from mlflow import MlflowClient
-
-    experiment = MlflowClient(tracking_uri=runs.uri).get_experiment_by_name("ragtune").experiment_id
-    ids = [summary["mlflow_run_id"] for summary in runs.summaries]
-    query = {
-        "runs": json.dumps(ids),
-        "metric": json.dumps("curve/nDCG_10"),
-        "experiments": json.dumps([experiment]),
-        "plot_metric_keys": json.dumps(["curve/nDCG_10"]),
-        "x_axis": "step",
-        "line_smoothness": "0",
-    }
-    page.goto(f"{ui}/#/metric?{urllib.parse.urlencode(query)}")
-    page.wait_for_selector(".js-plotly-plot .scatterlayer .trace")
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .scatterlayer .trace').length >= 3")
-    drawn = page.evaluate(
-        "document.querySelector('.js-plotly-plot').data"
-        ".map(trace => ({name: trace.name, x: Array.from(trace.x), y: Array.from(trace.y)}))"
-    )
-    page.screenshot(path=str(tmp_path / "mlflow.png"))
-    curves = {trace["name"]: trace for trace in drawn if len(trace["x"]) > 1}
-    client = MlflowClient(tracking_uri=runs.uri)
-    for summary in runs.summaries:
-        run_name = client.get_run(summary["mlflow_run_id"]).info.run_name
-        [trace] = [t for name, t in curves.items() if run_name in name]
-        assert trace["x"][0] == 0
-        assert trace["x"][-1] == 20
-        assert trace["y"][-1] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-6)
-
-
 def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(ui: str) -> None:
     with browser_page(1400) as page:
         page.goto(f"{ui}/#/experiments/1/runs?workflowType=machine_learning")
@@ -106,18 +71,3 @@ def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(
         [similarity] = [width for name, width in widths.items() if name.startswith("similarity, ")]
         assert similarity < max(widths.values())  # a name that is cut takes all the room
         assert page.get_by_role("button", name=TITLE).is_visible()  # MLflow's own menu of saved views
-
-
-def test_a_runs_description_shows_its_curve_and_a_sweeps_its_table(runs: SimpleNamespace, ui: str, page: Any) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=runs.uri)
-    run = client.get_run(runs.summaries[2]["mlflow_run_id"])
-    address = f"{ui}/#/experiments/{run.info.experiment_id}/runs"
-    page.goto(f"{address}/{run.info.run_id}")
-    picture = page.locator("img[src*='get-artifact?path=curve.png']")
-    picture.wait_for(state="attached")
-    page.wait_for_function("Array.from(document.images).some(i => i.src.includes('curve.png') && i.naturalWidth > 0)")
-    assert "demo/test" in page.locator("body").inner_text()  # the registered dataset
-    page.goto(f"{address}/{run.data.tags['mlflow.parentRunId']}")
-    page.wait_for_selector("th:has-text('vs fixed depth')")

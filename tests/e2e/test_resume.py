@@ -72,7 +72,7 @@ def test_a_run_killed_with_kill_9_continues_where_it_was(
     assert resumed.code == 0, resumed.err
     assert not journal.exists()
     again = Counter(slow.log.read_text().split()) - before
-    assert {again[query] for query in killed.kept} == {2}  # a batch for each incumbent, none for the policy
+    assert {again[query] for query in killed.kept} == {2}  # a batch for each baseline, none for the policy
     assert set(again) | set(killed.kept) == {"q1", "q2", "q3", "q4"}
 
     whole = main(*common, "hydra.run.dir=whole")

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from patience import HANG_S, wait_until
 
-from experiments.prepare.table_files import write_table
+from experiments.prepare.score_table import write_table
 from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers.score_table import ScoreTable
 
@@ -44,7 +44,7 @@ def test_after_a_kill_only_the_rest_is_scored(
     tmp_path: Path,
     number: int,
 ) -> None:
-    table, log = tmp_path / "t.csv", tmp_path / "log"
+    table, log = tmp_path / "t.run", tmp_path / "log"
     command = ["--out", str(table), *live("LiveSlow", "+reranker.seconds=0")]
     process = start(*command, cwd=tmp_path, script=SCRIPT, RERANK_LOG=str(log), HANG_AT="q3")
     wait_until(lambda: scored_queries(table) or process.poll() is not None)
@@ -66,7 +66,7 @@ def test_after_a_kill_only_the_rest_is_scored(
     assert f"(of 48: {12 * len(kept)} are scored already); " in again.err
     assert again.out == f"48 pairs of 4 queries: {table}\n"
     assert set(Counter(log.read_text().split()) - before) == {"q1", "q2", "q3", "q4"} - set(kept)
-    assert sorted(file.name for file in tmp_path.glob("t.csv*")) == ["t.csv", "t.csv.manifest.json"]
+    assert sorted(file.name for file in tmp_path.glob("t.run*")) == ["t.run", "t.run.manifest.json"]
 
     truth = ScoreTable(tmp_path / "tiny" / "scores.run")
     assert {query: truth.of_query(query) for query in ("q1", "q2", "q3", "q4")} == {
@@ -96,7 +96,7 @@ def test_its_cost_is_told_first_and_limits_stop_it(
     assert score("--out", "new/t.run", "--max-docs", "0").code == 2
     form = score("--out", "new/t.xlsx")
     assert form.code == 2
-    assert "allowed are names that end in .parquet, .csv, .jsonl, .run" in form.err
+    assert "allowed are names that end in .parquet or .run" in form.err
 
     some = score("--out", "new/t.run", "--max-usd", "0.155")
     assert (some.code, some.out) == (0, "15 pairs of 2 queries: new/t.run; paid $0.1500\n")
@@ -119,22 +119,22 @@ def test_what_the_reranker_fails_on_is_named_and_costs_nothing_else(
     lines = ["q1 Q0 heart-1 1 2 x", "q2 Q0 ship-1 1 2 x", "q3 Q0 honey-1 1 2 x", "q3 Q0 ship-1 2 1 x"]
     run.write_text("".join(f"{line}\n" for line in lines))
     broken = live("LiveBroken", "+reranker.on=ship-1", f"retriever.paths={run}", "failures.requests_in_a_row=3")
-    failed = run_here("--out", "t.jsonl.gz", *broken, cwd=tmp_path, script=SCRIPT)
-    assert (failed.code, failed.out) == (1, "1 pairs of 1 queries: t.jsonl.gz\n")
+    failed = run_here("--out", "t.parquet", *broken, cwd=tmp_path, script=SCRIPT)
+    assert (failed.code, failed.out) == (1, "1 pairs of 1 queries: t.parquet\n")
     assert failed.err.endswith(
         "error: 3 pairs have no score: query q2 (1 documents): the model server is on fire; query q3 (2 documents): "
         "the model server is on fire; the others are kept: repeat the command to score the rest\n"
     )
-    cured = run_here("--out", "t.jsonl.gz", *broken, cwd=tmp_path, script=SCRIPT, CURED="1")
-    assert (cured.code, cured.out) == (0, "4 pairs of 3 queries: t.jsonl.gz\n")
+    cured = run_here("--out", "t.parquet", *broken, cwd=tmp_path, script=SCRIPT, CURED="1")
+    assert (cured.code, cured.out) == (0, "4 pairs of 3 queries: t.parquet\n")
     all_fail = live("LiveBroken", "+reranker.on=heart-1", f"retriever.paths={run}", "dataset.every=4")
-    none = run_here("--out", "u.csv", *all_fail, cwd=tmp_path, script=SCRIPT)
+    none = run_here("--out", "u.run", *all_fail, cwd=tmp_path, script=SCRIPT)
     assert none.code == 1
     assert none.err.endswith("error: no pair was scored: query q1 (1 documents): the model server is on fire\n")
-    assert not list(tmp_path.glob("u.csv*"))
+    assert not list(tmp_path.glob("u.run*"))
 
 
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.run", "t.run.gz"])
+@pytest.mark.parametrize("name", ["t.parquet", "t.run"])
 def test_every_form_holds_the_same_scores_to_the_last_bit(tmp_path: Path, name: str) -> None:
     pairs = [("q2", "d", 1 / 3), ("q1", "b", 0.1 + 0.2), ("q1", 'a"é,', 1e-17), ("q1", "c", 0.1 + 0.2)]
     write_table(tmp_path / name, pairs, {"scale": "identity"})

@@ -1,4 +1,4 @@
-"""Sweeps of real runs: the table and its named baseline, and a sampler that goes by the headline."""
+"""Sweeps of real runs: the table, and a sampler that goes by the headline."""
 
 from __future__ import annotations
 
@@ -22,29 +22,6 @@ from ragtune.schedulers.one_shot import OneShotScheduler
 Run = Callable[..., SimpleNamespace]
 
 
-def test_a_sweep_is_tested_against_the_job_that_its_user_names(main: Run, tiny: list[str]) -> None:
-    grid = [*tiny[:-1], "estimator=baseline,score_oracle", "budget=2,4", "hydra.sweep.dir=sweep", "verbosity=0"]
-    assert main("-m", *grid, "sweep.baseline=estimator=gar").code == 2
-    assert list(Path.cwd().iterdir()) == []  # refused before anything began
-
-    ended = main("-m", *grid, "sweep.baseline=estimator=baseline")
-    assert (ended.code, ended.err) == (0, "")
-    table = pd.read_csv("sweep/sweep.csv")
-    assert table["baseline_job"].tolist()[2:] == [0, 1]  # each under its own budget
-    jobs = [pd.read_parquet(f"sweep/{job}/per_query.parquet").query("judged")["nDCG@10"] for job in range(4)]
-    assert table["diff"].tolist()[2:] == pytest.approx([(jobs[2] - jobs[0]).mean(), (jobs[3] - jobs[1]).mean()])
-    assert (table["diff_low"] <= table["diff"])[2:].all()
-    assert (table["p_holm"] >= table["p"])[2:].all()
-    assert "baseline: estimator=baseline; *: differs from it" in Path("sweep/sweep.md").read_text()
-
-    before = [Path(f"sweep/{job}/run.trec").stat().st_mtime_ns for job in range(4)]
-    ended = main("-m", *grid, "sweep.baseline=3", "resume=true")  # another baseline: no job runs again
-    assert ended.code == 0
-    assert ended.err.count("nothing to do") == 4
-    assert pd.read_csv("sweep/sweep.csv")["baseline_job"].tolist()[:3] == [3, 3, 3]
-    assert before == [Path(f"sweep/{job}/run.trec").stat().st_mtime_ns for job in range(4)]
-
-
 def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: list[str]) -> None:
     ended = main("-m", *tiny[:-1], "budget=2,2,4,2", "hydra.sweep.dir=sweep", "verbosity=0")
     assert (ended.code, ended.err) == (0, "")
@@ -53,12 +30,11 @@ def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: 
 
 def test_names_and_amounts_of_budgets_are_one_axis(main: Run, tiny: list[str]) -> None:
     grid = [*tiny[:-1], "budget=zero,2,tight", "hydra.sweep.dir=sweep", "verbosity=0"]
-    ended = main("-m", *grid, "sweep.baseline=budget=2")
+    ended = main("-m", *grid)
     assert (ended.code, ended.err) == (0, "")
     table = pd.read_csv("sweep/sweep.csv")
     assert table["budget"].tolist() == ["zero", "2docs", "tight"]
     assert table["docs"].tolist()[:2] == [0.0, 2.0]
-    assert table["baseline_job"].tolist()[::2] == [1.0, 1.0]
     for job, budget in enumerate(("zero", "2", "tight")):
         assert main(*tiny[:-1], f"budget={budget}", "hydra.run.dir=single", "verbosity=0").code == 0
         assert Path(f"sweep/{job}/run.trec").read_bytes() == Path("single/run.trec").read_bytes()
@@ -106,11 +82,10 @@ def test_optunas_sampler_looks_for_the_best_headline_and_goes_on_where_it_was(ma
     sweep = ["hydra/sweeper=tune", "hydra.sweep.dir=sweep", "verbosity=0"]
     ended = main("-m", *space, *sweep, "hydra.sweeper.n_trials=2")
     assert ended.code == 0, ended.err
-    ended = main("-m", *space, *sweep, "hydra.sweeper.n_trials=3", "resume=true", "sweep.baseline=0")
+    ended = main("-m", *space, *sweep, "hydra.sweeper.n_trials=3", "resume=true")
     assert ended.code == 0, ended.err
     assert ended.err.count("nothing to do") == 2  # the same proposals: their seed is the run's
     table = pd.read_csv("sweep/sweep.csv")
-    assert table["baseline_job"].tolist()[1:] == [0, 0]
     found = yaml.safe_load(Path("sweep/optimization_results.yaml").read_text())
     assert found["best_value"] == table["nDCG@10"].max()
     assert found["best_params"]["scheduler.acquisition.kappa"] in table["scheduler.acquisition.kappa"].tolist()

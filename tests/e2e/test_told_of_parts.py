@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,27 +12,6 @@ from experiments.publish.described import metrics
 from experiments.publish.files import read_summary
 
 Run = Callable[..., SimpleNamespace]
-
-
-def test_a_budget_within_the_first_round_is_warned_of_and_is_not_worse_than_no_reranking(main: Run) -> None:
-    small = _ran(main, "experiment=tourrank", "budget=20")
-    ((words, queries),) = small["warnings"].items()
-    assert "the smallest useful budget is 100 documents in 5 calls: budget=100" in words
-    assert "the smallest useful budget is" in " ".join(small["out"].split())
-    with gzip.open("run/traces.jsonl.gz", "rt") as traces:
-        assert sum('"first_round_incomplete"' in line for line in traces) == queries > 0
-    zero = _ran(main, "experiment=tourrank", "budget=zero")
-    assert zero["warnings"] == {}
-    assert small["measures"]["nDCG@10"] > zero["measures"]["nDCG@10"]
-    assert _ran(main, "experiment=tourrank", "budget=100")["warnings"] == {}
-
-
-def test_scores_that_change_no_ranking_are_warned_of(main: Run) -> None:
-    ended = _ran(main, "experiment=qrels_oracle", "assembler.ordering=posterior", "budget=5")
-    assert ended["warnings"] == {
-        "queries whose documents were scored without a change of the ranking: what was paid is not used": 50
-    }
-    assert _ran(main, "experiment=qrels_oracle", "budget=5")["warnings"] == {}
 
 
 def test_new_documents_of_a_rewrite_are_printed_and_stand_in_the_summary_and_among_the_metrics(main: Run) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
-import pandas as pd
 import psycopg
 import pytest
 import yaml
@@ -79,31 +78,6 @@ def server(tmp_path: Path, environment: dict[str, str], empty_store: Path) -> It
         server.kill()
 
 
-def test_a_server_that_is_killed_in_mid_run_costs_no_result(
-    server: MlflowServer, main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    good = main(*tiny, "hydra.run.dir=good", tracked=True)
-    assert (good.code, good.err) == (0, "")
-    assert mlflow_run_id(good.cwd / "good")
-
-    from mlflow import MlflowClient
-
-    log_batch = MlflowClient.log_batch
-
-    def dying(self: MlflowClient, *args: object, **kwargs: object) -> None:
-        log_batch(self, *args, **kwargs)
-        server.kill()
-
-    monkeypatch.setattr(MlflowClient, "log_batch", dying)
-    ended = main(*tiny, "hydra.run.dir=out", tracked=True)
-    assert ended.code == 0
-    assert "warning: tracking failed" in ended.err
-    assert mlflow_run_id(ended.cwd / "out") is None
-    for name in ("run.trec", "curve.csv", "per_query.parquet"):
-        assert (ended.cwd / "out" / name).read_bytes() == (ended.cwd / "good" / name).read_bytes()
-
-
 def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
     environment: dict[str, str], main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,15 +118,6 @@ def sweep(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace
     return SimpleNamespace(folder=cwd / "sweep", uri=uri, **vars(ended))
 
 
-def test_a_sweep_ends_with_a_table_and_its_folder(sweep: SimpleNamespace) -> None:
-    assert sweep.lines[-1] == str(sweep.folder)
-    assert "tracking failed" not in sweep.err
-    assert "2 runs" in sweep.out
-    table = pd.read_csv(sweep.folder / "sweep.csv")
-    assert table["estimator"].tolist() == ["baseline", "similarity"]
-    assert table["mlflow_run_id"].notna().all()
-
-
 def test_a_job_that_fails_leaves_the_others_alone_and_is_named(sweep: SimpleNamespace) -> None:
     assert sweep.code == 2
     assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in sweep.err
@@ -176,24 +141,6 @@ def test_a_sweeps_jobs_are_children_of_one_parent_run(sweep: SimpleNamespace) ->
     assert "| estimator | nDCG@10 |" in parent.data.tags["mlflow.note.content"].replace("max_reranker_docs | ", "")
 
 
-def test_a_sweep_without_a_tracking_server_has_all_its_files(
-    main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    ended = main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True)
-    assert ended.code == 0, ended.err
-    assert sorted(p.parent.name for p in (ended.cwd / "sweep").glob("*/summary.json")) == ["0", "1"]
-    assert "Traceback" not in ended.err
-
-
-def test_a_forecast_of_a_sweep_writes_nothing(main: Run, tiny: list[str]) -> None:
-    ended = main("-m", *tiny, "seed=1,2", "dry_run=true")
-    assert ended.code == 0, ended.err
-    assert ended.out.count("nothing spent") == 2
-    assert list(ended.cwd.iterdir()) == []
-
-
 def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str]) -> None:
     ended = main("-m", *tiny, "scheduler=greedy,nonsense")
     assert ended.code == 2
@@ -215,64 +162,3 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path) ->
         return sorted(found, key=lambda run: ("mlflow.parentRunId" in run.data.tags, run.info.start_time))
 
     return runs
-
-
-def test_a_tracked_sweep_that_is_refused_leaves_no_parent_run(
-    main: Run, tiny: list[str], store: Callable[[], list]
-) -> None:
-    ended = main("-m", *tiny, "scheduler=greedy,nonsense", tracked=True)
-    assert ended.code == 2
-    assert store() == []
-    assert list(ended.cwd.iterdir()) == []
-
-
-def test_a_tracked_sweep_that_cannot_write_leaves_no_parent_run(
-    main: Run, tiny: list[str], store: Callable[[], list], tmp_path: Path
-) -> None:
-    assert main("-m", *tiny, "seed=1", "hydra.sweep.dir=good", tracked=True).code == 0
-    (tmp_path / "file").touch()
-    ended = main("-m", *tiny, "seed=1", f"hydra.sweep.dir={tmp_path}/file/sweep", tracked=True)
-    assert ended.code == 2
-    assert len(store()) == 2
-
-
-def test_a_sweep_that_is_refused_after_some_of_its_jobs_has_failed(
-    main: Run, tiny: list[str], store: Callable[[], list]
-) -> None:
-    one_by_one = ["hydra.sweeper.max_batch_size=1", "hydra.sweep.dir=sweep"]
-    ended = main("-m", *tiny, *one_by_one, "scheduler=greedy,nonsense", tracked=True)
-    assert ended.code == 2
-    assert "Could not find 'scheduler/nonsense'" in ended.err
-    parent, child = store()
-    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
-    assert (parent.info.status, child.info.status) == ("FAILED", "FINISHED")
-
-
-@pytest.mark.parametrize("more", [[], ["resume=true"]], ids=["anew", "resumed"])
-def test_a_refused_sweep_in_the_folder_of_another_leaves_that_one_as_it_was(
-    main: Run, tiny: list[str], store: Callable[[], list], more: list[str]
-) -> None:
-    assert main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True).code == 0
-    parent_file = Path("sweep/mlflow_parent.json")
-    before = parent_file.read_text()
-    assert main("-m", *tiny, "scheduler=greedy,nonsense", "hydra.sweep.dir=sweep", *more, tracked=True).code == 2
-    parent, *children = store()
-    assert parent.info.status == "FINISHED"
-    assert before == parent_file.read_text()
-    assert json.loads(before) == {"run_id": parent.info.run_id, "varies": ["seed"]}
-    assert len(children) == 2
-
-
-def test_an_interrupted_sweep_leaves_a_killed_parent(
-    main: Run, tiny: list[str], store: Callable[[], list], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from experiments.cli import experiment
-
-    def ctrl_c(*args: object, **options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(experiment, "summarize", ctrl_c)
-    ended = main("-m", *tiny, "seed=1,2", "hydra.sweep.dir=sweep", tracked=True)
-    assert ended.code == 130
-    [parent] = store()
-    assert parent.info.status == "KILLED"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.config.compose import compose
-from experiments.replay.build import build_session, load_measures
+from experiments.replay.build import Session, build_session, controller_of, load_measures
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -66,10 +68,16 @@ class Flaky(WrappedReranker):
         return random.Random("\x00".join(what)).random() < self._rate
 
 
+def flaky_session(config: dict[str, Any], rate: float, loses: str = "batches") -> Session:
+    session = build_session(config)
+    rerankers = {name: Flaky(reranker, rate, loses) for name, reranker in session.rerankers.items()}
+    return replace(session, controller=controller_of(config, session.parts, rerankers))
+
+
 def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tuple[float, ...]:
     """Mean nDCG@10 of the first stage, of the policy's order before its first batch, and of its answers."""
     config = compose([*COLLECTIONS[name], *POLICIES[policy], "tracking=none", "failures.requests_in_a_row=100000"])
-    session = build_session(config, wrap=lambda inner: Flaky(inner, rate, loses))
+    session = flaky_session(config, rate, loses)
     dataset = session.dataset
     rankings: list[dict[str, Sequence[str]]] = [{}, {}, {}]
     for query_id in dataset.judged:
@@ -117,7 +125,7 @@ def test_where_all_batches_fail_the_order_is_the_one_before_the_first_batch() ->
 
 def test_lost_documents_leave_the_answer_only_where_that_is_asked_for() -> None:
     config = compose([*COLLECTIONS["demo"], *POLICIES["uncertainty"], "tracking=none", "failures.keep_unscored=false"])
-    session = build_session(config, wrap=lambda inner: Flaky(inner, 0.5))
+    session = flaky_session(config, 0.5)
     query_id = session.dataset.judged[0]
     output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
     assert output.dropped

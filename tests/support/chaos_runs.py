@@ -20,7 +20,7 @@ from patience import HANG_S
 from experiments.publish.files import read_summary
 
 KILLED = -signal.SIGKILL
-INCUMBENTS = 2
+BASELINES = 2
 """Batches of a query in a complete run besides the policy's: of fixed depth, and of everything."""
 
 
@@ -93,7 +93,7 @@ class Job:
         kept, before = finished_queries(self.out), self._reranked()
         ended = self.run("resume=true")
         again = Counter(self._reranked()[len(before) :])
-        assert all(again[query_id] <= INCUMBENTS for query_id in kept), "a finished query was reranked again"
+        assert all(again[query_id] <= BASELINES for query_id in kept), "a finished query was reranked again"
         return ended
 
     def _reranked(self) -> list[str]:

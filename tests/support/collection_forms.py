@@ -45,8 +45,7 @@ def saved(folder: Path, rows: Rows, shards: int = 1) -> None:
         table = pa.Table.from_pylist(rows[i * each : (i + 1) * each])
         with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
             writer.write_table(table)
-    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "f", "_split": None}
-    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "state.json").write_text("{}")
     (folder / "dataset_info.json").write_text("{}")
 
 
@@ -150,23 +149,6 @@ def _search_lines(file: Path, run: Mapping[str, Rows]) -> None:
     lines(file, (json.dumps({"query_id": query, **_response(hits)}) for query, hits in run.items()))
 
 
-def _msearch(file: Path, run: Mapping[str, Rows]) -> None:
-    responses = [{**_response(hits), "status": 200} for hits in run.values()]
-    lines(file, [json.dumps({"took": 9, "responses": responses}, indent=2)])
-
-
-def _rank_eval(file: Path, run: Mapping[str, Rows]) -> None:
-    details = {
-        query: {
-            "metric_score": 0.5,
-            "unrated_docs": [],
-            "hits": [{"hit": hit, "rating": None} for hit in _response(hits)["hits"]["hits"]],
-        }
-        for query, hits in run.items()
-    }
-    lines(file, [json.dumps({"metric_score": 0.5, "details": details, "failures": {}})])
-
-
 def _flat(run: Mapping[str, Rows]) -> Rows:
     return [row for hits in run.values() for row in hits]
 
@@ -176,9 +158,6 @@ RUNS: Mapping[str, Callable[[Path, Mapping[str, Rows]], None]] = {
     "first.csv.gz": lambda file, run: frame(file, _flat(run)),
     "first.parquet": lambda file, run: frame(file, _flat(run)),
     "first.jsonl": _search_lines,
-    "first.json": _msearch,
-    "first.json.gz": lambda file, run: lines(file, [json.dumps({q: _response(hits) for q, hits in run.items()})]),
-    "first.txt": _rank_eval,
     "first": lambda file, run: saved(file, _flat(run), shards=2),
 }
 """Writes a first stage, given as PyTerrier's rows by query, into a file of that name."""

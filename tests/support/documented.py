@@ -23,9 +23,8 @@ ALIASES = {
 }
 """Commands of a checkout, by the file that is an alias of each."""
 
-HARNESS = list(harness.summaries(ROOT))
+HARNESS = list(harness.COMMANDS)
 COMMANDS: dict[str, Command] = {name: harness.load(name, ()) for name in HARNESS} | SERVICES
-ROOTS = {"run": "config", "sweep": "config", "pipeline": "pipeline"}
 
 
 def pages() -> dict[str, str]:
@@ -34,8 +33,8 @@ def pages() -> dict[str, str]:
     texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
     texts |= {f"{name} --help": command.__doc__ or "" for name, command in COMMANDS.items()}
     return texts | {
-        f"{name} --help, usage": help_text(root, "", is_sweep=name == "sweep").partition("\nChoices")[0]
-        for name, root in ROOTS.items()
+        f"{name} --help, usage": help_text("", is_sweep=name == "sweep").partition("\nChoices")[0]
+        for name in ("run", "sweep")
     }
 
 

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.config.run_config import RunConfig
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.config.overrides import RunConfig
+from experiments.replay.records import replay_shard
 from ragtune.core.errors import ScoreTableError
 
 
@@ -41,7 +41,7 @@ def mapped_files(cache: str, config: RunConfig, query_ids: Sequence[str]) -> lis
         query_ids: what is replayed.
     """
     os.environ["RAGTUNE_CACHE"] = cache
-    ControllerSubject().replay_shard(config, query_ids)
+    replay_shard(config, query_ids)
     lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines() if cache in line]
     # Pages of an "s" mapping are those of every process; of a "p" mapping they are its own once it writes.
     return [(os.getpid(), frozenset(f"{inode} {path}" for _, access, _, _, inode, path in lines if "s" in access))]

@@ -11,15 +11,12 @@ import argparse
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import ragtune
 from ragtune import __version__
 from ragtune.cli.harness import HOW, find_harness
 from ragtune.core.arguments import check_number
@@ -27,10 +24,6 @@ from ragtune.core.arguments import check_number
 if TYPE_CHECKING:
     from ragtune.services.probes import Finding
 
-NAME = "doctor"
-SUMMARY = "show what is installed, which servers answer, what is missing and how to get it"
-
-_CORPORA = ("corpus.jsonl*", "*/corpus.jsonl*")
 
 _FOR = {
     "experiments": "run.py of a checkout: Hydra, MLflow, measures",
@@ -78,9 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", metavar="URL", action="append", default=[], help="a further rerank server to check; repeatable"
     )
-    parser.add_argument(
-        "--data", metavar="DIR", type=Path, action="append", default=[], help="a folder of collections; repeatable"
-    )
     parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds to wait for a server")
     parser.add_argument("--offline", action="store_true", help="contact no server")
 
@@ -97,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_base_url("--url", url, "RERANK_API_KEY")
     timeout_s = check_number("--timeout", arguments.timeout, 0.1, 60.0)
     _tell(_installation())
-    _tell(_data(arguments.data))
+    _tell(_folders())
     _tell(_environment())
     if arguments.offline:
         return 0
@@ -136,32 +126,12 @@ def _installation() -> Iterator[str]:
         missing = [name for name in _packages(extra) if _version(name) is None]
         state = f"{_listed(missing)} missing: pip install 'ragtune[{extra}]'" if missing else "installed"
         yield f"  {extra:<12} {purpose:<50} {state}"
-    yield "\nHardware"
-    yield f"  processors   {os.cpu_count()}"
-    yield f"  GPU          {_gpu()}"
 
 
-def _data(folders: Sequence[Path]) -> Iterator[str]:
-    harness = find_harness()
-    yield "\nData"
+def _folders() -> Iterator[str]:
+    yield "\nFolders"
     yield f"  scores, answers and indexes are kept in {_cache()}"
-    yield f"  experiment harness: {harness or f'none: {HOW}'}"
-    for folder in [Path(ragtune.__file__).with_name("data"), *folders]:
-        found = sorted(file.parent for pattern in _CORPORA for file in folder.glob(pattern))
-        yield f"  {folder}{'' if found else ': no collection, which is a folder with a corpus.jsonl'}"
-        yield from (f"    {place.name:<21} {_state(place)}" for place in dict.fromkeys(found))
-
-
-def _state(folder: Path) -> str:
-    """What a BEIR folder can be used for."""
-    if not any(folder.glob("queries.jsonl*")):
-        return "no queries.jsonl: documents alone cannot be replayed"
-    judged = "judgments" if any(folder.glob("qrels/*")) else "no judgments: quality is agreement with full reranking"
-    if any(folder.glob("scores/*")):
-        return f"{judged}, recorded scores"
-    return f"{judged}, no recorded scores: ragtune score --out {folder}/scores/NAME.parquet dataset=beir " + (
-        f"dataset.path={folder} reranker=cross_encoder reranker.model=MODEL"
-    )
+    yield f"  experiment harness: {find_harness() or f'none: {HOW}'}"
 
 
 def _environment() -> Iterator[str]:
@@ -193,18 +163,6 @@ def _version(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
-
-
-def _gpu() -> str:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return "none that nvidia-smi would tell of"
-    asked = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    try:
-        told = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603 - by its path
-    except (OSError, subprocess.SubprocessError):
-        return "nvidia-smi does not answer"
-    return "; ".join(told.stdout.split("\n")).strip("; ") or "none"
 
 
 def _cache() -> str:

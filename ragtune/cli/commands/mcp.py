@@ -11,9 +11,6 @@ from contextlib import contextmanager, suppress
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
 
-NAME = "mcp"
-SUMMARY = "serve MCP over stdin and stdout"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragtune.superprompt import Pipeline, SuperPrompt, Turn
     from ragtune.superprompt.options import PromptOptions
 
-NAME = "prompt"
-SUMMARY = "build a prompt with context by the SuperPrompt pipeline"
 
 _STDIN = "-"
 

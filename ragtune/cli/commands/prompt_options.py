@@ -11,25 +11,41 @@ from ragtune.core.errors import ConfigError
 if TYPE_CHECKING:
     from ragtune.superprompt.options import PromptOptions
 
-_NAMES = {
-    "corpus": "memory.folder",
-    "collection": "memory.collection",
-    "dsn": "memory.dsn",
-    "data_dir": "memory.data_dir",
-    "embedder": "embedder.kind",
-    "embedder_model": "embedder.model",
-    "embedder_dims": "embedder.dims",
-    "embedder_url": "embedder.base_url",
-    "reranker": "reranker.kind",
-    "reranker_model": "reranker.model",
-    "budget": "reranker.budget",
-    "agents": "agents",
-    "llm_model": "llm.model",
-    "llm_base_url": "llm.base_url",
-    "llm_mode": "llm.mode",
-    "llm_key_env": "llm.api_key_env",
+_OPTIONS: dict[str, list[tuple[str, str, str, type, str]]] = {
+    "what is searched": [
+        (
+            *("corpus", "memory.folder", "DIR", Path),
+            "Markdown and text files, one file, or BEIR's corpus.jsonl; without it and --collection the shipped demo",
+        ),
+        ("collection", "memory.collection", "NAME", str, "a collection of ragd; --corpus is searched, too"),
+        (
+            "dsn",
+            "memory.dsn",
+            "DSN",
+            str,
+            "its PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list",
+        ),
+        ("data_dir", "memory.data_dir", "DIR", Path, "folder of the embedded PostgreSQL"),
+        ("embedder", "embedder.kind", "KIND", str, "tfidf, hashing, sentence_transformer, openai_compatible"),
+        ("embedder_model", "embedder.model", "MODEL", str, "folder or name of the embedding model"),
+        ("embedder_dims", "embedder.dims", "N", int, "length of the vectors, if you can choose"),
+        ("embedder_url", "embedder.base_url", "URL", str, "OpenAI-compatible server; else $OPENAI_BASE_URL"),
+    ],
+    "reranker": [
+        ("reranker", "reranker.kind", "KIND", str, "auto, none, cross_encoder or budgeted"),
+        ("reranker_model", "reranker.model", "MODEL", str, "folder or hub name of a cross-encoder"),
+        ("budget", "reranker.budget", "N", int, "chunks that budgeted may score"),
+    ],
+    "language model, off without --llm-model": [
+        ("llm_model", "llm.model", "MODEL", str, "name of the model on the server"),
+        ("llm_base_url", "llm.base_url", "URL", str, "OpenAI-compatible server; else $OPENAI_BASE_URL"),
+        ("llm_mode", "llm.mode", "MODE", str, "live, record or replay; default: record"),
+        ("llm_key_env", "llm.api_key_env", "NAME", str, "variable with the key; default: OPENAI_API_KEY"),
+    ],
 }
-"""The options that stand for one of the configuration each."""
+"""Options by heading: the name, the option of the configuration that it sets, what stands for its value, and help."""
+
+_SETS = {"agents": "agents"} | {name: sets for rows in _OPTIONS.values() for name, sets, *_ in rows}
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -40,29 +56,10 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
     config.add_argument("--limits", metavar="NAME=N", action="append", default=[], help="another limit; repeatable")
     config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files, which replace the packaged ones")
-    memory = parser.add_argument_group("what is searched")
-    memory.add_argument(
-        "--corpus",
-        metavar="DIR",
-        type=Path,
-        help="Markdown and text files, one file, or BEIR's corpus.jsonl; without it and --collection the shipped demo",
-    )
-    memory.add_argument("--collection", metavar="NAME", help="a collection of ragd; --corpus is searched, too")
-    memory.add_argument("--dsn", help="its PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
-    memory.add_argument("--data-dir", metavar="DIR", type=Path, help="folder of the embedded PostgreSQL")
-    memory.add_argument("--embedder", metavar="KIND", help="tfidf, hashing, sentence_transformer, openai_compatible")
-    memory.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
-    memory.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, if you can choose")
-    memory.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    reranker = parser.add_argument_group("reranker")
-    reranker.add_argument("--reranker", metavar="KIND", help="auto, none, cross_encoder or budgeted")
-    reranker.add_argument("--reranker-model", metavar="MODEL", help="folder or hub name of a cross-encoder")
-    reranker.add_argument("--budget", metavar="N", type=int, help="chunks that budgeted may score")
-    llm = parser.add_argument_group("language model, off without --llm-model")
-    llm.add_argument("--llm-model", metavar="MODEL", help="name of the model on the server")
-    llm.add_argument("--llm-base-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    llm.add_argument("--llm-mode", metavar="MODE", help="live, record or replay; default: record")
-    llm.add_argument("--llm-key-env", metavar="NAME", help="variable with the key; default: OPENAI_API_KEY")
+    for heading, rows in _OPTIONS.items():
+        group = parser.add_argument_group(heading)
+        for name, _, metavar, kind, meaning in rows:
+            group.add_argument(_flag(name), metavar=metavar, type=kind, help=meaning)
 
 
 def pipeline_options(arguments: argparse.Namespace) -> PromptOptions:
@@ -74,32 +71,36 @@ def pipeline_options(arguments: argparse.Namespace) -> PromptOptions:
     from ragtune.superprompt.options import load_options
     from ragtune.superprompt.options.reading import nested, parse_change
 
-    given = {name: value for name in _NAMES if (value := getattr(arguments, name)) is not None}
-    flat: dict[str, Any] = {_NAMES[name]: value for name, value in given.items()}
+    given = {name: value for name in _SETS if (value := getattr(arguments, name)) is not None}
+    flat: dict[str, Any] = {_SETS[name]: value for name, value in given.items()}
     changes = [*map(parse_change, arguments.set), {"limits": dict(map(_parse_limit, arguments.limits))}, nested(flat)]
     options = load_options(arguments.config, *changes)
     _require_followed(given, options)
     return options
 
 
+_EMBEDDERS = {
+    "embedder_model": ("sentence_transformer", "openai_compatible"),
+    "embedder_url": ("openai_compatible",),
+    "embedder_dims": ("hashing", "openai_compatible"),
+}
+_RERANKERS = {"reranker_model": ("cross_encoder", "budgeted"), "budget": ("budgeted",)}
+
+
 def _require_followed(given: dict[str, Any], options: PromptOptions) -> None:
     """Refuse what would be ignored."""
-    is_reranked = options.reranker.kind in ("cross_encoder", "budgeted")
     llm = [_flag(name) for name in given if name.startswith("llm_")]
     if llm and options.llm.model is None:
         raise ConfigError(f"{', '.join(llm)}: allowed with --llm-model only")
-    if "reranker_model" in given and not is_reranked:
-        raise ConfigError("--reranker-model: allowed with --reranker cross_encoder or budgeted only")
-    if "budget" in given and options.reranker.kind != "budgeted":
-        raise ConfigError("--budget: allowed with --reranker budgeted only")
     if ("dsn" in given or "data_dir" in given) and options.memory.collection is None:
         raise ConfigError("--dsn and --data-dir: allowed with --collection only")
-    if "embedder_model" in given and options.embedder.kind not in ("sentence_transformer", "openai_compatible"):
-        raise ConfigError("--embedder-model: allowed with --embedder sentence_transformer or openai_compatible only")
-    if "embedder_url" in given and options.embedder.kind != "openai_compatible":
-        raise ConfigError("--embedder-url: allowed with --embedder openai_compatible only")
-    if "embedder_dims" in given and options.embedder.kind not in ("hashing", "openai_compatible"):
-        raise ConfigError("--embedder-dims: allowed with --embedder hashing or openai_compatible only")
+    for option, chosen, kinds in (
+        ("--embedder", options.embedder.kind, _EMBEDDERS),
+        ("--reranker", options.reranker.kind, _RERANKERS),
+    ):
+        for name, allowed in kinds.items():
+            if name in given and chosen not in allowed:
+                raise ConfigError(f"{_flag(name)}: allowed with {option} {' or '.join(allowed)} only")
 
 
 def _flag(name: str) -> str:

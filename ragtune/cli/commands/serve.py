@@ -15,9 +15,6 @@ from ragtune.cli.commands.rerank_options import add_rerank_options, make_ranker
 from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.errors import ConfigError, MissingExtraError
 
-NAME = "serve"
-SUMMARY = "serve REST, the rerank API and MCP over HTTP"
-
 _BACKLOG = 2048
 _LONGEST_SHUTDOWN_S = 8
 

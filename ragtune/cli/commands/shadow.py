@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ragtune.services.shadow_records import Interval, ShadowRecord
 
-NAME = "shadow"
-SUMMARY = "report what a budget loses and saves"
 
 _ROWS = (
     ("overlap", "overlap of the top 10", "{:.3f}"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.files.arrowfile import ARROW, PARQUET, read_columns
 from ragtune.data.files.textfile import first_bytes, read_json, read_lines, read_raw_lines
 
 FORMS = "JSON lines, CSV or TSV (each gzipped or not), Parquet, Arrow, or a folder of Hugging Face datasets"
@@ -23,8 +23,6 @@ SHARDS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv"
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "queryid", "topic_id", "topic")
 DOC_ID = ("doc_id", "docno", "docid", "corpus-id", "corpus_id", "document_id", "doc-id", "d_id", "did", "pid")
 """Names of columns of ids; the first that a file has counts."""
-
-_HF_STATE, _HF_SPLITS = "state.json", "dataset_dict.json"
 
 Row = tuple[str, tuple[Any, ...]]
 
@@ -99,8 +97,8 @@ def read_records(path: Path, schema: Schema) -> Iterator[Row]:
 def record_files(path: Path) -> list[Path]:
     """Return the files of a path, in order: the file itself, or those of a folder.
 
-    A folder is one that Hugging Face's ``datasets`` saved (of several splits, one has to be named: ``FOLDER/SPLIT``),
-    or holds the pieces of one table, in the order of their names.
+    A folder holds the pieces of one table, in the order of their names, as Hugging Face's ``datasets`` saves a split.
+    Of several splits, one has to be named: ``FOLDER/SPLIT``.
 
     Raises:
         DatasetError: if there is no such file, or it is another kind of folder.
@@ -109,18 +107,20 @@ def record_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise DatasetError(f"{str(path)!r} does not exist")
-    if (path / _HF_SPLITS).is_file():
-        return record_files(_only_split(path))
-    if (path / _HF_STATE).is_file():
-        return _saved(path)
     endings = {ending for ending in SHARDS if any(path.glob(f"*{ending}"))}
+    splits = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and not folder.name.startswith(".")]
+    if not endings and len(splits) == 1:
+        return record_files(splits[0])
+    if not endings and splits:
+        raise DatasetError(f"{str(path)!r} holds {len(splits)} splits: name one: {', '.join(map(str, splits))}")
     if len(endings) != 1:
         found = f"files of several forms ({', '.join(sorted(endings))})" if endings else "no such files"
         raise DatasetError(
-            f"folder {str(path)!r} holds {found}: allowed is what Hugging Face's datasets saved, or the pieces of one "
-            f"table in files that end in one of {', '.join(SHARDS)}"
+            f"folder {str(path)!r} holds {found}: allowed are the pieces of one table, e.g. a split that Hugging "
+            f"Face's datasets saved, in files that end in one of {', '.join(SHARDS)}"
         )
-    return sorted(path.glob(f"*{endings.pop()}"))
+    # Beside what it saved, the library puts files of its own cache.
+    return sorted(file for file in path.glob(f"*{endings.pop()}") if not file.name.startswith("cache-"))
 
 
 def text_form(path: Path, *, is_spaced: bool = False) -> str:
@@ -249,33 +249,77 @@ def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:
     )
 
 
-def _only_split(folder: Path) -> Path:
-    splits = _named_in(folder / _HF_SPLITS, "splits")
-    if len(splits) != 1:
-        paths = ", ".join(str(folder / split) for split in splits)
-        raise DatasetError(f"{str(folder)!r} holds {len(splits)} splits: name one: {paths}")
-    return folder / str(splits[0])
+PARQUET = b"PAR1"
+ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+"""How the files begin: Arrow's with an index at the end, and its streams, which Hugging Face's ``datasets`` writes."""
+
+_ROWS = 1024
 
 
-def _saved(folder: Path) -> list[Path]:
-    """The files of a dataset, in the order that it gives them."""
-    file = folder / _HF_STATE
-    if _named_in(file, "_indices_files", []):  # of versions before 1.7, which kept what was filtered out
-        raise DatasetError(f"{str(folder)!r} holds a selection of its rows: save it with a newer version of datasets")
-    names = [entry.get("filename") if isinstance(entry, dict) else None for entry in _named_in(file, "_data_files")]
-    files = [folder / name for name in names if isinstance(name, str)]
-    missing = [str(data) for data in files if not data.is_file()]
-    if missing or len(files) != len(names):
-        raise DatasetError(f"{str(file)!r} names files that are not there: {', '.join(missing) or 'no names'}")
-    return files
+def read_columns(
+    path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield number (from 1) and values of every row. Memory holds one batch of rows.
+
+    Args:
+        path: a Parquet or Arrow file.
+        choose: returns the names of the wanted columns, given those of all; None for a missing column, whose values
+            are None.
+
+    Raises:
+        DatasetError: naming the file, if it cannot be read.
+    """
+    number = 0
+    rows = _rows(path, choose)
+    while True:
+        try:
+            values = next(rows, None)
+        except DatasetError:
+            raise
+        except Exception as error:  # pyarrow's own, OSError, ValueError, of damaged files also others
+            reason = quoted(" ".join(str(error).split()))[1:-1]
+            place = f" after row {number}" if number else ""
+            raise DatasetError(f"{path}: cannot be read as {_kind(path)}{place}: {reason}") from None
+        if values is None:
+            return
+        number += 1
+        yield number, values
 
 
-def _named_in(file: Path, key: str, default: list[Any] | None = None) -> list[Any]:
-    try:
-        content = read_json(file.read_bytes())
-    except ValueError as error:
-        raise DatasetError(f"{str(file)!r} is damaged: {error}") from None
-    value = content.get(key, default) if isinstance(content, dict) else None
-    if not isinstance(value, list):
-        raise DatasetError(f"{str(file)!r} is damaged: it has no list {key!r}")
-    return value
+def _rows(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]) -> Iterator[tuple[Any, ...]]:
+    with ExitStack() as stack:
+        names, batches = _open(path, stack)
+        chosen = choose(names)
+        for batch in batches([name for name in chosen if name is not None]):
+            batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
+            for start in range(0, batch.num_rows, _ROWS):
+                rows = batch.slice(start, _ROWS)
+                columns = [[None] * len(rows) if name is None else rows.column(name).to_pylist() for name in chosen]
+                yield from zip(*columns, strict=True)
+
+
+def _open(path: Path, stack: ExitStack) -> tuple[list[str], Callable[[Sequence[str]], Iterator[Any]]]:
+    """The names of the columns, and a function that reads batches with at least the given columns."""
+    if _kind(path) == "Parquet":
+        import pyarrow.parquet as pq
+
+        # pq.read_table loads the code for folders of files, which takes a third of a second.
+        file = stack.enter_context(pq.ParquetFile(path, pre_buffer=False))
+        return file.schema_arrow.names, lambda columns: file.iter_batches(_ROWS, columns=columns)
+    import pyarrow as pa
+
+    source = stack.enter_context(pa.OSFile(str(path)))
+    if _begins_with(path, ARROW[0]):
+        reader = stack.enter_context(pa.ipc.open_file(source))
+        return reader.schema.names, lambda _: map(reader.get_batch, range(reader.num_record_batches))
+    stream = stack.enter_context(pa.ipc.open_stream(source))
+    return stream.schema.names, lambda _: iter(stream)
+
+
+def _kind(path: Path) -> str:
+    return "Parquet" if path.suffix == ".parquet" or _begins_with(path, PARQUET) else "Arrow"
+
+
+def _begins_with(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic

@@ -10,11 +10,123 @@ unknown to the next. Collections of ragd choose theirs: :mod:`ragtune.canonical.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import unicodedata
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.metadata import version
+from itertools import pairwise
 
-from ragtune.data.text.words import marked_words, plain_words, words_or_pairs
+_CJK = (
+    "\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
+)
+_IS_CJK = re.compile(f"[{_CJK}]")
+_OTHERS = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u0edc-\u0edf"  # Thai, Lao
+    "\u1000-\u103f\u104c-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Burmese and its kin
+    "\u1780-\u17d3\u17d7\u17dc\u1950-\u197f\u1980-\u19cf\u1a20-\u1a7f\uaa80-\uaadf"  # Khmer, Tai
+    "\u1b05-\u1b4b\ua000-\ua48c\ua984-\ua9c0"  # Balinese, Yi, Javanese
+)
+_UNSPACED = _CJK + _OTHERS
+"""Letters and marks of scripts without blanks between words, and Hangul, whose words carry their particles."""
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}\uff66-\uff9f]")  # kana of half width, too
+_FIRST_MARK, _LAST_MARK = 0x0300, 0x1F000
+_JOINERS = {0x200C: None, 0x200D: None}  # zero width; they shape letters and end no word
+_LANGUAGE = r"(?<!\w)[a-z](?:\+\+|#(?!\w))"  # C++, C#, and their kind
+_PLAIN = re.compile(r"\b\w\w+\b")
+
+
+def plain_words(text: str) -> list[str]:
+    """Runs of two characters or more; combining marks end a run, as they did in version 1 of the analysis."""
+    return _PLAIN.findall(text.lower())
+
+
+def marked_words(text: str) -> list[str]:
+    """Runs of two characters or more, in lower case, with their combining marks, such as the vowel signs of Hindi."""
+    return plain_words(text) if text.isascii() else _with_marks().findall(text.lower())
+
+
+def words_or_pairs(text: str) -> list[str]:
+    """As :func:`marked_words`, and pairs of characters where a script shows no words.
+
+    In scripts without blanks between words, every pair of neighbouring characters is a word, and a character alone is
+    one. A text that has any of them is brought to compatibility form (NFKC).
+    """
+    if text.isascii() or not _IS_UNSPACED.search(text):
+        return marked_words(text)
+    found: list[str] = []
+    for run, word in _unspaced_or_marked().findall(_folded(text)):
+        found += [word] if word else _pairs(_characters().findall(run))
+    return found
+
+
+def _pairs(characters: Sequence[str]) -> list[str]:
+    return list(map("".join, pairwise(characters))) if len(characters) > 1 else list(characters)
+
+
+def all_words(text: str) -> list[str]:
+    """Words of any length in lower case and compatibility form (NFKC), marks and ``++`` and ``#`` of a letter included.
+
+    What an apostrophe cuts off (``don't``, ``l'eau``) is no word of one letter.
+    """
+    lowered = text.lower() if text.isascii() else _folded(text)
+    return _any_length(text.isascii()).findall(lowered)
+
+
+def words_and_bigrams(text: str) -> list[str]:
+    """As :func:`all_words`, but runs of Han, kana and Hangul are pairs of neighbours; one alone is a word."""
+    if not _IS_CJK.search(text):
+        return all_words(text)
+    found: list[str] = []
+    for run, word in _mixed().findall(_folded(text)):
+        found += [word] if word else [run] if len(run) == 1 else map("".join, pairwise(run))
+    return found
+
+
+def _folded(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).translate(_JOINERS).lower()
+    return folded.replace("i\u0307", "i")  # what Python makes of a Turkish capital i
+
+
+@cache
+def _with_marks() -> re.Pattern[str]:
+    return re.compile(rf"[\w{_marks()}]{{2,}}")
+
+
+@cache
+def _unspaced_or_marked() -> re.Pattern[str]:
+    return re.compile(rf"([{_UNSPACED}]+)|((?:(?![{_UNSPACED}])[\w{_marks()}]){{2,}})")
+
+
+@cache
+def _characters() -> re.Pattern[str]:
+    """A character together with the marks that follow it, as in Thai."""
+    return re.compile(rf".[{_marks()}]*")
+
+
+@cache
+def _any_length(is_ascii: bool) -> re.Pattern[str]:
+    return re.compile(_pattern(r"\w" if is_ascii else rf"[\w{_marks()}]"))
+
+
+@cache
+def _mixed() -> re.Pattern[str]:
+    other = _pattern(rf"(?:(?![{_CJK}])[\w{_marks()}])")
+    return re.compile(f"([{_CJK}]+)|({other})")
+
+
+def _pattern(character: str) -> str:
+    alone = r"(?<!\w['\u2019])[^\W_](?!['\u2019]\w)"
+    return f"{_LANGUAGE}|{character}{{2,}}|{alone}"
+
+
+@cache
+def _marks() -> str:
+    """Unicode's combining marks as ranges of a character class."""
+    places = {place for place in range(_FIRST_MARK, _LAST_MARK) if unicodedata.category(chr(place)).startswith("M")}
+    starts = sorted(place for place in places if place - 1 not in places)
+    ends = sorted(place for place in places if place + 1 not in places)
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
+
 
 STOPWORDS = frozenset(
     re.findall(

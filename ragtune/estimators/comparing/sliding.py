@@ -14,7 +14,7 @@ class SlidingEstimator(WindowEstimator):
     """RankGPT's sliding window (Sun et al., EMNLP 2023): the window moves from the end of the list to its front, each
     time by ``step``, so that the best ``window - step`` of one are shown again in the next.
 
-    The incumbent of listwise reranking: 100 documents in windows of 20 by steps of 10 take 9 calls. Under a limit of c
+    The baseline of listwise reranking: 100 documents in windows of 20 by steps of 10 take 9 calls. Under a limit of c
     calls it goes over as many documents as c calls reach, window + (c - 1) step, the first stage's best: from further
     down, the last calls that bring them to the front would be missing. A limit on documents is one of as many full
     windows; how many calls other limits allow is not known beforehand.

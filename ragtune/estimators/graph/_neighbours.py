@@ -19,9 +19,8 @@ from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.graph import NOBODY, CorpusGraph
-from ragtune.data.topk import best_positions
 from ragtune.estimators.posterior._first_stage import cosines_at_once
 
 

@@ -37,7 +37,6 @@ def test_every_variable_that_is_read_is_told() -> None:
         "HYDRA_FULL_ERROR",
         "RAGTUNE_PAGE_CONFIG",
         "RAGTUNE_PAGE_CORPUS",
-        "COMP_LINE",
         "LOCALAPPDATA",
         "PYTHONPATH",
     }  # set by programs, not by users
@@ -163,17 +162,6 @@ def test_a_bad_address_is_refused_before_anything_is_told(capsys: pytest.Capture
     assert main(["doctor", "--url", "http://me:pa55@localhost"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n"), "pa55" in err) == ("", 1, False)
-
-
-def test_a_collection_without_scores_comes_with_the_command_that_makes_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mine").mkdir()
-    for name in ("corpus.jsonl", "queries.jsonl"):
-        (tmp_path / "mine" / name).touch()
-    assert main(["doctor", "--offline", "--data", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert f"no recorded scores: ragtune score --out {tmp_path}/mine/scores/NAME.parquet dataset=beir" in said
 
 
 def test_a_cache_that_cannot_be_made_is_told(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.datasets.judgments import read_qrels
+from experiments.datasets.beir import read_qrels
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool

@@ -43,17 +43,6 @@ def test_duplicate_ids_are_refused_by_name():
         Corpus([Document(id="x", text="1"), Document(id="x", text="2")])
 
 
-def test_an_empty_corpus_is_refused():
-    with pytest.raises(DatasetError, match="empty"):
-        Corpus([])
-
-
-def test_unknown_documents_are_named():
-    for read in (small().__getitem__, small().position, lambda doc_id: small().scored(doc_id, 1.0)):
-        with pytest.raises(DatasetError, match="'nope'"):
-            read("nope")
-
-
 def test_the_digest_knows_ids_contents_and_order_and_nothing_else():
     one, two = Document(id="a", text="x"), Document(id="b", text="y")
     digest = Corpus([one, two]).digest

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from experiments.config.compose import compose
-from experiments.config.run_config import RunConfig
+from experiments.config.overrides import RunConfig
 from experiments.evaluate.summary import Summary
+from experiments.replay.build import session_for
 from experiments.replay.component import component
 from experiments.replay.inputs import identity
 from experiments.replay.journal import Journal
@@ -39,11 +40,9 @@ def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Cal
         folder = tmp_path / "journal"
         folder.mkdir(exist_ok=True)
         with Journal(folder, identity(config), resume=False) as journal:
-            subject = component(config, "subject")
-            dataset = subject.open(config)
+            dataset = session_for(config).dataset
             query_ids = list(dataset.queries)
             replay(
-                subject,
                 component(config, "executor"),
                 config,
                 query_ids,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.config.names import presets
+from experiments.config.options import presets
 from experiments.config.paths import PROJECT_ROOT
 
 _SPEC: Any = importlib.util.spec_from_file_location("combinations", PROJECT_ROOT / "scripts" / "combinations.py")

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from experiments.cli.experiment import run_experiment
+from experiments.cli.experiment import provenance, run_experiment
 from experiments.config.compose import compose
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.config.sources import Sources
 from experiments.conformance import canonical as conformance
-from experiments.conformance import check, outcomes
+from experiments.conformance import check
 from experiments.conformance.canonical import open_target, pin_canonical
 from experiments.conformance.check import conformance_of
 from experiments.conformance.golden import COUNTERPARTS, FIXTURES, code_of, components
 from experiments.publish.described import tags
 from experiments.publish.files import read_summary
-from experiments.publish.provenance import provenance
 from experiments.replay.build import load_dataset
 from experiments.replay.inputs import targets_of
 from ragtune.canonical.conformance import SPEC
@@ -39,7 +38,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copied = tmp_path / "checkout"
     for package in ("ragtune", "experiments"):
         shutil.copytree(PROJECT_ROOT / package, copied / package, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(outcomes, "_STARTED_NS", time.time_ns() + 10**12)
+    monkeypatch.setattr(check, "_STARTED_NS", time.time_ns() + 10**12)
     return copied
 
 
@@ -77,7 +76,6 @@ def test_a_run_checks_its_components_once_for_the_same_code(decide: Decide) -> N
         ("ragtune/schedulers/settled.py", ["estimator/baseline"]),
         ("ragtune/acquisitions/upper_confidence.py", ["estimator/baseline", "scheduler/greedy"]),  # named in conf/ only
         ("ragtune/estimators/graph/gar.py", []),
-        ("ragtune/superprompt/pipeline.py", []),
         ("experiments/publish/terminal.py", []),
     ],
 )
@@ -94,7 +92,7 @@ def test_an_edit_is_checked_by_the_components_that_import_it(
 def test_code_that_is_newer_than_the_process_is_checked_as_loaded_and_not_recorded(
     decide: Decide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcomes, "_STARTED_NS", 0)
+    monkeypatch.setattr(check, "_STARTED_NS", 0)
     assert decide() == decide() == ["estimator/baseline", "scheduler/greedy"]
 
 
@@ -124,7 +122,7 @@ def test_the_code_of_a_component_is_found_without_composing_its_configuration(co
 def failed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The decisions of every component differ."""
     monkeypatch.setattr(check, "differences_of", lambda component: [f"{component} with x: stop is a, pinned is b"] * 4)
-    monkeypatch.setattr(outcomes, "_STARTED_NS", 0)
+    monkeypatch.setattr(check, "_STARTED_NS", 0)
     check.check_decisions.cache_clear()
     yield
     check.check_decisions.cache_clear()
@@ -152,11 +150,9 @@ def test_a_run_says_which_components_have_no_golden_decisions(compose_tiny: Comp
     found = conformance_of(own)
     assert (found.outcome, found.checked) == ("passed", ["scheduler/greedy"])
     assert found.line == "passed; no golden decisions for mine.policy.Policy"
-    found = conformance_of(own, idle=["scheduler"])
-    assert (found.outcome, found.line) == (
-        "no golden decisions",
-        "no golden decisions for mine.policy.Policy",
-    )
+    found = conformance_of({**own, "scheduler": {"_target_": "mine.order.Order"}})
+    none = "no golden decisions for mine.policy.Policy, mine.order.Order"
+    assert (found.outcome, found.line) == ("no golden decisions", none)
     thompson = compose_tiny("scheduler=settled", "acquisition@scheduler.acquisition=thompson")
     said = "passed; no golden decisions for ragtune.acquisitions.thompson.ThompsonAcquisition"
     assert conformance_of(thompson).line == said
@@ -171,7 +167,7 @@ def test_the_canonical_blocks_are_checked_by_runs_that_have_any(
     config = compose_tiny()
     assert conformance_of(config).canonical is None
     blocks = {**config, "retriever": {"_target_": "ragtune.canonical.retrievers.postgres.PostgresRetriever"}}
-    said = provenance(blocks, [], load_dataset(config), {})
+    said = provenance(blocks, [], load_dataset(config))
     assert said["tags"]["conformance_canonical"] == "failed: bm25/empty: another answer"
     assert said["tags"]["conformance_canonical_spec"] == SPEC
     assert said["conformance"].warnings == ["conformance of the canonical blocks: failed: bm25/empty: another answer"]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from experiments.evaluate import curves
-from experiments.evaluate.curves import Bootstrap, Curve, area, bootstrap_interval, curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, bootstrap_interval, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
-from experiments.evaluate.steps import Steps
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)
@@ -58,7 +57,7 @@ def test_costs_are_rounded_as_one_sum_whatever_the_blocks_of_queries(monkeypatch
     rng = np.random.default_rng(0)
     steps = Steps(np.ones(50, dtype=int), rng.random((50, len(UNITS))), rng.random((50, 2)), rng.random((50, 2)))
     steps.costs[:, 0] = 0.0
-    monkeypatch.setattr("experiments.evaluate.steps._BLOCK", 7)
+    monkeypatch.setattr("experiments.evaluate.curves._BLOCK", 7)
     drawn = curve(steps, RR.names, Bootstrap(resamples=1, level=0.9, seed=0))
     assert drawn.costs[0].tolist() == steps.costs.mean(axis=0).tolist()
 
@@ -68,27 +67,11 @@ def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
     assert drawn.area() == pytest.approx(np.dot(heights, widths) / 4)
 
 
-def test_a_curve_that_ended_earlier_keeps_its_height_up_to_the_end_of_the_range(drawn: Curve) -> None:
-    docs, means = drawn.docs.astype(float), drawn.mean[:, 0]
-    assert area(docs, means, 0.0, 10.0, stepwise=True) == pytest.approx((4 * drawn.area() + 6 * 1.0) / 10)
-
-
-def test_a_curve_of_one_step_has_its_height_as_area() -> None:
-    only = _curve([record("q1", [0], [[0, 1, 2]])], Bootstrap(resamples=5, level=0.9, seed=0))
-    assert only.area() == 1.0
-
-
 def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) -> None:
     assert drawn.docs_to(0.5, 1.0) == 2
     assert drawn.docs_to(0.75, 1.0) == 3
     assert drawn.docs_to(1.0, 1.0) == 4
     assert drawn.docs_to(1.1, 1.0) is None
-
-
-def test_a_query_that_found_nothing_counts_zero_at_every_step() -> None:
-    found = record("q1", [0, 2], [[0, 1, 2], [0, 1, 2]])
-    nothing = record("q2", [0], [[]], doc_ids="")
-    assert _curve([found, nothing], Bootstrap(resamples=5, level=0.9, seed=0)).mean[:, 0].tolist() == [0.5, 0.5]
 
 
 def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:

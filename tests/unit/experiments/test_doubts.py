@@ -8,10 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.evaluate.doubts import breakdowns, doubts, scales, short_budgets, silences, unused, warnings_of
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import (
+    Outcomes,
+    breakdowns,
+    doubts,
+    scales,
+    short_budgets,
+    silences,
+    unused,
+    warnings_of,
+)
+from experiments.evaluate.rankings import together
 from experiments.evaluate.record import UNITS, QueryRecord, notes_of
-from experiments.evaluate.states import together
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.posterior.uncertainty import MARGINS

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.evaluate import evaluation as evaluations
-from experiments.evaluate import rows
-from experiments.evaluate import steps as steps_of
-from experiments.evaluate.curves import Bootstrap, curve
-from experiments.evaluate.evaluation import Evaluation
-from experiments.evaluate.incumbents import EVERYTHING, compare, depth_line, face
+from experiments.evaluate import baselines as evaluations
+from experiments.evaluate import curves as steps_of
+from experiments.evaluate import files
+from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, compare_queries, depth_line
+from experiments.evaluate.curves import Bootstrap, Steps, curve
+from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import Ranked
-from experiments.evaluate.rows import Rows, taken
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import summarize
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.build import session_for
+from experiments.replay.records import baselines_of
 
 Replayed = Callable[..., SimpleNamespace]
 BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
@@ -30,10 +29,10 @@ BOOTSTRAP: dict[str, Any] = {"resamples": 20, "level": 0.95, "seed": 0}
 
 @pytest.fixture
 def run(replayed: Replayed) -> SimpleNamespace:
-    """A run, its incumbents, and what they are measured by."""
+    """A run, its baselines, and what they are measured by."""
     done = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     done.measures = Measures(["nDCG@10", "AP"], done.dataset.qrels)
-    done.beaten = ControllerSubject().incumbents(done.config).over
+    done.beaten = baselines_of(done.config, session_for(done.config))
     done.judged = [record for record in done.records if record.query_id in done.dataset.qrels]
     return done
 
@@ -42,10 +41,9 @@ def run(replayed: Replayed) -> SimpleNamespace:
 def test_how_many_queries_are_measured_at_once_makes_no_difference(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, room: int
 ) -> None:
-    for module in (evaluations, rows):
+    for module in (evaluations, files):
         monkeypatch.setattr(module, "_ROOM", room)
-    for module in (rows, steps_of):
-        monkeypatch.setattr(module, "_BLOCK", 3)
+    monkeypatch.setattr(steps_of, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, folder)
     monkeypatch.setattr(evaluations, "TOGETHER", together)
@@ -59,9 +57,9 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     for name in ("docs", "costs", "per_query", "low", "high"):
         assert np.array_equal(getattr(drawn, name), getattr(in_memory, name))
     replays = run.beaten(run.dataset.judged)
-    faced = face(run.judged, replays, run.measures)
-    against = compare(drawn, found.faced(), Bootstrap(**BOOTSTRAP))
-    assert against == compare(drawn, faced, Bootstrap(**BOOTSTRAP))
+    compared = compare_queries(run.judged, replays, run.measures)
+    against = compare(drawn, found.compared(), Bootstrap(**BOOTSTRAP))
+    assert against == compare(drawn, compared, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
     told = Outcomes.of(run.records)
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
@@ -74,7 +72,7 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 
 
-def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(
+def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = run.dataset.judged[-1]
@@ -87,7 +85,7 @@ def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(
     monkeypatch.setattr(evaluations, "TOGETHER", 1)
     for record in run.judged:
         found.add(record)
-    assert list(found.faced()) == ["fixed depth"]
+    assert list(found.compared()) == ["fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
 
 
@@ -96,8 +94,7 @@ def test_an_incumbent_that_cannot_answer_a_later_query_is_left_out_of_all(
 def test_rows_come_back_as_they_were_added_wherever_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, kind: type
 ) -> None:
-    monkeypatch.setattr(rows, "_ROOM", room)
-    monkeypatch.setattr(rows, "_BLOCK", 2)
+    monkeypatch.setattr(files, "_ROOM", room)
     numbers = np.arange(24).astype(kind).reshape(6, 2, 2)
     found = Rows(tmp_path)
     for start, end in ((0, 0), (0, 1), (1, 5)):
@@ -107,7 +104,4 @@ def test_rows_come_back_as_they_were_added_wherever_they_are(
     for some, expected in ((whole, numbers[:5]), (found.whole(), numbers)):
         assert (some.dtype, some.shape) == (expected.dtype, expected.shape)
         assert np.array_equal(some, expected)
-    places = np.array([5, 0, 3, 3, 1])
-    for folder in (tmp_path, None):
-        assert np.array_equal(taken(found.whole(), places, folder), numbers[places])
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Callable
@@ -13,15 +12,12 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, Curve, curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import QueryRecord
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Summary
-from experiments.prepare.table_files import write_table
-from experiments.publish import files as outputs
-from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary, write_yaml
+from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
@@ -56,11 +52,6 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_every_file_is_written(folder: Path, results: Results) -> None:
-    write_results(folder, results)
-    assert names(folder) == FILES
-
-
 def test_a_picture_that_is_drawn_later_is_the_one_that_would_have_been_there(folder: Path, results: Results) -> None:
     results = replace(results, depth_line={0: 0.25, 4: 0.5})
     write_results(folder, results)
@@ -71,36 +62,12 @@ def test_a_picture_that_is_drawn_later_is_the_one_that_would_have_been_there(fol
     assert names(folder) == FILES
 
 
-def test_the_run_file_holds_strictly_decreasing_scores_in_rank_order(folder: Path, results: Results) -> None:
-    write_results(folder, results)
-    lines = [line.split() for line in (folder / "run.trec").read_text().splitlines()]
-    mine = [line for line in lines if line[0] == "q2"]
-    assert [line[2] for line in mine] == results.records["q2"].ranking
-    assert [int(line[3]) for line in mine] == list(range(1, 13))
-    assert [int(line[4]) for line in mine] == list(range(12, 0, -1))
-
-
 def test_an_id_with_whitespace_reaches_no_run_file(folder: Path, results: Results) -> None:
     first = results.records["q1"]
     odd = replace(QueryRecord.from_line(first.to_line()), doc_ids=["of another collection", *first.doc_ids[1:]])
     with pytest.raises(DatasetError, match="retrieved document 'of another collection': an id holds no whitespace"):
         write_results(folder, replace(results, records={**results.records, "q1": odd}))
     assert names(folder) == []
-
-
-def test_traces_are_one_json_line_a_query(folder: Path, results: Results) -> None:
-    write_results(folder, results)
-    with gzip.open(folder / "traces.jsonl.gz", "rt") as lines:
-        assert [json.loads(line)["query_id"] for line in lines] == ["q1", "q2", "q3", "q4"]
-
-
-def test_the_query_table_holds_measures_costs_and_reasons(folder: Path, results: Results) -> None:
-    write_results(folder, results)
-    table = pd.read_parquet(folder / "per_query.parquet")
-    assert table["query_id"].tolist() == ["q1", "q2", "q3", "q4"]
-    assert table["charged_docs"].tolist() == [4.0] * 4
-    assert table["stop_reason"].tolist() == ["budget_exhausted"] * 4
-    assert table["nDCG@10"].tolist() == results.curve.per_query[:, -1, 0].tolist()
 
 
 def test_the_tables_are_byte_for_byte_what_pandas_writes(folder: Path, results: Results) -> None:
@@ -113,13 +80,6 @@ def test_the_tables_are_byte_for_byte_what_pandas_writes(folder: Path, results: 
     assert (folder / "again.parquet").read_bytes() == (folder / "per_query.parquet").read_bytes()
     text = pd.read_csv(folder / "curve.csv").to_csv(index=False, lineterminator="\n")
     assert text == (folder / "curve.csv").read_text()
-
-
-def test_the_curve_table_has_one_row_a_cost_step(folder: Path, results: Results) -> None:
-    write_results(folder, results)
-    table = pd.read_csv(folder / "curve.csv")
-    assert table["documents"].tolist() == results.curve.docs.tolist() == [0, 2, 4]
-    assert {"calls", "tokens", "milliseconds", "nDCG@10", "nDCG@10_low", "nDCG@10_high"} <= set(table.columns)
 
 
 def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
@@ -160,19 +120,6 @@ def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("failing", ["_write_records", "draw_curve", "curve_table"])
-def test_a_full_disk_leaves_nothing_half_written(
-    folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    def full(*args: object, **options: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(outputs, failing, full)
-    with pytest.raises(OSError, match="No space left"):
-        write_results(folder, results)
-    assert names(folder) == []
-
-
 def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,19 +143,3 @@ def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., S
     write_summary(folder, make_summary(seed=2))
     assert read_summary(folder) == make_summary(seed=2)
     assert names(folder) == ["summary.json"]
-
-
-def test_no_summary_means_no_complete_run(folder: Path) -> None:
-    assert read_summary(folder) is None
-
-
-def test_a_full_disk_is_told_with_the_file_that_has_no_room(tmp_path: Path) -> None:
-    config, table = tmp_path / "config.yaml", tmp_path / "scores.csv"
-    config.symlink_to("/dev/full")
-    (tmp_path / ".scores.csv").symlink_to("/dev/full")
-    with pytest.raises(OSError, match="No space") as told:
-        write_yaml(config, {"k": 10})
-    assert told.value.filename == str(config)
-    with pytest.raises(OSError, match="No space") as told:
-        write_table(table, [("q", "d", 0.5)], {})
-    assert told.value.filename == str(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
 from experiments.cli.help import help_text
@@ -12,9 +11,8 @@ DEFAULTS = yaml.safe_load((CONF / "config.yaml").read_text())["defaults"]
 GROUPS = [group for entry in DEFAULTS if isinstance(entry, dict) for group in entry if " " not in group]
 
 
-@pytest.mark.parametrize("root", ["config", "pipeline"])
-def test_every_choice_has_its_sentence_and_the_default_its_mark(root: str) -> None:
-    shown = help_text(root, "seed: 0")
+def test_every_choice_has_its_sentence_and_the_default_its_mark() -> None:
+    shown = help_text("seed: 0")
     assert shown.endswith("seed: 0")
     assert max(map(len, shown.splitlines())) <= 120
     words = " ".join(shown.split())
@@ -25,10 +23,9 @@ def test_every_choice_has_its_sentence_and_the_default_its_mark(root: str) -> No
             )
             assert f" {file.stem} {' '.join(sentence[2:].split())}" in words, file
     assert "* greedy Batches by promise" in words
-    assert ("* unlimited No limit" in words) == (root == "pipeline")
 
 
 def test_no_group_of_conf_is_left_out() -> None:
-    listed = {line.partition("@")[0] for line in help_text("pipeline", "").splitlines() if line and line[0] != " "}
+    listed = {line.partition("@")[0] for line in help_text("").splitlines() if line and line[0] != " "}
     elsewhere = {"frontier", "store", "hydra"}  # of ragtune study, ragtune ingest and Hydra itself
     assert {folder.name for folder in CONF.iterdir() if folder.is_dir()} - elsewhere <= listed

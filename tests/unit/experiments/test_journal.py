@@ -33,11 +33,6 @@ def begun(tmp_path: Path, records: list[QueryRecord]) -> Path:
     return tmp_path / Journal.NAME
 
 
-def test_resuming_finds_every_finished_query(begun: Path, records: list[QueryRecord]) -> None:
-    with Journal(begun.parent, IDENTITY, resume=True) as journal:
-        assert list(journal.finished.values()) == records
-
-
 @pytest.mark.parametrize("room", [0, 3_000, 10**6])  # for no record, for some, for all
 def test_records_come_back_wherever_they_are_kept(
     begun: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch, room: int
@@ -112,41 +107,6 @@ def test_a_journal_of_another_version_is_refused(begun: Path, version: dict[str,
     begun.write_text(json.dumps({**IDENTITY, **version}) + "\n")
     with pytest.raises(ConfigError, match="another version"):
         Journal(begun.parent, IDENTITY, resume=True)
-
-
-def test_another_configuration_is_refused_and_the_journal_left_alone(begun: Path) -> None:
-    before = begun.read_bytes()
-    with pytest.raises(ConfigError, match=r"was begun with another configuration.*hydra\.run\.dir"):
-        Journal(begun.parent, {"fingerprint": "other"}, resume=True)
-    assert begun.read_bytes() == before
-
-
-def test_other_data_are_refused_by_the_name_of_the_file(begun: Path) -> None:
-    before = begun.read_bytes()
-    other = {"fingerprint": "other", "settings": "set", "inputs": {"scores.run": "34"}}
-    with pytest.raises(ConfigError, match=r"was begun with other data: 'scores\.run' has changed.*hydra\.run\.dir"):
-        Journal(begun.parent, other, resume=True)
-    assert begun.read_bytes() == before
-
-
-def test_without_resume_the_run_starts_over(begun: Path, records: list[QueryRecord]) -> None:
-    with Journal(begun.parent, {"fingerprint": "other"}, resume=False) as journal:
-        assert journal.finished == {}
-        journal.append(records[2])
-    with Journal(begun.parent, {"fingerprint": "other"}, resume=True) as journal:
-        assert list(journal.finished) == ["q2"]
-
-
-def test_a_complete_run_leaves_no_journal(begun: Path) -> None:
-    with Journal(begun.parent, IDENTITY, resume=True) as journal:
-        journal.remove()
-    assert not begun.exists()
-
-
-def test_a_run_that_failed_before_its_first_query_leaves_no_journal(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Journal(tmp_path, IDENTITY, resume=False):
-        raise RuntimeError
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_shard_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Path, records: list[QueryRecord]) -> None:

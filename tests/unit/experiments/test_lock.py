@@ -37,12 +37,6 @@ def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_frees_it_too(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), locked(tmp_path):
-        raise RuntimeError
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -55,10 +55,3 @@ def test_dropped_documents_are_recorded_and_keep_their_place(fakes: SimpleNamesp
 )
 def test_ties_are_counted_among_the_scores_that_decide_the_top_10(scores: list[float], tied: list[int]) -> None:
     assert ties_of(np.array(scores, dtype=float)) == tied
-
-
-def test_a_query_that_found_nothing_has_one_empty_step(fakes: SimpleNamespace) -> None:
-    output = fakes.controller(documents=[]).run("query", query_id="q")
-    record = QueryRecord.of(output)
-    assert [list(ranking) for ranking in record.rankings] == [[]]
-    assert record.stop["reason"] == "empty_pool"

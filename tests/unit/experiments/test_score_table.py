@@ -11,7 +11,6 @@ import pytest
 from experiments.config.compose import compose
 from experiments.prepare.score_table import Order, write_score_table
 from experiments.replay.build import build_session
-from ragtune.core.errors import ConfigError
 
 
 def _config(collection: Path, *more: str) -> dict:
@@ -57,14 +56,6 @@ def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
     with sqlite3.connect(private_cache / "scores" / "times.sqlite") as db:
         (kept,) = db.execute("SELECT sum(ms) FROM times").fetchone()
     assert totals == pytest.approx([kept] * 2, abs=0.01 * (manifest["pairs"] + 4))
-
-
-def test_a_replay_cannot_fill_a_table(collection: Path, tmp_path: Path) -> None:
-    run = tmp_path / "scores.run"
-    run.write_text("q1 Q0 d1 1 0.5 x\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="scores nothing"):
-        write_score_table(_config(collection, f"reranker.scores={run}"), Order(tmp_path / "t.parquet", "all"))
-    assert not list(tmp_path.glob("t.parquet*"))
 
 
 def test_queries_that_a_run_lacks_are_warned_of_before_anything_is_scored(

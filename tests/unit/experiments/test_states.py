@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.rank_measures import RankMeasures
-from experiments.evaluate.states import States, after_each, small
+from experiments.evaluate.rankings import States, after_each, small
 
 QRELS = {"q": {f"d{i}": i % 3 for i in range(0, 300, 7)}}
 MEASURES = Measures(["nDCG@10", "AP", "RR@10", "R@100", "P@5"], QRELS)
@@ -21,23 +20,6 @@ def test_states_of_any_lengths_are_measured_as_each_ranking_by_itself(orders: li
     states = States("q", doc_ids, orders)
     alone = [MEASURES.of_topics({"q": ranking}, {"q": "q"})[0] for ranking in states.rankings()]
     np.testing.assert_array_equal(MEASURES.of_states([states]), np.reshape(alone, (len(orders), 5)))
-
-
-def test_many_rankings_are_measured_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, doc_ids = np.random.default_rng(0), [f"d{i}" for i in range(300)]
-    states = [States("q", doc_ids, np.array([rng.permutation(300)[:20] for _ in range(n)])) for n in (2, 1, 3, 2)]
-    whole = MEASURES.of_states(states)
-    sizes: list[int] = []
-    graded = RankMeasures.of
-
-    def noted(self: RankMeasures, block: list[States]) -> np.ndarray:
-        sizes.append(sum(len(each.orders) for each in block))
-        return graded(self, block)
-
-    monkeypatch.setattr("experiments.evaluate.measures._BLOCK", 3)
-    monkeypatch.setattr(RankMeasures, "of", noted)
-    np.testing.assert_array_equal(MEASURES.of_states(states), whole)
-    assert max(sizes) <= 2 * 3
 
 
 @pytest.mark.parametrize("positions", [[], [0], [299], [70_000, 3], [[1, 256], [256, 1]]])

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from shard_work import mapped_files
 
-from experiments.config.run_config import RunConfig
+from experiments.config.overrides import RunConfig
 from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
 from experiments.replay import build
 from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.records import replay_shard
 from ragtune.data import corpus
 from ragtune.data.stored import storedcorpus
 
@@ -50,7 +50,7 @@ def _lines(config: dict[str, Any]) -> list[bytes]:
     """The records as they are written, of a process that has loaded nothing yet."""
     for known in (build._load_dataset, build._session):
         known.cache_clear()
-    return [record.to_line() for record in ControllerSubject().replay_shard(RunConfig(config), QUERY_IDS)]
+    return [record.to_line() for record in replay_shard(RunConfig(config), QUERY_IDS)]
 
 
 def test_what_reads_a_text_gets_it(collection: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ from typing import ClassVar
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.cli.sweep import abandon_unfinished, begin_sweep, end_sweep
-from experiments.cli.sweep_jobs import (
+from experiments.cli.sweep import (
     FAILURE,
-    choices_of_failed,
+    abandon_unfinished,
+    begin_sweep,
+    end_sweep,
     failed_jobs,
     forget_failure,
     note_failure,
@@ -27,8 +28,7 @@ from experiments.publish.track import PARENT_FILE, NoTracking
 
 def config(folder: Path, target: str = "experiments.publish.track.NoTracking", **options: object):
     hydra = {"sweep": {"dir": str(folder)}}
-    table = {"sweep": {"baseline": "fixed depth"}, "bootstrap": {"resamples": 9, "level": 0.95}, "seed": 0}
-    base = {**table, "hydra": hydra, "tracking": {"_target_": target}, "resume": False, "dry_run": False}
+    base = {"hydra": hydra, "tracking": {"_target_": target}, "resume": False}
     return OmegaConf.create(base | options)
 
 
@@ -55,13 +55,6 @@ def test_a_job_that_has_failed_is_no_row_of_the_table_though_it_has_results(swee
     assert "4" not in summaries(sweep)
     forget_failure(sweep / "4")
     assert "4" in summaries(sweep)
-
-
-def test_choices_of_failed_jobs_are_known_where_there_was_room_for_them(sweep: Path) -> None:
-    note_failure(sweep / "3", 1, ["seed=3"])
-    (sweep / "10" / FAILURE).write_text("")
-    assert choices_of_failed(sweep) == {"3": ["seed=3"]}
-    assert failed_jobs(sweep) == {"3": 1, "10": 1}
 
 
 def test_failures_are_told_by_job_until_they_are_tried_again(sweep: Path) -> None:
@@ -125,7 +118,7 @@ def test_a_finished_sweep_that_is_resumed_stays_finished(
     monkeypatch.setattr(Tracked, "ended", [])
     monkeypatch.setattr("experiments.publish.track.Tracked", Tracked, raising=False)
     monkeypatch.setenv("RAGTUNE_COMPONENTS", Tracked.__module__.partition(".")[0])
-    monkeypatch.setattr("experiments.cli.sweep._planned_jobs", lambda _: {"0": ["seed=0"], "1": ["seed=1"]})
+    monkeypatch.setattr("experiments.cli.sweep._planned_jobs", lambda _: [["seed=0"], ["seed=1"]])
     begin_sweep(config(sweep, target="experiments.publish.track.Tracked", resume=True))
     os.utime(sweep / "0", (0, 0))  # as its lock leaves it
     abandon_unfinished(is_interrupted=is_interrupted)
@@ -191,8 +184,10 @@ def test_what_becomes_of_the_parent_of_an_abandoned_sweep(
         note_failure(sweep / job, 1)
     abandon_unfinished(is_interrupted=is_interrupted)
     assert Tracked.ended == ended
-    is_parent_kept = ended != ["p discarded"] and not resume
-    assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("p" if is_parent_kept else "before")
+    if ended == ["p discarded"]:
+        assert not (sweep / PARENT_FILE).exists()
+    else:
+        assert json.loads((sweep / PARENT_FILE).read_text())["run_id"] == ("before" if resume else "p")
 
 
 def test_a_job_whose_summary_is_damaged_is_not_in_the_table(

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from experiments.config.compose import compose
-from experiments.config.jobs import later_budgets
-from experiments.config.run_config import RunConfig
+from experiments.config.compose import compose, later_budgets
+from experiments.config.overrides import RunConfig
 from experiments.replay import records
 from experiments.replay.build import session_for
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.records import replay_shard
 from ragtune.core.controller import RAGtuneController
 
 QUERIES = ["q01", "q02", "q03"]
@@ -27,9 +26,8 @@ def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -
 
 
 def _lines(config: RunConfig) -> list[bytes]:
-    subject = ControllerSubject()
-    subject.open(config)
-    return [record.to_line() for record in subject.replay_shard(config, QUERIES)]
+    session_for(config).controller.forget_failures()
+    return [record.to_line() for record in replay_shard(config, QUERIES)]
 
 
 def _alone(config: RunConfig) -> list[bytes]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from experiments.evaluate.curves import Curve
@@ -52,15 +49,6 @@ def test_what_was_lost_or_odd_is_told(make_summary: MakeSummary, capsys: pytest.
     assert unscored in " ".join(out.split())
     assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
-
-
-def test_windows_that_failed_are_told_though_they_cost_no_document(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(make_summary(), curve(3))
-    out = capsys.readouterr().out
-    assert "1 of 4 batches failed (see traces)" in out
-    assert "ranked behind" not in out
 
 
 def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
@@ -157,19 +145,6 @@ def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
     assert left_out == heads[len(table.columns) :]
 
 
-@given(
-    st.lists(st.lists(st.text("ab/.", max_size=150), min_size=2, max_size=2), min_size=1, max_size=5),
-    st.integers(40, 120),
-)
-def test_measures_have_room_however_long_the_values_are(values: list[list[str]], width: int) -> None:
-    heads = ["rank", "job", "paths", "path", "nDCG@10", "docs"]
-    rows = [[str(i), str(i), *both, "0.5123", "20"] for i, both in enumerate(values)]
-    table, left_out = fitting_table(heads, rows, left=["paths", "path"], width=width, title="", always=["nDCG@10"])
-    assert "nDCG@10" not in left_out
-    if {"paths", "path"} & set(left_out) == set():
-        assert Console(width=10_000).measure(table).maximum <= width
-
-
 def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,14 +153,6 @@ def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     out = "".join(capsys.readouterr().out.split())
     assert "[a.run]" in out
     assert "a:x:b" in out
-
-
-def test_a_sweeps_table_is_byte_for_byte_what_pandas_writes(make_summary: MakeSummary, tmp_path: Path) -> None:
-    odd = ("a_b%", r"c\ d\e ~ f~g^ h & {i}#$", 'j,"k"')
-    print_sweep({str(i): make_summary(overrides=[f"dataset.path={path}"]) for i, path in enumerate(odd)}, tmp_path)
-    table = pd.read_csv(tmp_path / "sweep.csv")
-    assert table["dataset.path"].tolist() == list(odd)
-    assert (tmp_path / "sweep.csv").read_text(encoding="utf-8") == table.to_csv(index=False, lineterminator="\n")
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +186,7 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
         figures |= {"interval": {"nDCG@10": [difference - 0.01, difference + 0.01]}, "p_holm": {"nDCG@10": 1.0}}
         against = {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}
         overrides = [f"budget.max_reranker_docs={number}"]
-        return make_summary(overrides=overrides, incumbents={"fixed depth": against})
+        return make_summary(overrides=overrides, baselines={"fixed depth": against})
 
     monkeypatch.setenv("COLUMNS", "80")
     jobs = {"0": job(5, 0.05, 0.01), "1": job(10, 0.04, 0.06), "2": job(20, -0.03, 0.001)}
@@ -236,19 +203,6 @@ def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_job
     assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | +.040 +.060 | .020 | .500 |")
 
 
-@pytest.mark.parametrize(("every", "enabled", "lines"), [(-1.0, True, 2), (60.0, True, 0), (-1.0, False, 0)])
-def test_a_log_gets_a_line_of_progress_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], every: float, enabled: bool, lines: int
-) -> None:
-    monkeypatch.setattr(progress, "LINE_S", every)
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with progress_bar("replaying", enabled=enabled) as update:
-        update(1, 3)
-        update(2, 3)
-    told = re.sub(r"[\d.e+]+ a second, 0 s left", "FAST", capsys.readouterr().err)
-    assert told == "replaying: 1 of 3\nreplaying: 2 of 3, FAST\n"[: lines * 24]
-
-
 def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -259,31 +213,6 @@ def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
             log.debug("a detail")
     log.info("afterwards")
     assert capsys.readouterr().err == "1 of 9 documents read\n"
-
-
-def test_no_job_is_compared_with_the_twin_of_a_failed_one(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid = [[f"estimator={name}", f"budget={docs}"] for docs in (2, 4) for name in ("baseline", "gar")]
-    jobs = {str(number): make_summary(overrides=overrides) for number, overrides in enumerate(grid)}
-    for job in jobs:
-        (tmp_path / job).mkdir()
-        values = {"query_id": ["q1", "q2"], "judged": [True, True], "nDCG@10": [0.5, float(job) / 4]}
-        pd.DataFrame(values).to_parquet(tmp_path / job / "per_query.parquet")
-    bootstrap = {"resamples": 9, "level": 0.95, "seed": 0}
-
-    del jobs["2"]  # the baseline under the larger budget
-    print_sweep(jobs, tmp_path, failed={"2": grid[2]}, baseline="estimator=baseline", bootstrap=bootstrap)
-    table = pd.read_csv(tmp_path / "sweep.csv").fillna(-1)
-    assert table[["baseline_job", "diff"]].to_numpy().tolist() == [[-1, -1], [0, 0.125], [2, -1]]
-    assert (tmp_path / "sweep.md").read_text(encoding="utf-8").count("| baseline |  |  |") == 1
-    assert "no difference is told from failed jobs: 2" in capsys.readouterr().out
-
-    del jobs["3"]
-    failed = {"2": grid[2], "3": grid[3]}
-    print_sweep(jobs, tmp_path, failed=failed, baseline="2", bootstrap=bootstrap)
-    assert "no difference is told from failed jobs: 2" in capsys.readouterr().out
-    assert list(pd.read_csv(tmp_path / "sweep.csv"))[2:4] == ["estimator", "budget"]  # by which the failed ones differ
 
 
 def test_on_a_narrow_terminal_every_figure_is_whole(

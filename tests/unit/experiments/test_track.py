@@ -19,13 +19,12 @@ import yaml
 from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import allowed, budget_name, params, policy_title, run_name
+from experiments.publish.described import budget_name, params, run_name
 from experiments.publish.files import read_summary, write_summary
-from experiments.publish.runs_view import NOTE
-from experiments.publish.sweep_figures import SweepFigures
-from experiments.publish.track import ARTIFACTS, PARENT_FILE, TRACKING_ERROR, MlflowTracking, parent_of
-from experiments.publish.trackstore import TrackingError, keep_quiet
-from ragtune.core.errors import ConfigError, DatasetError
+from experiments.publish.sweep_table import SweepFigures
+from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking
+from experiments.publish.trackstore import NOTE, TrackingError, keep_quiet
+from ragtune.core.errors import DatasetError
 
 
 @pytest.fixture
@@ -187,18 +186,6 @@ def test_what_is_no_store_of_ours_is_refused_and_left_as_it_is(
     assert file.read_bytes() == before
 
 
-def test_finishing_a_sweep_closes_its_parent(logged: SimpleNamespace) -> None:
-    logged.tracking.finish(logged.parent, "KILLED")
-    assert logged.client.get_run(logged.parent).info.status == "KILLED"
-
-
-def test_a_discarded_parent_is_shown_no_more(logged: SimpleNamespace) -> None:
-    empty = logged.tracking.start_sweep("refused")
-    logged.tracking.discard(empty)
-    shown = {run.info.run_id for run in logged.client.search_runs([logged.run.info.experiment_id])}
-    assert shown == {logged.parent, logged.run.info.run_id}
-
-
 def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     said = relog(run_dir)
@@ -213,31 +200,6 @@ def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytes
 def test_relogging_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="holds no complete run"):
         relog(tmp_path)
-
-
-def test_the_environment_wins_over_the_configured_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
-    assert MlflowTracking("sqlite:///here.db", "e").uri == "http://elsewhere"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert MlflowTracking("sqlite:///here.db", "e").uri == "sqlite:///here.db"
-
-
-def test_an_empty_experiment_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"tracking\.experiment=''"):
-        MlflowTracking("sqlite:///x.db", "")
-
-
-def test_a_job_finds_its_parent_in_the_sweeps_folder(tmp_path: Path) -> None:
-    assert parent_of(tmp_path / "0") is None
-    (tmp_path / PARENT_FILE).write_text('{"run_id": "abc"}')
-    assert parent_of(tmp_path / "0") == "abc"
-
-
-@pytest.mark.parametrize(
-    ("measure", "name"), [("nDCG@10", "nDCG_10"), ("AP", "AP"), ("ERR(rel=1)@20", "ERR_rel_1__20"), ("P@5", "P_5")]
-)
-def test_metric_names_hold_only_what_mlflow_allows(measure: str, name: str) -> None:
-    assert allowed(measure) == name
 
 
 def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
@@ -257,28 +219,6 @@ def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
 )
 def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) -> None:
     assert budget_name(compose([f"budget={override}"])["budget"]) == name
-
-
-def test_runs_of_a_sweep_are_called_by_what_differs() -> None:
-    def name(*overrides: str) -> str:
-        told = SimpleNamespace(overrides=overrides, policy="uncertainty", dataset="demo/test")
-        return run_name(told, compose(["budget=tight"]))
-
-    assert name("budget=tight", "hydra.run.dir=x", "retriever.paths=y") == "uncertainty, tight, demo/test"
-    assert name("scheduler.batch_size=4") == "uncertainty, tight, batch_size=4, demo/test"
-    assert name("acquisition@scheduler.acquisition=mean") == "uncertainty, tight, acquisition=mean, demo/test"
-
-
-def test_a_policy_is_called_as_it_was_chosen_and_by_its_options() -> None:
-    chosen = SimpleNamespace(overrides=["experiment=fixed_depth", "seed=1"], policy="fixed_depth")
-    assert policy_title(chosen) == "fixed_depth"
-    tuned = SimpleNamespace(overrides=["estimator.trust=0.8"], policy="uncertainty")
-    assert policy_title(tuned) == "uncertainty, trust=0.8"
-
-
-def test_a_collection_is_called_by_its_folder() -> None:
-    assert params(compose(["dataset=demo"]))["dataset"] == "demo"
-    assert params(compose(["dataset=irds", "dataset.id=vaswani"]))["dataset"] == "irds"
 
 
 def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:

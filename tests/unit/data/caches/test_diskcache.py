@@ -59,10 +59,6 @@ def test_without_a_folder_nothing_is_kept() -> None:
     assert book.built == 2
 
 
-def test_leaves_no_scratch_files(book: Book, entry: Path) -> None:
-    assert [path.name for path in entry.parent.iterdir()] == [entry.name]
-
-
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "missing", "no_manifest", "bad_manifest", "a_file"])
 def test_a_damaged_entry_is_rebuilt_and_said_so(
     book: Book, entry: Path, damage: str, caplog: pytest.LogCaptureFixture

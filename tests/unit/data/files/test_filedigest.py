@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtune.data.files import filedigest
-from ragtune.data.files.filedigest import file_digests
+from ragtune.data.caches import diskcache as filedigest
+from ragtune.data.caches.diskcache import file_digests
 
 LARGE = 2**20
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -19,13 +18,6 @@ from ragtune.data.runs.run import Run, RunBuilder
 from ragtune.data.runs.runfile import read_run, source_name
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
-
-
-@pytest.mark.parametrize("content", [LINES, b"\xef\xbb\xbf" + LINES, gzip.compress(LINES, mtime=0)])
-def test_a_mark_or_gzip_makes_no_difference(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "run").write_bytes(content)
-    run = read_run(tmp_path / "run")
-    assert {query: [entry.doc_id for entry in entries] for query, entries in run.items()} == {"q1": ["b", "a"]}
 
 
 def test_a_source_is_called_by_its_file_with_or_without_gzip() -> None:
@@ -120,17 +112,16 @@ HITS = '"hits": {"hits": [{"_id": "a", "_score": 2.5}]}'
         ('qid,docno,score\nq1,"d1,1\nq2,d2,2\n', "run:2: malformed CSV: unexpected end of data"),
         ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: score nan of ('q1', 'd'): allowed is a finite number"),
         ('{"qid": "q1", "docno": null, "score": 1}', "run:1: 'doc_id' is None: allowed is text or a whole number"),
-        ("{" + HITS + "}", "run:1: the response does not say its query: put its 'query_id' beside 'hits'"),
-        ("{\n" + HITS + "\n}", "run: a response of one search, which does not say its query"),
+        ("{" + HITS + "}", "run:1: the response does not say its query: write a line"),
         ('{"qid": "q1", ' + HITS + '}\n{"qid": "q2", "hits": []', "run:2: malformed JSON"),
         ('{"qid": "q1", "hits": 3}', "run:1: no list of hits in 'hits': expected a response of Elasticsearch"),
         ('{"qid": "q1", "hits": {"hits": [{"_id": "a", "_score": null}]}}', "run:1, hit 1: '_score' is None"),
         ('{"qid": "q1", "timed_out": true, ' + HITS + "}", "run:1: the search timed out, so documents are missing"),
         ('{"qid": "q1", "_shards": {"failed": 2}, ' + HITS + "}", "run:1: the search failed on 2 shards"),
-        ('{"responses": [{' + HITS + "}]}", "run: 1 responses for 2 queries: allowed is one for each query"),
+        ('{"responses": [{' + HITS + "}]}", "run:1: the response does not say its query: write a line a response"),
         (
-            '{"responses": [{' + HITS + '}, {"error": {"reason": "no such index [x]"}, "status": 404}]}',
-            "run: query 'q2': the search failed: 'no such index [x]': repeat it",
+            '{"qid": "q1", "error": {"reason": "no index [x]"}, ' + HITS + "}",
+            "run:1: the search failed: 'no index [x]'",
         ),
         ("<html>", "run:1: malformed line '<html>': expected 'query_id Q0 doc_id rank score tag'"),
         (
@@ -158,7 +149,7 @@ HITS = '"hits": {"hits": [{"_id": "a", "_score": 2.5}]}'
 def test_what_is_wrong_in_other_forms_is_named_with_its_place(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "run").write_text(content)
     with pytest.raises(DatasetError) as refused:
-        read_run(tmp_path / "run", ["q1", "q2"])
+        read_run(tmp_path / "run")
     message = str(refused.value).removeprefix(f"{tmp_path}/")
     assert message.startswith(said)
     assert "\n" not in message
@@ -171,17 +162,9 @@ def test_a_folder_says_which_of_its_splits_can_be_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"holds 2 splits: name one: .*/run/dev, .*/run/test"):
         read_run(tmp_path / "run")
     assert ids(read_run(tmp_path / "run" / "dev")) == {"q1": ["a"]}
-    (tmp_path / "run" / "dev" / "data-00000-of-00001.arrow").unlink()
-    with pytest.raises(DatasetError, match=r"state\.json' names files that are not there"):
-        read_run(tmp_path / "run" / "dev")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match=r"empty' holds no such files: allowed is what Hugging Face"):
+    with pytest.raises(DatasetError, match=r"empty' holds no such files: allowed are the pieces"):
         read_run(tmp_path / "empty")
-
-
-def test_blank_lines_before_a_run_of_ranks_make_no_difference(tmp_path: Path) -> None:
-    (tmp_path / "run").write_text("\n \nq1 b 1\nq1 a 2\n")
-    assert [entry.doc_id for entry in read_run(tmp_path / "run")["q1"]] == ["b", "a"]
 
 
 REVERSED = "q1 Q0 a 1 0.1 x\nq1 Q0 b 2 0.2 x\nq1 Q0 c 3 0.3 x\nq2 Q0 a 1 0.1 x\n"
@@ -256,14 +239,6 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
         assert run.scores("q2") == {"a": 7.25, "ü": 5.0}
         assert run.scores("q3") == {}
     assert isinstance(kept[1]._scores.base, np.memmap)
-
-
-def test_the_order_of_queries_matters_where_a_file_names_none(tmp_path: Path) -> None:
-    run, responses = tmp_path / "run", tmp_path / "responses"
-    run.write_text("q1 Q0 a 1 5 t\n")
-    assert read_run(run, ["q1"]) is read_run(run, ["q2"])
-    responses.write_text('{"responses": [{' + HITS + "}]}")
-    assert [list(read_run(responses, [query])) for query in ("q1", "q2")] == [["q1"], ["q2"]]
 
 
 def test_a_run_loads_no_pandas_and_lines_no_arrow(tmp_path: Path) -> None:

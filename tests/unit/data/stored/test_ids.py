@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.data.stored import ids as ids_module
-from ragtune.data.stored.ids import IdIndex
-from ragtune.data.stored.strings import StoredStrings
+from ragtune.data.stored import strings as ids_module
+from ragtune.data.stored.strings import IdIndex, StoredStrings
 
 NAMES = [*(f"q{i}" for i in range(300)), "zoë", "東京", "a", *("u" * 3000 + end for end in ("b", "", "a"))]
 UNKNOWN = ["", "q", "q300", "u" * 65, "q1\0", "\ud800", None, 1]

@@ -9,9 +9,7 @@ from typing import Any
 import ir_datasets
 import pytest
 
-from experiments.config.compose import compose
 from experiments.datasets.irds import IrdsDataset
-from experiments.replay.build import build_session
 from ragtune.core.errors import DatasetError
 
 DOCS = "d1\tblood pressure and the heart\nd2\tknots and ropes of a ship\nd3\thoney for a sore throat\n"
@@ -44,14 +42,6 @@ def test_a_collection_comes_with_documents_queries_and_judgments(register: Calla
     assert dataset.corpus["d1"].content == "blood pressure and the heart"
     assert dataset.queries == {"q1": "heart pressure", "q2": "ship knots"}
     assert dataset.qrels == {"q1": {"d1": 2, "d3": 0}, "q2": {"d2": 1}}
-
-
-def test_such_a_collection_runs_through_the_whole_session(register: Callable[..., str]) -> None:
-    name = register(docs=DOCS, queries=QUERIES, qrels=QRELS)
-    config = compose(["dataset=irds", f"dataset.id={name}", "reranker=noop", "estimator=baseline"])
-    session = build_session(config)
-    output = session.controller.run(session.dataset.queries["q2"], query_id="q2")
-    assert output.ranking[0] == "d2"
 
 
 def test_an_unknown_id_is_refused(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments.datasets.beir import read_qrels
 from experiments.datasets.dataset import add_judgment, assemble
-from experiments.datasets.judgments import read_qrels
 from ragtune.core.errors import DatasetError
 from ragtune.data.corpus import Corpus, Document
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shard_work import die, die_once, echo, fail
+from shard_work import die, die_once, echo
 
 from experiments.config.paths import PROJECT_ROOT
 from experiments.replay.executors.executor import Executor, WorkersLostError, shards
 from experiments.replay.executors.inline import InlineExecutor
 from experiments.replay.executors.joblib import JoblibExecutor
 from experiments.replay.executors.ray import RayExecutor, worker_of
-from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.errors import ConfigError
 
 IDS = [f"q{i}" for i in range(11)]
 
@@ -38,20 +38,6 @@ def test_shards_are_contiguous_nearly_equal_and_none_empty(count: int) -> None:
 
 def test_no_queries_make_no_shards() -> None:
     assert shards([], 4) == []
-
-
-@pytest.mark.parametrize(
-    "executor", [InlineExecutor(), InlineExecutor(together=4), JoblibExecutor(n_jobs=2)], ids=["one", "four", "joblib"]
-)
-def test_every_query_is_worked_on_once(executor: Executor) -> None:
-    assert sorted(worked_on(executor, echo, "c", IDS)) == sorted(f"c:{q}" for q in IDS)
-    assert worked_on(executor, echo, "c", []) == []
-
-
-@pytest.mark.parametrize("executor", [InlineExecutor(), JoblibExecutor(n_jobs=2)], ids=["inline", "joblib"])
-def test_an_error_of_the_work_keeps_its_type_and_words(executor: Executor) -> None:
-    with pytest.raises(ScoreTableError, match=r"^no score for 'q0'$"):
-        list(executor.run(partial(fail, "c"), ["q0"]))  # type: ignore[arg-type]
 
 
 def test_workers_that_die_again_are_told_of_in_words() -> None:

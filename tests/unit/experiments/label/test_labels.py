@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.datasets.judgments import read_qrels
+from experiments.datasets.beir import read_qrels
 from experiments.label.labels import SKIPPED, Label, Labels
 from ragtune.core.errors import DatasetError
 

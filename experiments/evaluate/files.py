@@ -1,8 +1,9 @@
-"""Columns of numbers that go to a file once they take much memory."""
+"""Files that are whole or missing, and columns of numbers that go to a file once they take much memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -10,14 +11,40 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.config.whole import naming
-from ragtune.core.arrays import IntArray
+
+@contextmanager
+def whole(file: Path, mark: str = "") -> Iterator[Path]:
+    """Yield a path beside ``file`` to write to; what is there at the end of the block becomes ``file``.
+
+    Args:
+        file: the file to write or to replace.
+        mark: tells apart what several processes write for the same file.
+
+    Raises:
+        OSError: naming ``file`` if there is no room; ``file`` is then as it was.
+    """
+    beside = file.with_name(f".{file.name}{mark}")
+    with naming(file):
+        try:
+            yield beside
+            beside.replace(file)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Have an error of the system name the file; where the disk is full, Python names none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(file)
+        raise
+
 
 _ROOM = 2**20
 """Bytes of each array that are held: more than a run over a usual test collection has."""
-
-_BLOCK = 2**16
-"""Rows that are copied at once."""
 
 
 class Rows:
@@ -67,16 +94,3 @@ class Rows:
         for rows in self._held:
             self._file.write(np.ascontiguousarray(rows).data.cast("B") if rows.size else b"")
         self._held = [np.empty_like(self._held[-1][:0])]
-
-
-def blocks(length: int) -> Iterator[slice]:
-    """Yield slices of some rows each, which cover so many rows."""
-    return (slice(start, start + _BLOCK) for start in range(0, length, _BLOCK))
-
-
-def taken(source: NDArray[Any], places: IntArray, folder: Path | None) -> NDArray[Any]:
-    """Return the rows at some places; a file holds them where they are many, see :class:`Rows`."""
-    rows = Rows(folder)
-    for some in (slice(0, 0), *blocks(len(places))):
-        rows.extend(source[places[some]])
-    return rows.whole()

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from experiments.config.run_config import RunConfig
-from experiments.evaluate.curves import Bootstrap, Curve, curve
-from experiments.evaluate.incumbents import by_agreement, compare, depth_line, face
+from experiments.config.overrides import RunConfig
+from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.steps import Steps
 from experiments.evaluate.summary import Comparison
-from experiments.replay.subjects.controller import ControllerSubject
+from experiments.replay.build import session_for
+from experiments.replay.records import baselines_of as replay_baselines
+from experiments.replay.records import is_fixed_depth
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -31,8 +32,8 @@ Replayed = Callable[..., SimpleNamespace]
 SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
 
 
-def incumbents_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
-    return ControllerSubject().incumbents(run.config).over(run.dataset.judged)
+def baselines_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
+    return dict(replay_baselines(run.config, session_for(run.config))(run.dataset.judged))
 
 
 def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
@@ -44,13 +45,13 @@ def measured(run: SimpleNamespace) -> tuple[list[QueryRecord], Curve, Measures]:
 
 def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
     records, drawn, measures = measured(run)
-    return drawn, compare(drawn, face(records, incumbents_of(run), measures), Bootstrap(**SETTINGS))
+    return drawn, compare(drawn, compare_queries(records, baselines_of(run), measures), Bootstrap(**SETTINGS))
 
 
 @pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])
 def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
     run = replayed("experiment=uncertainty", f"budget.{limit}", "scheduler.batch_size=2")
-    found = incumbents_of(run)
+    found = baselines_of(run)
     for name, overrides in {"fixed depth": [f"budget.{limit}"], "everything": ["budget=unlimited"]}.items():
         own = replayed("experiment=fixed_depth", *overrides)
         expected = {record.query_id: (record.ranking, record.charged[0]) for record in own.records}
@@ -72,18 +73,10 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
     assert found["everything"].docs_per_query == 12
 
 
-def test_fixed_depth_beside_itself_makes_no_difference(replayed: Replayed) -> None:
-    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=5")
-    against = compared(run)[1]["fixed depth"]
-    assert set(against.difference.values()) == {0.0}
-    assert set(against.p.values()) == {1.0}
-    assert (against.agreement.overlap, against.agreement.rbo) == (1.0, 1.0)
-
-
 def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
-    everything = incumbents_of(run)["everything"]
+    everything = baselines_of(run)["everything"]
     line = depth_line([everything[:1], everything[1:]], drawn, measures)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
@@ -96,7 +89,7 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
 @pytest.mark.parametrize("further", [[], ["signal=lexical"]])
 def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, further: list[str]) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=6", *further)
-    assert ControllerSubject().is_fixed_depth(run.config)
+    assert is_fixed_depth(session_for(run.config))
     records, once, measures = measured(run)
     steps = Steps.of(records, measures, fixed_depth=True)
     drawn = curve(steps, measures.names, Bootstrap(**SETTINGS))
@@ -113,14 +106,14 @@ def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, fur
 
 def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None:
     for overrides in (["experiment=uncertainty"], ["experiment=fixed_depth", "assembler.ordering=final_score"]):
-        assert not ControllerSubject().is_fixed_depth(replayed(*overrides).config)
+        assert not is_fixed_depth(session_for(replayed(*overrides).config))
 
 
 def test_documents_that_a_failed_call_has_put_out_are_last_on_the_line_of_fixed_depth(replayed: Replayed) -> None:
     refused = ["reranker=simulated", "reranker.refused=1", "failures.requests_in_a_row=99"]
     run = replayed("experiment=knockout", *refused, "failures.keep_unscored=false")
     _, drawn, measures = measured(run)
-    everything = incumbents_of(run)["everything"]
+    everything = baselines_of(run)["everything"]
     assert any(len(ranked.final) < len(ranked.first) for ranked in everything)
     line = depth_line([everything], drawn, measures)
     first_stage = measured(replayed("experiment=fixed_depth", "budget.max_reranker_docs=0"))[1]
@@ -131,33 +124,31 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "reranker=noop")
-    assert incumbents_of(run)
+    assert baselines_of(run)
     monkeypatch.setattr(NoOpReranker, "is_recorded", False)
-    assert incumbents_of(run) == {}
+    assert baselines_of(run) == {}
     assert compared(run)[1] == {}
 
 
 def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:
-    run = incumbents_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
-    other = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
-    deeper = incumbents_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
+    run = baselines_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
+    other = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
+    deeper = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
     assert all(a is b for name in run for a, b in zip(run[name], other[name], strict=True))
     assert deeper["everything"][0] is run["everything"][0]
     assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
-    shallow = incumbents_of(
-        replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3")
-    )
+    shallow = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3"))
     assert len(shallow["everything"][0].doc_ids) == 3
 
 
 @pytest.mark.parametrize("policy", ["baseline", "similarity"])
-def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
+def test_queries_of_many_shards_are_retrieved_once_for_all_baselines(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     plain = replayed(
         f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
     )
-    config, subject, query_ids = RunConfig(plain.config, "as they are"), ControllerSubject(), plain.dataset.judged[:3]
+    config, query_ids = RunConfig(plain.config, "as they are"), plain.dataset.judged[:3]
     retrieved: list[str] = []
     retrieve = RetrievalRounds.run
 
@@ -166,8 +157,7 @@ def test_queries_of_many_shards_are_retrieved_once_for_all_incumbents(
         return retrieve(self, context)
 
     monkeypatch.setattr(RetrievalRounds, "run", counted)
-    incumbents = subject.incumbents(config)
-    incumbents.over(query_ids)
+    replay_baselines(config, session_for(config))(query_ids)
     assert retrieved == query_ids
 
 
@@ -181,26 +171,26 @@ def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, mon
         return rerank(self, items, *others)
 
     monkeypatch.setattr(ReplayReranker, "rerank", short_table)
-    assert list(incumbents_of(run)) == ["fixed depth"]
+    assert list(baselines_of(run)) == ["fixed depth"]
 
 
 def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
     monkeypatch.setattr(IdentityReformulator, "expected_cost", lambda *_: CostObject(tokens=9), raising=False)
-    assert incumbents_of(run) == {}
+    assert baselines_of(run) == {}
 
 
 def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
     narrow = ["reformulator=rm3", "retrieval.original_query_depth=3", "budget.max_reformulations=0"]
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=2", *narrow)
-    for ranked, own in zip(incumbents_of(run)["everything"], run.records, strict=False):
+    for ranked, own in zip(baselines_of(run)["everything"], run.records, strict=False):
         assert set(ranked.doc_ids) == set(own.doc_ids)
         assert ranked.docs == len(own.doc_ids)
 
 
 def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
-    everything = incumbents_of(run)["everything"]
+    everything = baselines_of(run)["everything"]
     dataset, measures = by_agreement(replace(run.dataset, qrels={}), everything)
     rankings = {record.query_id: record.ranking for record in run.records if record.query_id in dataset.qrels}
     values = measures.of_topics(rankings, {query_id: query_id for query_id in rankings})

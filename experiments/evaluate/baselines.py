@@ -1,29 +1,33 @@
-"""The baselines of a run: fixed depth under the same budget, and full reranking."""
+"""Measures a run's queries as they are finished, beside its baselines: fixed depth, and full reranking."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
 
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
-from experiments.evaluate.curves import Bootstrap, Curve
+from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
+from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
+from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
-from experiments.evaluate.states import States
-from experiments.evaluate.steps import at_depths
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.statistics.agreement import Places
 
 FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
-"""The incumbents: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
+"""The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
-"""Replays queries through what a run has to beat: by the name of the incumbent, in the order of the queries. One that
+"""Replays queries through what a run has to beat: by the name of the baseline, in the order of the queries. One that
 cannot answer some of them is left out from then on."""
 
 TOGETHER = 512
@@ -31,14 +35,14 @@ TOGETHER = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Faced:
-    """How some queries of a run stand beside the same queries of one incumbent, as columns.
+class ComparedQueries:
+    """How some queries of a run stand beside the same queries of one baseline, as columns.
 
     Attributes:
-        values: shape (q, m), measures of the incumbent's final rankings.
-        docs: shape (q,), documents that the incumbent was charged.
+        values: shape (q, m), measures of the baseline's final rankings.
+        docs: shape (q,), documents that the baseline was charged.
         alike: shape (q, 3), of both rankings: overlap, rank-biased overlap, and Kendall's tau, which is not a number
-            where the run lacks a document that the incumbent has.
+            where the run lacks a document that the baseline has.
     """
 
     values: FloatArray
@@ -46,44 +50,44 @@ class Faced:
     alike: FloatArray
 
     @classmethod
-    def joined(cls, parts: Sequence[Faced]) -> Faced:
+    def joined(cls, parts: Sequence[ComparedQueries]) -> ComparedQueries:
         """Several groups of queries, of which there is at least one, in their order."""
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
 
 
-def face(
-    records: Sequence[QueryRecord], incumbents: Mapping[str, Sequence[Ranked]], measures: Measures
-) -> dict[str, Faced]:
-    """Queries of a run beside each incumbent's replays of the same queries, in the same order.
+def compare_queries(
+    records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
+) -> dict[str, ComparedQueries]:
+    """Queries of a run beside each baseline's replays of the same queries, in the same order.
 
     Args:
         records: of the run.
-        incumbents: replays by the name of the incumbent.
+        baselines: replays by the name of the baseline.
         measures: what is measured.
     """
-    states = (each for found in zip(*incumbents.values(), strict=True) for each in _states(found))
-    values = measures.of_states(states).reshape(len(records), len(incumbents), len(measures.names))
+    states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
+    values = measures.of_states(states).reshape(len(records), len(baselines), len(measures.names))
     return {
-        name: Faced(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
-        for i, (name, ranked) in enumerate(incumbents.items())
+        name: ComparedQueries(values[:, i], np.array([each.docs for each in ranked]), _alike(records, ranked))
+        for i, (name, ranked) in enumerate(baselines.items())
     }
 
 
-def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dict[str, Comparison]:
-    """Compare a run with its incumbents on the judged queries.
+def compare(run: Curve, compared: Mapping[str, ComparedQueries], bootstrap: Bootstrap) -> dict[str, Comparison]:
+    """Compare a run with its baselines on the judged queries.
 
     Args:
         run: the run's curve, whose last step is compared.
-        faced: the same queries, in the same order, beside each incumbent, by its name.
+        compared: the same queries, in the same order, beside each baseline, by its name.
         bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
 
     Returns:
-        A comparison an incumbent, with the p-values of Fisher's randomization test, corrected by Holm's method too.
+        A comparison a baseline, with the p-values of Fisher's randomization test, corrected by Holm's method too.
     """
-    if not faced:
+    if not compared:
         return {}
     own, names = run.per_query[:, -1, :], run.measures
-    theirs = {name: np.ascontiguousarray(beside.values) for name, beside in faced.items()}
+    theirs = {name: np.ascontiguousarray(beside.values) for name, beside in compared.items()}
     flat = np.concatenate([own - values for values in theirs.values()], axis=1)
     low, high = bootstrap.interval(flat)
     tested = randomization_test(flat, permutations=bootstrap.resamples, seed=bootstrap.seed)
@@ -100,12 +104,12 @@ def compare(run: Curve, faced: Mapping[str, Faced], bootstrap: Bootstrap) -> dic
             p_holm=dict(zip(names, corrected[i].tolist(), strict=True)),
             agreement=_agreement(beside.alike),
         )
-        for i, (name, beside) in enumerate(faced.items())
+        for i, (name, beside) in enumerate(compared.items())
     }
 
 
 def _states(found: Sequence[Ranked]) -> list[States]:
-    """How the incumbents have ranked a query, in as few pools as there are: its documents are graded once a pool."""
+    """How the baselines have ranked a query, in as few pools as there are: its documents are graded once a pool."""
     first = found[0]
     if all(ranked.doc_ids == first.doc_ids for ranked in found):
         return [States(first.query_id, first.doc_ids, np.stack([ranked.final for ranked in found]))]
@@ -172,7 +176,7 @@ def depth_line(
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:
-    """The columns of :attr:`Faced.alike`."""
+    """The columns of :attr:`ComparedQueries.alike`."""
     alike = Places.of(map(_comparable, records, others), k=10)
     holds = np.fromiter(map(_holds, records, others), bool, len(records))  # an expander may let the run look elsewhere
     tau = np.where(holds, alike.kendall_tau(), np.nan)
@@ -196,3 +200,92 @@ def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable],
     if record.doc_ids == other.doc_ids:
         return record.final.tolist(), other.final.tolist()
     return record.ranking, other.ranking
+
+
+_ROOM = 16_000_000
+"""Bytes of the rankings of full reranking that stay in memory until the line of fixed depth is drawn."""
+
+
+class Evaluation:
+    """Measures finished queries beside the baselines, and keeps columns of figures.
+
+    Args:
+        dataset: the collection, with at least one judged query.
+        measures: what is measured.
+        beaten: replays the baselines; called for queries that have just been finished.
+        folder: for temporary files.
+        fixed_depth: the run's policy is fixed depth, which is measured after every document.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        measures: Measures,
+        beaten: Beaten,
+        folder: Path,
+        *,
+        fixed_depth: bool = False,
+    ) -> None:
+        self._fixed_depth = fixed_depth
+        self._dataset, self._measures, self._beaten = dataset, measures, beaten
+        self._folder = folder
+        self._waiting: list[QueryRecord] = []
+        self._outcomes: list[Outcomes] = []
+        self._steps: dict[str, Rows] = {}
+        self._compared: dict[str, list[ComparedQueries]] | None = None
+        self._everything = SpooledTemporaryFile(max_size=_ROOM, dir=str(folder))  # noqa: SIM115 -- closed with this object
+
+    def add(self, record: QueryRecord) -> None:
+        """Take a finished query, in replay order. Of unjudged queries, only the outcome counts."""
+        self._waiting.append(record)
+        if len(self._waiting) >= TOGETHER:
+            self._conclude()
+
+    def outcomes(self) -> Outcomes:
+        """How all added queries ended."""
+        self._conclude()
+        return Outcomes.joined(self._outcomes)
+
+    def steps(self) -> Steps:
+        """The anytime steps of the judged queries."""
+        self._conclude()
+        return Steps(**{name: rows.whole() for name, rows in self._steps.items()})
+
+    def compared(self) -> dict[str, ComparedQueries]:
+        """The judged queries beside each baseline that could answer all of them."""
+        self._conclude()
+        return {name: ComparedQueries.joined(parts) for name, parts in (self._compared or {}).items()}
+
+    def depth_line(self, run: Curve) -> dict[int, float] | None:
+        """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
+        self._conclude()
+        if EVERYTHING not in (self._compared or {}):
+            return None
+        return depth_line(self._rankings_in_full(), run, self._measures)
+
+    def _rankings_in_full(self) -> Iterator[Sequence[Ranked]]:
+        self._everything.seek(0)
+        try:
+            while True:
+                yield pickle.load(self._everything)  # noqa: S301 -- written by this object
+        except EOFError:
+            return
+
+    def _conclude(self) -> None:
+        """Measure the waiting queries and let their records go."""
+        records, self._waiting = self._waiting, []
+        if records:
+            self._outcomes.append(Outcomes.of(records))
+        judged = [record for record in records if self._dataset.counts(record.query_id)]
+        if not judged:
+            return
+        steps = Steps.of(judged, self._measures, fixed_depth=self._fixed_depth)
+        for name, column in vars(steps).items():
+            self._steps.setdefault(name, Rows(self._folder)).extend(column)
+        found = self._beaten([record.query_id for record in judged])
+        if everything := found.get(EVERYTHING):
+            pickle.dump(everything, self._everything, protocol=pickle.HIGHEST_PROTOCOL)
+        beside = compare_queries(judged, found, self._measures)
+        if self._compared is None:
+            self._compared = {name: [] for name in beside}
+        self._compared = {name: [*parts, beside[name]] for name, parts in self._compared.items() if name in beside}

@@ -1,1 +1,0 @@
-"""Subjects: what an experiment replays its queries through."""
