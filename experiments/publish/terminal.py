@@ -194,7 +194,7 @@ def fitting_table(
     room, limit = width - _EDGES + _GAP, width
     words = [head for head in heads if head in left]
     if words and sum(widths.values()) > room:
-        limit = max(_LEAST, (room - sum(widths[head] for head in always)) // len(words) - _GAP)
+        limit = max(_LEAST, (room - sum(widths[head] for head in always if head not in left)) // len(words) - _GAP)
         widths |= {head: min(widths[head], limit + _GAP) for head in words}
     shown = {head: widths[head] for head in heads if head in always}
     for head in (head for head in heads if head not in always):
