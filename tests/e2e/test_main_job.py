@@ -248,9 +248,13 @@ def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_eve
     summary = json.loads((ended.cwd / "out" / "summary.json").read_text())
     everything = summary["incumbents"]["everything"]
     assert (summary["dataset"], summary["queries"]) == ("demo", 50)
-    assert list(summary["measures"]) == ["P@10", "Compat(p=0.9)", "nDCG@10"]
-    assert everything["measures"]["nDCG@10"] == pytest.approx(1.0)
-    assert 0 < summary["measures"]["P@10"] <= everything["measures"]["P@10"]
+    assert list(summary["measures"]) == ["agreement"]
+    assert everything["measures"]["agreement"] == 1.0
+    assert 0 < summary["measures"]["agreement"] < 1.0
+    assert everything["agreement"]["overlap"] == pytest.approx(summary["measures"]["agreement"])
+    assert "agreement: share of the top 10 of everything, without judgments" in " ".join(ended.out.split())
+    written = "".join((ended.cwd / "out" / name).read_text() for name in ("summary.json", "curve.csv"))
+    assert not any(name in ended.out + written for name in ("P@10", "Compat", "nDCG@10"))
 
 
 def test_without_judgments_and_with_a_live_reranker_there_is_nothing_to_measure_by(
