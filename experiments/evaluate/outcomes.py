@@ -198,8 +198,10 @@ def scales(outcomes: Outcomes) -> dict[str, int]:
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:
-    """Scores that were paid for and changed no ranking of the run."""
-    paid, unmoved = outcomes.charged[:, UNITS.index("docs")] > 0.0, int(outcomes.unmoved.sum())
+    """Scores that were paid for and changed no ranking of the run; queries with a failed call are left out."""
+    whole = outcomes.batches[:, 1] == 0  # a failed call is paid for, and there is nothing to use
+    paid = whole & (outcomes.charged[:, UNITS.index("docs")] > 0.0)
+    unmoved = int((whole & outcomes.unmoved).sum())
     if not unmoved or unmoved < int(paid.sum()):
         return {}
     return {"queries whose documents were scored without a change of the ranking: what was paid is not used": unmoved}

@@ -123,6 +123,9 @@ def test_scores_that_no_ranking_shows_are_told_of_only_where_that_is_so_of_all_q
     assert list(unused(_outcomes([free, unmoved, unmoved])).values()) == [2]
     assert unused(_outcomes([free, moved, unmoved])) == unused(_outcomes([free])) == {}
     assert unused(_outcomes([replace(unmoved, dropped={"a": "lost", "b": "lost"})])) == {}
+    failing = replace(unmoved, batches={"sent": 2, "failed": 1, "first_error": "down"})
+    assert unused(_outcomes([failing, failing])) == {}
+    assert list(unused(_outcomes([failing, unmoved])).values()) == [1]
 
 
 @pytest.mark.parametrize(("apart", "found"), [(True, [2]), (False, [])])
