@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -238,6 +239,16 @@ def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
     little = main("budget=0.0001usd", "reranker.usd_per_doc=0.001", "tracking=none", "hydra.run.dir=out3")
     assert "charged per query: 0.0 documents" in little.out
     assert "never bound" not in little.out
+
+
+@pytest.mark.parametrize(("budget", "unit"), [("1tokens", "tokens"), ("1ms", "milliseconds")])
+def test_a_budget_in_which_not_one_document_fits_is_told(main: Main, budget: str, unit: str) -> None:
+    ended = main(f"budget={budget}", "tracking=none", "hydra.run.dir=out")
+    out = " ".join(ended.out.split())
+    told = re.search(rf"50 queries in which not one document fits into the budget; it takes \S+ {unit}: (\S+)", out)
+    assert told
+    enough = main(told[1].rstrip(","), "tracking=none", "hydra.run.dir=out2")
+    assert "not one document fits" not in " ".join(enough.out.split())
 
 
 def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_everything(main: Main) -> None:
