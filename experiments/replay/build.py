@@ -25,6 +25,7 @@ from ragtune.core.policy.matching import compares_apart, objection
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.retrievers.signalled import SignalledRetriever
+from ragtune.schedulers.cascade import CascadeScheduler
 
 NO_PARTS = ("budget", "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to a baseline either."""
@@ -107,8 +108,14 @@ def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None
     """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
 
     Raises:
-        ConfigError: if it cannot.
+        ConfigError: if it cannot, or if a cascade has no second reranker.
     """
+    scheduler = parts["scheduler"]
+    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:
+        raise ConfigError(
+            "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
+            "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
+        )
     if not (why := objection(parts["estimator"], parts["scheduler"])):
         return
     names = {group: leaf(config, group) for group in ("estimator", "scheduler")}

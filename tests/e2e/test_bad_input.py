@@ -99,6 +99,17 @@ OPTIONS = {
     "a negative seed": (["seed=-1"], ["seed=-1", ">= 0"]),
     "a flag that is neither": (["resume=maybe"], ["resume='maybe'", "true and false"]),
     "an unknown verbosity": (["verbosity=9"], ["verbosity=9", "0, 1 and 2"]),
+    "a cascade of one reranker": (
+        ["scheduler=cascade"],
+        [
+            "scheduler=cascade: scheduler.limits names no second reranker",
+            "+reranker@rerankers.strong=replay +scheduler.limits.strong=5",
+        ],
+    ),
+    "a cascade whose second reranker has no limit": (
+        ["scheduler=cascade", "+reranker@rerankers.strong=replay"],
+        ["scheduler.limits names no second reranker"],
+    ),
     "an unknown clock": (["clock=sun"], ["clock='sun'", "auto, virtual, monotonic"]),
     "no processes": (["executor=joblib", "executor.n_jobs=0"], ["executor.n_jobs=0"]),
     "no shards": (["executor=ray", "executor.shards=0"], ["executor.shards=0"]),
