@@ -61,7 +61,11 @@ def build_session(config: Mapping[str, Any]) -> Session:
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
-    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts."""
+    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts.
+
+    Raises:
+        ConfigError: if a cascade has no second reranker.
+    """
     return _session(_as_run_config(config))
 
 
@@ -69,6 +73,12 @@ def session_for(config: Mapping[str, Any]) -> Session:
 def _session(config: RunConfig) -> Session:
     budget = component(config, "budget")
     dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
+    scheduler = parts["scheduler"]
+    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # golden decisions are of such a one
+        raise ConfigError(
+            "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
+            "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
+        )
     parts = {**parts, "budget": budget}
     return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
 
@@ -108,14 +118,8 @@ def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None
     """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
 
     Raises:
-        ConfigError: if it cannot, or if a cascade has no second reranker.
+        ConfigError: if it cannot.
     """
-    scheduler = parts["scheduler"]
-    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:
-        raise ConfigError(
-            "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
-            "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
-        )
     if not (why := objection(parts["estimator"], parts["scheduler"])):
         return
     names = {group: leaf(config, group) for group in ("estimator", "scheduler")}
