@@ -55,6 +55,7 @@ MOVED = (
         "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
         "ragtune.data.textfile": "ragtune.data.files.textfile",
         "ragtune.data.values": "ragtune.data.files.textfile",
+        "ragtune.data.topk": "ragtune.data.corpus",
         "ragtune.data.words": "ragtune.data.text.analysis",
         "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
         "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",

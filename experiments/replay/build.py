@@ -74,7 +74,7 @@ def _session(config: RunConfig) -> Session:
     budget = component(config, "budget")
     dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
     scheduler = parts["scheduler"]
-    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # golden decisions are of such a one
+    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # here, since golden decisions pin one without
         raise ConfigError(
             "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
             "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -63,7 +63,7 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
     _require_class(group, node)
     require_allowed(node, group)
     try:
-        made = _instantiated(node)
+        made = instantiate(node, _convert_="all")
         made = complete(made, resources or {}) if isinstance(made, partial) else made
         _require_kind(group, node, made)
         return made
@@ -71,21 +71,6 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         raise readable(_root(error), group, node) from error
     except (TypeError, ValueError, ImportError) as error:
         raise readable(error, group, node) from error
-
-
-def _instantiated(node: Mapping[str, Any]) -> Any:
-    """The object that a node describes. With plain arguments, Hydra only calls the class."""
-    arguments = {key: value for key, value in node.items() if key != "_target_"}
-    if any(key.startswith("_") or isinstance(value, (dict, list)) for key, value in arguments.items()):
-        return instantiate(node, _convert_="all")
-    return _callable(node["_target_"])(**arguments)
-
-
-@lru_cache(maxsize=64)
-def _callable(target: str) -> Callable[..., Any]:
-    """The class or function of a name, if Hydra allows it. Hydra needs a millisecond for each look-up."""
-    found: partial[Any] = instantiate({"_target_": target, "_partial_": True})
-    return found.func if isinstance(found.func, type) else found
 
 
 def _require_class(group: str, node: Mapping[str, Any]) -> None:

@@ -13,9 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.files.textfile import read_json
-from ragtune.data.topk import best_positions
 
 MANIFEST, NEIGHBOURS, WEIGHTS = "graph.json", "neighbours.npy", "weights.npy"
 """Files of a graph's folder."""

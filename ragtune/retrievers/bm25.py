@@ -14,9 +14,8 @@ from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO, DiskCache
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.text import analyzer_id, terms
-from ragtune.data.topk import best_positions
 from ragtune.retrievers._postings import built
 
 METHODS = ("lucene", "robertson", "atire")

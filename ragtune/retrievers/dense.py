@@ -11,9 +11,8 @@ from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.data.topk import best_positions
 
 _DECIMALS = 6
 

@@ -9,9 +9,8 @@ from ragtune.core.errors import MissingExtraError
 from ragtune.core.interfaces import BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.text import terms
-from ragtune.data.topk import best_positions
 
 
 class RankBM25Retriever(BaseRetriever):

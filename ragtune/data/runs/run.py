@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.data.corpus import id_ranks
 from ragtune.data.stored.strings import StoredStrings
-from ragtune.data.topk import id_ranks
 
 _QUERIES, _DOCUMENTS, _COLUMNS = "queries", "doc_ids", ("ends", "documents", "ranks", "scores")
 _NONE = slice(0, 0)

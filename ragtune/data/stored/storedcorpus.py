@@ -19,9 +19,8 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
 from ragtune.data.caches.diskcache import AUTO, DiskCache
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of, id_ranks
 from ragtune.data.stored.strings import IdIndex, StoredStrings, StringWriter
-from ragtune.data.topk import id_ranks
 
 _IDS, _TITLES, _TEXTS, _TOKENS, _RANKS, _FACTS = "ids", "titles", "texts", "tokens.npy", "ranks.npy", "facts.json"
 _FORMAT = 6

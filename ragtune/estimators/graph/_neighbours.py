@@ -14,9 +14,8 @@ from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.graph import NOBODY, CorpusGraph
-from ragtune.data.topk import best_positions
 from ragtune.estimators.posterior._texts import cosines_at_once
 
 

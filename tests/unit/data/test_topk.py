@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune.data.topk import best_positions, id_ranks
+from ragtune.data.corpus import best_positions, id_ranks
 
 scored = st.dictionaries(st.text("abc", min_size=1, max_size=4), st.sampled_from([0.0, 0.5, 1.0, -1.0]))
 
