@@ -34,6 +34,9 @@ from ragtune.rerankers.replay import ReplayReranker
 QUERIES, DEPTH = 2, 30
 """The slice of the shipped collection that is replayed: its first queries, and documents that each retrieves."""
 
+CASCADE = ["+reranker@rerankers.strong=replay", "+scheduler.limits.strong=5"]
+"""The second reranker of a cascade, which is refused without one."""
+
 PAGE = "docs/components/combinations.md"
 """The page that holds the table."""
 
@@ -84,7 +87,8 @@ def cells() -> Iterator[Cell]:
                 continue
             parts["reformulator"] = _reformulator(reformulator)
             session = _session("estimator", estimator)
-            controller = controller_of(config, parts, session.rerankers)
+            rerankers = {**_session("scheduler", scheduler).rerankers, **session.rerankers}
+            controller = controller_of(config, parts, rerankers)
             requests = [Request(session.dataset.queries[q], q) for q in session.dataset.query_ids[:QUERIES]]
             for group in (["zero"], sharing, ["unlimited"]):
                 outputs = [controller.run_under(request, [limits[name] for name in group]) for request in requests]
@@ -177,6 +181,9 @@ Every estimator can be combined with every scheduler, budget and reformulator. T
 - **refused**: the scores would be paid for and not used. The run ends with exit code 2 and names the combination that
   works.
 
+`cascade` has a second reranker, which it needs: `+reranker@rerankers.strong=replay +scheduler.limits.strong=5`.
+Without one it is refused.
+
 The table was made with {queries} queries of the shipped collection and {depth} documents a query. A cell holds for all
 reformulators ({reformulators}) unless it names them. A stand-in answers for
 the language models. A first round depends on the number of candidates: with 100 documents a query, TourRank's takes 100
@@ -199,8 +206,9 @@ The estimators below learn from windows that they ask for. Only the scheduler `w
 
 @cache
 def _config(group: str, name: str) -> dict[str, Any]:
-    scheduler = [] if group == "scheduler" else ["scheduler=windows"]  # which suits every estimator
-    return compose([f"{group}={name}", *scheduler, f"retrieval.original_query_depth={DEPTH}", "budget=unlimited"])
+    further = [] if group == "scheduler" else ["scheduler=windows"]  # which suits every estimator
+    further += CASCADE if name == "cascade" else []
+    return compose([f"{group}={name}", *further, f"retrieval.original_query_depth={DEPTH}", "budget=unlimited"])
 
 
 @cache

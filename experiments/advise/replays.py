@@ -17,7 +17,7 @@ from experiments.advise.trust import Trust, choose_trust
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
-from experiments.evaluate.baselines import by_agreement
+from experiments.evaluate.baselines import agreement, by_agreement
 from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
@@ -151,7 +151,8 @@ def replay_all(
     progress(1, len(candidates))
 
     def job(one: Candidate, qrels: Qrels) -> _Job:
-        return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), meter.names, qrels)
+        measured = meter.names if judged else []
+        return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
     trust, of_posterior = Trust(trusts[0] if len(trusts) == 1 else TRUST), dataset.qrels
     posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
@@ -176,7 +177,8 @@ def replay_all(
 
 def _replayed(job: _Job) -> Curve:
     session = session_for(job.config)
-    return _curve(job.candidate, _records(session, job.queries), job.budgets, Measures(job.measures, job.qrels))
+    measures = Measures(job.measures, job.qrels) if job.measures else agreement(job.qrels)
+    return _curve(job.candidate, _records(session, job.queries), job.budgets, measures)
 
 
 def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:

@@ -10,7 +10,7 @@ from tempfile import SpooledTemporaryFile
 
 import numpy as np
 
-from experiments.datasets.dataset import Dataset
+from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
@@ -133,21 +133,25 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
 
 
 def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
-    """A collection without judgments, with stand-ins for them and their measures.
+    """A collection without judgments, with stand-ins for them and the measure of the agreement with those.
 
-    The first 10 of reranking everything are graded 10 to 1. ``P@10`` is then the overlap of the top 10 with those, and
-    ``Compat(p=0.9)`` the rank-biased overlap (Clarke, Vtyurina and Smucker, TOIS 2021).
+    The first 10 of reranking everything stand in. The agreement is the share of them that a top 10 has.
 
     Args:
         dataset: the collection, without judgments.
         everything: replays of reranking everything, in the order of the queries.
     """
-    graded = {r.query_id: {d: 10 - i for i, d in enumerate(r.ranking[:10])} for r in everything if r.doc_ids}
+    graded = {r.query_id: dict.fromkeys(r.ranking[:10], 1) for r in everything if r.doc_ids}
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
-    return standing_in, Measures(AGREEMENT, graded)
+    return standing_in, agreement(graded)
 
 
-AGREEMENT = ("P@10", "Compat(p=0.9)", "nDCG@10")
+def agreement(top: Qrels) -> Measures:
+    """Measures the share of a few documents of each query, at most 10, that are among the first 10 of a ranking."""
+    return Measures(["R@10"], top, shown=[AGREEMENT])
+
+
+AGREEMENT = "agreement"
 """What is measured without judgments."""
 
 _STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"

@@ -36,13 +36,14 @@ class Measures:
     Args:
         names: in ir-measures' notation, e.g. ``nDCG@10``.
         qrels: graded judgments.
+        shown: names under which they are reported; None for their own.
 
     Raises:
         ConfigError: on an empty list, an unknown measure, a cutoff or relevance level below 1, or a measure that needs
             a library, an argument or judgments that are not there.
     """
 
-    def __init__(self, names: Sequence[str], qrels: Qrels) -> None:
+    def __init__(self, names: Sequence[str], qrels: Qrels, *, shown: Sequence[str] | None = None) -> None:
         import ir_measures
 
         if not qrels:
@@ -51,7 +52,7 @@ class Measures:
             raise ConfigError("measures is empty: name at least one, e.g. nDCG@10")
         if len(set(names)) != len(names):
             raise ConfigError(f"measures={list(names)}: one is named twice")
-        self.names = list(names)
+        self.names = list(shown or names)
         self._qrels = qrels
         self._prepared: tuple[tuple[str, ...], Any] | None = None
         try:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import PERMUTATIONS, randomization_test
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.types import GIVEN_UP, POLICY_FAILED
+from ragtune.core.types import BUDGET_EXHAUSTED, GIVEN_UP, POLICY_FAILED
+from ragtune.core.units import TOKENS, Unit
+from ragtune.core.units import UNITS as ALL
 from ragtune.facade.doubts import chance, doubted, in_words
 from ragtune.facade.ranking import TORN, too_small
 
@@ -36,7 +38,8 @@ class Outcomes:
         charged: shape (q, u), charged in each of ``UNITS``.
         actual: shape (q, u), really paid.
         notes: of the queries that have any, by query id: see :func:`experiments.evaluate.record.notes_of`; the
-            ``stop_error`` that gave the query up; and the ``first_error`` of a batch, else that error.
+            ``stop_error`` that gave the query up; the ``first_error`` of a batch, else that error; and the
+            ``first_document`` that the budget has no room for: reason of the refusal, and the amount that it takes.
     """
 
     query_ids: Sequence[str]
@@ -98,7 +101,16 @@ class Outcomes:
 def _notes(record: QueryRecord) -> dict[str, Any]:
     stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
     found = {**record.notes, "stop_error": stop_error, "first_error": record.batches.get("first_error") or stop_error}
+    found["first_document"] = _first_document(record)
     return {name: value for name, value in found.items() if value and name != "rewrites"}
+
+
+def _first_document(record: QueryRecord) -> tuple[str, float] | None:
+    """What a first document takes where it does not fit into a budget that is not 0, and why it was refused."""
+    short = record.stop.get("details") or {}
+    if record.charged[UNITS.index("docs")] or record.stop_reason != BUDGET_EXHAUSTED or not short.get("remaining"):
+        return None
+    return (short["reason"], short["requested"] + short.get("elapsed", 0)) if "requested" in short else None
 
 
 def _rewrites(record: QueryRecord) -> Sequence[int]:
@@ -128,7 +140,7 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
         compares_apart: whether documents are compared in batches that share none.
     """
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
-    found |= unused(outcomes) | doubts(outcomes) | scales(outcomes)
+    found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | scales(outcomes)
     return found | torn(outcomes) if compares_apart else found
 
 
@@ -192,14 +204,33 @@ def short_budgets(outcomes: Outcomes) -> dict[str, int]:
     return {f"queries whose {too_small(docs, calls)}: budget={docs}": len(rounds)}
 
 
+def starved(outcomes: Outcomes) -> dict[str, int]:
+    """A budget, not 0, in which not one document fits, with the smallest amount that is enough for all queries."""
+    needed: dict[Unit, list[float]] = {}
+    for reason, amount in outcomes.noted("first_document"):
+        needed.setdefault(_LIMITED_BY[reason], []).append(amount)
+    found = {}
+    for unit, amounts in needed.items():
+        most = max(amounts)
+        budget, kept = (2 * most, ", half of which is kept for the context") if unit is TOKENS else (most, "")
+        takes = f"it takes {most:.12g} {unit.noun}: budget={budget:.12g}{unit.short}{kept}"
+        found[f"queries in which not one document fits into the budget; {takes}"] = len(amounts)
+    return found
+
+
+_LIMITED_BY = {unit.refusal: unit for unit in ALL}
+
+
 def scales(outcomes: Outcomes) -> dict[str, int]:
     """Warnings about a live reranker's scale, one a process."""
     return dict(Counter(outcomes.noted("scale_doubt")))
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:
-    """Scores that were paid for and changed no ranking of the run."""
-    paid, unmoved = outcomes.charged[:, UNITS.index("docs")] > 0.0, int(outcomes.unmoved.sum())
+    """Scores that were paid for and changed no ranking of the run; queries with a failed call are left out."""
+    whole = outcomes.batches[:, 1] == 0  # a failed call is paid for, and there is nothing to use
+    paid = whole & (outcomes.charged[:, UNITS.index("docs")] > 0.0)
+    unmoved = int((whole & outcomes.unmoved).sum())
     if not unmoved or unmoved < int(paid.sum()):
         return {}
     return {"queries whose documents were scored without a change of the ranking: what was paid is not used": unmoved}

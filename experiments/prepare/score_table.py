@@ -69,7 +69,7 @@ def write_score_table(config: Mapping[str, Any], order: Order) -> int:
         return DONE
     session = build_session({**config, "reranker": _loaded_first(config["reranker"])})
     if session.rerankers["default"].is_recorded:
-        raise ConfigError("reranker=replay scores nothing: choose a live one, e.g. reranker=cross_encoder")
+        raise ConfigError(f"reranker={leaf(config, 'reranker')} scores nothing: choose a live one, e.g. cross_encoder")
     for gap, missing in session.dataset.warnings.items():
         sys.stderr.write(f"warning: {missing} {gap}\n")
     partial = order.out.with_name(f"{order.out.name}.partial")

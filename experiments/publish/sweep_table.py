@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,22 +60,29 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path, *, partial: str 
     columns = ["rank", "job", *choices[0], *_FIGURES, *(_TESTED if tested else ()), *others, "AUCC"]
     shown = [_shown(row, headline, columns) for row in sorted(rows, key=lambda row: int(row["rank"]))]
     names = {"headline": headline, "vs": f"vs {FIXED_DEPTH}"}
-    heads = [names.get(column, column.rpartition(".")[2]) for column in columns]
-    label = [f"partial: {partial} finished, then the sweep was interrupted"] if partial else []
-    notes = label + ([NOTE] if tested else [])
-    first = len(notes)
-    notes += [f"AUCC: mean {headline} from 0 to {deepest} documents a query"] if areas else []
+    short_names = Counter([*columns, *(option.rpartition(".")[2] for option in choices[0] if "." in option)])
+    options = {option: name if short_names[name := option.rpartition(".")[2]] == 1 else option for option in choices[0]}
+    heads = [{**names, **options}.get(column, column) for column in columns]
+    notes = {"job": f"partial: {partial} finished, then the sweep was interrupted"} if partial else {}
+    notes |= {names["vs"]: NOTE} if tested else {}
+    notes |= {"AUCC": f"AUCC: mean {headline} from 0 to {deepest} documents a query"} if areas else {}
     console = Console(highlight=False, emoji=False)
-    left = {choice.rpartition(".")[2] for choice in choices[0]}
+    left = list(options.values())
     counted = f"{len(shown)} run{'s' * (len(shown) != 1)}"
-    always = ("job", headline)
-    table, left_out = fitting_table(heads, shown, left=left, width=console.width, title=counted, always=always)
+    always = ("rank", "job", *left, headline)
+    printed = [dict(zip(heads, cells, strict=True)) for cells in shown]
+    for option in left:
+        for row, value in zip(printed, _told_apart([row[option] for row in printed]), strict=True):
+            row[option] = value
+    cells = [list(row.values()) for row in printed]
+    table, left_out = fitting_table(heads, cells, left=left, width=console.width, title=counted, always=always)
     console.print(table)
-    for note in notes if not left_out else notes[:first]:
-        console.print(note)
+    for column, note in notes.items():
+        if column not in left_out:
+            console.print(note)
     if left_out:
         console.print(f"no room for {', '.join(left_out)}: sweep.md and sweep.csv have all columns")
-    markdown = "\n\n".join([markdown_table(heads, shown), *(notes or [""])])
+    markdown = "\n\n".join([markdown_table(heads, shown), *(notes.values() or [""])])
     write_text(folder / "sweep.md", f"{markdown}\n")
     return files
 
@@ -148,6 +157,23 @@ def _cell(value: Any) -> str:
         return short(value, ".3f")
     # What a sampler has proposed has as many digits as a float can.
     return f"{float(value):.4g}" if re.fullmatch(r"-?\d+\.\d{4,}(e-?\d+)?", str(value)) else str(value)
+
+
+_LONG = 20
+"""Characters from which the values of an option are shortened."""
+
+
+def _told_apart(values: Sequence[str]) -> list[str]:
+    """The values of an option, long ones without the folders with which all begin, and with which all end."""
+    given = [value for value in values if value]
+    for from_end in (False, True):
+        if len(set(given)) > 1 and max(map(len, given)) > _LONG:
+            given = [value[::-1] for value in given] if from_end else given
+            shared = os.path.commonprefix(given).rfind("/")  # noqa: RUF071 - characters are meant, not parts of a path
+            given = [f"…{value[shared:]}" for value in given] if shared > 0 else given
+            given = [value[::-1] for value in given] if from_end else given
+    shortened = iter(given)
+    return [next(shortened) if value else value for value in values]
 
 
 def _mark(row: Mapping[str, Any]) -> str:

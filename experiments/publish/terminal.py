@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from experiments.evaluate.baselines import EVERYTHING
+from experiments.evaluate.baselines import AGREEMENT, EVERYTHING
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
@@ -34,7 +34,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
     if against_all := baselines.get(EVERYTHING):
-        console.print(_agreement_line(against_all.agreement))
+        console.print(_agreement_line(against_all.agreement, measured=AGREEMENT in summary.measures))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
     if summary.tied_share and summary.tied_share >= MANY_TIES:
@@ -146,9 +146,12 @@ def _ties_line(share: float) -> str:
     )
 
 
-def _agreement_line(agreement: Agreement) -> str:
+def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
     tau = "" if agreement.tau is None else f", Kendall's tau {short(agreement.tau, '.3f')}"
-    shares = f"overlap {short(agreement.overlap, '.3f')}, rank-biased overlap {short(agreement.rbo, '.3f')}{tau}"
+    order = f"rank-biased overlap {short(agreement.rbo, '.3f')}{tau}"
+    if measured:
+        return f"{AGREEMENT}: share of the top 10 of everything, without judgments; final order of both: {order}"
+    shares = f"{AGREEMENT} {short(agreement.overlap, '.3f')}, {order}"
     return f"top 10 beside that of everything, without judgments: {shares}"
 
 
@@ -194,7 +197,7 @@ def fitting_table(
     room, limit = width - _EDGES + _GAP, width
     words = [head for head in heads if head in left]
     if words and sum(widths.values()) > room:
-        limit = max(_LEAST, (room - sum(widths[head] for head in always)) // len(words) - _GAP)
+        limit = max(_LEAST, (room - sum(widths[head] for head in always if head not in left)) // len(words) - _GAP)
         widths |= {head: min(widths[head], limit + _GAP) for head in words}
     shown = {head: widths[head] for head in heads if head in always}
     for head in (head for head in heads if head not in always):

@@ -30,7 +30,8 @@ def keep_quiet() -> None:
     warnings.filterwarnings("ignore", module=r"mlflow|alembic|sqlalchemy")
     import mlflow  # noqa: F401, it sets up its loggers
 
-    for name in ("mlflow", "alembic", "urllib3.connectionpool"):
+    # A pool of connections logs an interrupt as an error, and raises it too.
+    for name in ("mlflow", "alembic", "urllib3.connectionpool", "sqlalchemy.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

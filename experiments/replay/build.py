@@ -25,6 +25,7 @@ from ragtune.core.policy.matching import compares_apart, objection
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.retrievers.signalled import SignalledRetriever
+from ragtune.schedulers.cascade import CascadeScheduler
 
 NO_PARTS = ("budget", "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to a baseline either."""
@@ -60,7 +61,11 @@ def build_session(config: Mapping[str, Any]) -> Session:
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
-    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts."""
+    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts.
+
+    Raises:
+        ConfigError: if a cascade has no second reranker.
+    """
     return _session(_as_run_config(config))
 
 
@@ -68,6 +73,12 @@ def session_for(config: Mapping[str, Any]) -> Session:
 def _session(config: RunConfig) -> Session:
     budget = component(config, "budget")
     dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
+    scheduler = parts["scheduler"]
+    if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # here, since golden decisions pin one without
+        raise ConfigError(
+            "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
+            "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
+        )
     parts = {**parts, "budget": budget}
     return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
 

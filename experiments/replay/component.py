@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from pydantic import ValidationError
 
+from experiments.config.options import did_you_mean_option, known_options
 from experiments.config.targets import require_allowed
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -108,6 +110,21 @@ def readable(error: BaseException, group: str, node: Mapping[str, Any]) -> Excep
         return ConfigError(f"{key}={first['input']!r}: {first['msg']}")
     if isinstance(error, InputError):
         return error
+    unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    if unknown and (path := _path(node, unknown[1])):
+        name = f"{group}.{path}"
+        return ConfigError(f"unknown option {name!r}{did_you_mean_option(name, known_options())}")
     if isinstance(error, (TypeError, ValueError, ImportError)):
         return ConfigError(f"{group} ({node.get('_target_')}): {error}")
     return error if isinstance(error, Exception) else RuntimeError(str(error))
+
+
+_UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
+
+
+def _path(node: Mapping[str, Any], option: str) -> str | None:
+    """The option with the names of the parts of a component that lead to it; None if no part has it."""
+    if option in node:
+        return option
+    parts = {name: part for name, part in node.items() if isinstance(part, Mapping)}
+    return next((f"{name}.{path}" for name, part in parts.items() if (path := _path(part, option))), None)

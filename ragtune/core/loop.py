@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
 from ragtune.core.errors import InputError
@@ -242,7 +244,14 @@ def _tell_of_first_round(pool: CandidatePool, context: RAGtuneContext, stop: Sto
         return
     if 0 not in (limits.max_reranker_docs, limits.max_reranker_calls):
         documents, calls = ended()
+        failed = any(np.isnan(batch.scores).all() for batch in pool.batches)
+        if failed and _allows(limits.max_reranker_docs, documents) and _allows(limits.max_reranker_calls, calls):
+            return  # the round did not end for want of these
         context.trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
+
+
+def _allows(limit: int | None, amount: int) -> bool:
+    return limit is None or limit >= amount
 
 
 def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:

@@ -44,7 +44,15 @@ OPTIONS = {
     "an option of a signal that is not chosen": (["signal.table.path=x"], ["it is an option of signal=table"]),
     "a choice with a slip": (["budget=tigth"], ["'budget/tigth'", "did you mean tight?"]),
     "an option forced in": (["+foo=1"], ["unknown option 'foo': allowed are dataset, retriever"]),
-    "an argument forced in": (["+estimator.foo=1"], ["estimator", "'foo'"]),
+    "an argument forced in": (["+estimator.foo=1"], ["unknown option 'estimator.foo'"]),
+    "an argument forced in, with a slip": (
+        ["+estimator.trusts=1"],
+        ["unknown option 'estimator.trusts'", "did you mean estimator.trust?"],
+    ),
+    "an argument forced into a part": (
+        ["+scheduler.acquisition.kapa=1"],
+        ["unknown option 'scheduler.acquisition.kapa'", "did you mean scheduler.acquisition.kappa?"],
+    ),
     "an unknown component": (["estimator=best"], ["'estimator/best'", "baseline", "uncertainty"]),
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
     "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
@@ -91,6 +99,17 @@ OPTIONS = {
         ["estimator=knockout scheduler=greedy", "take scheduler=windows, or choose experiment=knockout"],
     ),
     "limits that name no strategy": (["scheduler=cascade", "scheduler.limits=5"], ["scheduler.limits=5"]),
+    "a cascade of one reranker": (
+        ["scheduler=cascade"],
+        [
+            "scheduler=cascade: scheduler.limits names no second reranker",
+            "+reranker@rerankers.strong=replay +scheduler.limits.strong=5",
+        ],
+    ),
+    "a cascade whose second reranker has no limit": (
+        ["scheduler=cascade", "+reranker@rerankers.strong=replay"],
+        ["scheduler.limits names no second reranker"],
+    ),
     "more resamples than memory": (["bootstrap.resamples=1000000000000"], ["resamples=1000000000000", "100000"]),
     "a reference to nothing": (["seed=${foo}"], ["'foo' not found"]),
     "a reference to itself": (["seed=${seed}"], ["seed"]),

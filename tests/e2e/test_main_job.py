@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -240,6 +241,16 @@ def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
     assert "never bound" not in little.out
 
 
+@pytest.mark.parametrize(("budget", "unit"), [("1tokens", "tokens"), ("1ms", "milliseconds")])
+def test_a_budget_in_which_not_one_document_fits_is_told(main: Main, budget: str, unit: str) -> None:
+    ended = main(f"budget={budget}", "tracking=none", "hydra.run.dir=out")
+    out = " ".join(ended.out.split())
+    told = re.search(rf"50 queries in which not one document fits into the budget; it takes \S+ {unit}: (\S+)", out)
+    assert told
+    enough = main(told[1].rstrip(","), "tracking=none", "hydra.run.dir=out2")
+    assert "not one document fits" not in " ".join(enough.out.split())
+
+
 def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_everything(main: Main) -> None:
     ended = main("dataset.split=null", "budget=10", "tracking=none", "hydra.run.dir=out")
     assert "queries without judgments, for which the top 10 of reranking everything stands in" in " ".join(
@@ -248,9 +259,13 @@ def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_eve
     summary = json.loads((ended.cwd / "out" / "summary.json").read_text())
     everything = summary["incumbents"]["everything"]
     assert (summary["dataset"], summary["queries"]) == ("demo", 50)
-    assert list(summary["measures"]) == ["P@10", "Compat(p=0.9)", "nDCG@10"]
-    assert everything["measures"]["nDCG@10"] == pytest.approx(1.0)
-    assert 0 < summary["measures"]["P@10"] <= everything["measures"]["P@10"]
+    assert list(summary["measures"]) == ["agreement"]
+    assert everything["measures"]["agreement"] == 1.0
+    assert 0 < summary["measures"]["agreement"] < 1.0
+    assert everything["agreement"]["overlap"] == pytest.approx(summary["measures"]["agreement"])
+    assert "agreement: share of the top 10 of everything, without judgments" in " ".join(ended.out.split())
+    written = "".join((ended.cwd / "out" / name).read_text() for name in ("summary.json", "curve.csv"))
+    assert not any(name in ended.out + written for name in ("P@10", "Compat", "nDCG@10"))
 
 
 def test_without_judgments_and_with_a_live_reranker_there_is_nothing_to_measure_by(

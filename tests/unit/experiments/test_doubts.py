@@ -15,6 +15,7 @@ from experiments.evaluate.outcomes import (
     scales,
     short_budgets,
     silences,
+    starved,
     unused,
     warnings_of,
 )
@@ -123,6 +124,36 @@ def test_scores_that_no_ranking_shows_are_told_of_only_where_that_is_so_of_all_q
     assert list(unused(_outcomes([free, unmoved, unmoved])).values()) == [2]
     assert unused(_outcomes([free, moved, unmoved])) == unused(_outcomes([free])) == {}
     assert unused(_outcomes([replace(unmoved, dropped={"a": "lost", "b": "lost"})])) == {}
+    failing = replace(unmoved, batches={"sent": 2, "failed": 1, "first_error": "down"})
+    assert unused(_outcomes([failing, failing])) == {}
+    assert list(unused(_outcomes([failing, unmoved])).values()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "amounts", "remaining", "named"),
+    [
+        ("token_limit_exceeded", (83, 125, 75), 1, "125 tokens: budget=250tokens, half of which is kept"),
+        ("latency_exceeded", (12.25, 3.5, 2), 1.0, "12.25 milliseconds: budget=12.25ms"),
+        ("cost_limit_exceeded", (0.0025, 0.002, 0.002), 0.001, "0.0025 dollars: budget=0.0025usd"),
+        ("token_limit_exceeded", (83, 125, 75), 0, None),
+    ],
+)
+def test_a_budget_in_which_not_one_document_fits_is_told_with_the_smallest_useful_amount(
+    reason: str, amounts: Sequence[float], remaining: float, named: str | None
+) -> None:
+    short = [{"reason": reason, "requested": amount, "remaining": remaining} for amount in amounts]
+    stops = [{"reason": "budget_exhausted", "source": "scheduler", "details": details} for details in short]
+    unpaid = [replace(_record({}), stop=stop) for stop in stops]
+    paid = replace(unpaid[0], costs=[[0.0] * len(UNITS), [1.0, *[0.0] * (len(UNITS) - 1)]])
+    outcomes = _outcomes([*unpaid, paid, _record({})])
+    found = starved(outcomes)
+    assert found.items() <= warnings_of(outcomes, compares_apart=False).items()
+    if named is None:
+        assert found == {}
+    else:
+        ((words, count),) = found.items()
+        assert words.startswith(f"queries in which not one document fits into the budget; it takes {named}")
+        assert count == 3
 
 
 @pytest.mark.parametrize(("apart", "found"), [(True, [2]), (False, [])])

@@ -11,6 +11,7 @@ import pytest
 from experiments.config.compose import compose
 from experiments.prepare.score_table import Order, write_score_table
 from experiments.replay.build import build_session
+from ragtune.core.errors import ConfigError
 
 
 def _config(collection: Path, *more: str) -> dict:
@@ -70,3 +71,10 @@ def test_queries_that_a_run_lacks_are_warned_of_before_anything_is_scored(
     assert write_score_table(config, Order(tmp_path / "tiny.parquet", dry_run=True)) == 0
     said = capsys.readouterr().err
     assert f"warning: {len(others)} of {len(others) + 1} judged queries are missing in run first.run, e.g. " in said
+
+
+@pytest.mark.parametrize("name", ["noop", "replay"])
+def test_a_reranker_that_scores_nothing_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    config = compose([f"reranker={name}"])
+    with pytest.raises(ConfigError, match=f"reranker={name} scores nothing: choose a live one"):
+        write_score_table(config, Order(tmp_path / "tiny.parquet"))

@@ -145,6 +145,63 @@ def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
     assert left_out == heads[len(table.columns) :]
 
 
+_DEEP = "/data/experiments-of-this-quarter/first-stages-with-other-parameters/of-the-second-collection"
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([f"{_DEEP}/a.run", f"{_DEEP}/b.run"], ["…/a.run", "…/b.run"]),
+        ([f"{_DEEP}/a{_DEEP}/x.run", f"{_DEEP}/b{_DEEP}/x.run"], ["…/a/…", "…/b/…"]),
+        ([f"[{_DEEP}/a.run]", f"[{_DEEP}/a.run,{_DEEP}/b.run]"], ["…/a.run]", "/b.run]"]),
+        (["a/short.run", "a/shor.run"], ["a/short.run", "a/shor.run"]),
+    ],
+)
+def test_a_sweep_shows_of_long_values_what_tells_them_apart(
+    make_summary: MakeSummary,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    values: list[str],
+    shown: list[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    jobs = {str(i): make_summary(overrides=[f"retriever.paths={value}"]) for i, value in enumerate(values)}
+    print_sweep(jobs, tmp_path)
+    out = capsys.readouterr().out
+    assert all(value in "".join(out.split()) for value in shown)
+    assert all(said in out for said in ("paths", "nDCG@10", ".812"))
+    assert max(map(len, out.splitlines())) <= 80
+    assert all(value in (tmp_path / "sweep.csv").read_text(encoding="utf-8") for value in values)
+    assert all(value in (tmp_path / "sweep.md").read_text(encoding="utf-8") for value in values)
+
+
+def test_a_sweep_names_options_that_end_alike_in_full(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    overrides = [[f"retriever.model=a{job}", f"reranker.model=b{job}", f"scheduler.docs={job}"] for job in "12"]
+    print_sweep({str(i): make_summary(overrides=each) for i, each in enumerate(overrides)}, tmp_path)
+    out = capsys.readouterr().out
+    assert all(value in out for value in ("a1", "a2", "b1", "b2"))
+    heads = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()[0].split(" | ")
+    assert heads[2:5] == ["retriever.model", "reranker.model", "scheduler.docs"]
+
+
+def test_a_sweep_shows_every_varied_option_at_any_width(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    options = [f"group.option{letter}" for letter in "abc"]
+    jobs = {job: make_summary(overrides=[f"{name}={f'{job}{name[-1]}/' * 9}" for name in options]) for job in "12"}
+    print_sweep(jobs, tmp_path)
+    out = capsys.readouterr().out
+    assert "nDCG@10" in out
+    assert all(f"option{letter}" in out for letter in "abc")
+    assert max(map(len, out.splitlines())) <= 60
+    assert "correction" not in out  # of the column that has no room
+
+
 def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

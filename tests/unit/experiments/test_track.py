@@ -304,6 +304,22 @@ def test_mlflows_own_warnings_do_not_reach_the_terminal(capfd: pytest.CaptureFix
     assert "of MLflow" not in capfd.readouterr().err
 
 
+def test_an_interrupt_while_a_connection_is_given_back_is_no_error_of_the_store(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    keep_quiet()
+    from sqlalchemy import create_engine, event
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    engine = create_engine("sqlite://")
+    event.listen(engine, "reset", interrupted)
+    with pytest.raises(KeyboardInterrupt), engine.connect():
+        pass
+    assert caplog.records == []
+
+
 def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
     logged: SimpleNamespace, tmp_path: Path, make_summary: Callable[..., Summary]
 ) -> None:

@@ -57,6 +57,15 @@ def test_a_budget_within_the_first_round_is_warned_of_with_one_that_is_enough(po
     assert BudgetedReranker(worth, policy=policy, docs=int(named[1])).rank("q", TEXTS).warnings == []
 
 
+@pytest.mark.parametrize("limits", [{"docs": 20}, {"calls": 5}, {"docs": 20, "calls": 1}])
+def test_failures_that_end_the_first_round_are_no_reason_for_a_larger_budget(limits: dict[str, int]) -> None:
+    def down(query: str, texts: Sequence[str]) -> list[float]:
+        raise RuntimeError("down")
+
+    said = BudgetedReranker(down, policy="tourrank", **limits).rank("q", TEXTS[:20]).warnings
+    assert not any("smallest useful budget" in warning for warning in said)
+
+
 @pytest.mark.parametrize("policy", COMPARING)
 def test_a_policy_by_name_asks_as_often_as_the_budget_says_and_lifts_what_wins(policy: str) -> None:
     judge = Judge()
