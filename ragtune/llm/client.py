@@ -124,11 +124,7 @@ class LLMClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if repair is not None:
-            warnings.warn(
-                "LLMClient(repair=...) has no effect: an unusable answer is not asked for again",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            warnings.warn("LLMClient(repair=...) has no effect", DeprecationWarning, stacklevel=2)
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model

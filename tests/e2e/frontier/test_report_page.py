@@ -49,7 +49,9 @@ def test_the_table_shows_what_the_csv_says_and_the_text_where_curves_start(
     for label, *figures in (row.split("\t") for row in rows):
         for budget, figure in zip((5, 10), figures, strict=True):
             assert float(figure.strip("▲▼△▽")) == pytest.approx(table[label, budget], abs=0.00051)
-    assert "Curves start with fixed depth 0.519, settled 0.665." in opened.page.inner_text(".collection > .note")
+    assert "before anything is reranked: 0.519 (fixed depth), 0.665 (settled)." in opened.page.inner_text(
+        ".collection > .note"
+    )
 
 
 def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:
