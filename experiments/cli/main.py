@@ -93,6 +93,10 @@ def _launch(given: Sequence[str], command: str) -> int:
         options = _parser(command).parse_args(words)
         overrides = options.overrides
         if options.config_dir:
+            if not Path(options.config_dir).is_dir():
+                from ragtune.core.errors import ConfigError
+
+                raise ConfigError(f"--config-dir {options.config_dir}: there is no such folder")
             overrides = [*overrides, f"hydra.searchpath=[file://{Path(options.config_dir).absolute()}]"]
         if options.help:
             shown = OmegaConf.to_yaml(composed(overrides, "config", command))

@@ -21,6 +21,7 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
+from ragtune.core.plain import quoted
 from ragtune.core.policy.matching import compares_apart, objection
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
@@ -185,6 +186,12 @@ def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseR
     retriever: BaseRetriever = component(config, "retriever", resources)
     if not config["signal"]:
         return retriever
+    for name, node in config["signal"].items():
+        if not isinstance(node, Mapping):
+            raise ConfigError(
+                f"signal.{name}={quoted(node)}: allowed are options of a signal with a name; a file of your own, "
+                "conf/signal/NAME.yaml, begins with the line '# @package signal.NAME'"
+            )
     signals = {name: component({"signal": node}, "signal", resources) for name, node in config["signal"].items()}
     return SignalledRetriever(retriever, signals, component(config, "fusion"))
 
