@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import CacheMissError, ConfigError
 from ragtune.data.caches.diskcache import resolve_cache_dir
 from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.errors import ServiceError, ServiceKind
@@ -124,6 +125,14 @@ class AnswerCache:
     def put(self, records: Mapping[bytes, Recorded]) -> None:
         """Keep records durably. A record that cannot be written causes a warning; its answer is not lost."""
         self._store.put({key: record.model_dump_json() for key, record in records.items()})
+
+    def miss(self, key: bytes, model: str, text: str) -> CacheMissError:
+        """The error of a key that the cache does not hold, with the model and the start of the text that was asked."""
+        start = json.dumps(textwrap.shorten(text, 60), ensure_ascii=False)
+        return CacheMissError(
+            f"{self.path} holds no answer of {model!r} with key {key.hex()[:16]} to {start}: "
+            "run it once with mode=record"
+        )
 
     def close(self) -> None:
         """Close the connection; it reopens on use."""

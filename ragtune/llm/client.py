@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import re
-import textwrap
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +38,7 @@ from ragtune.llm.wire import read_completion, read_embeddings
 
 R = TypeVar("R")
 
-TOKEN_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-
+_LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 _TOO_LONG = re.compile(r"max_(?:completion_)?tokens|context", re.IGNORECASE)
 
 _Billed = ChatResult | AnswerError | ServiceError
@@ -150,7 +147,9 @@ class LLMClient:
             model=model,
             temperature=None if temperature is None else check_number("llm temperature", temperature, low=0.0),
             seed=None if seed is None else check_count("llm seed", seed),
-            max_tokens_field=check_choice("llm max_tokens_field", max_tokens_field, TOKEN_LIMIT_FIELDS),
+            max_tokens_field=check_choice(
+                "llm max_tokens_field", max_tokens_field, ("max_tokens", "max_completion_tokens")
+            ),
             json_mode=check_choice("llm json_mode", json_mode, ("none", "json_object", "json_schema")),
             extra=dict(extra or {}),
         )
@@ -315,11 +314,7 @@ class LLMClient:
         if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
             return replayed(known, self.price, deadline.left_ms)
         if self.mode == "replay":
-            start = json.dumps(textwrap.shorten(call.messages[-1].content, 60), ensure_ascii=False)
-            raise CacheMissError(
-                f"{self._cache.path} holds no answer of {self.model!r} with key {key.hex()[:16]} to {start}: "
-                "run it once with mode=record"
-            )
+            raise self._cache.miss(key, self.model, call.messages[-1].content)
         try:
             answer = self._send(call, deadline)
         except ServiceError as error:

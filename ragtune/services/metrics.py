@@ -13,10 +13,10 @@ from ragtune.services.shadow_records import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ragtune.facade.doubts import Doubts
     from ragtune.facade.ranking import Ranking
-    from ragtune.services.protection import ASGIApp, Message, Receive, Scope, Send
     from ragtune.services.shadow import Shadow
 
 PATH = "/metrics"

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtune.services import metrics
 from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.security import Security
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 STATIC_PATH = "/docs/static"
 """Below it are the files of Swagger UI."""
