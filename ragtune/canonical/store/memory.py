@@ -95,11 +95,12 @@ class _Index:
             np.stack([row.vector for row in rows]) if rows else np.zeros((0, dims), dtype=np.float32)
         )
         self.has_vector = self.vectors.any(axis=1)
-        self.terms = sum(row.length for row in rows)
+        lengths = [row.length for row in rows]
+        self.terms = sum(lengths)
         found: dict[str, list[tuple[int, int, int]]] = {}
-        for place, row in enumerate(rows):
+        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
             for term, tf in row.frequencies.items():
-                found.setdefault(term, []).append((place, tf, row.length))
+                found.setdefault(term, []).append((place, tf, length))
         self.postings = {term: Postings(*np.array(rows, dtype=np.int64).T) for term, rows in found.items()}
 
     def chunks(self, places: IntArray) -> list[Chunk]:
