@@ -1,6 +1,7 @@
 """Log finished runs to MLflow from their files.
 
-The store is that of the run's configuration, or MLFLOW_TRACKING_URI.
+The store is MLFLOW_TRACKING_URI, else that of the run's configuration; of a run with tracking=none, that of
+conf/tracking/mlflow.yaml.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def relog(folder: Path, *, force: bool = False) -> str:
-    """Log a run folder with its own tracking configuration.
+    """Log a run folder with its own tracking configuration, or with that of ``tracking=mlflow`` where it has none.
 
     Args:
         folder: a complete run's directory.
@@ -37,9 +38,9 @@ def relog(folder: Path, *, force: bool = False) -> str:
         DatasetError: if the folder holds no complete run.
         TrackingError: if it cannot be logged.
     """
-    from experiments.config.compose import register_resolvers
+    from experiments.config.compose import compose, register_resolvers
     from experiments.publish.files import read_config, require_summary, write_summary
-    from experiments.publish.track import Tracking, parent_of
+    from experiments.publish.track import NoTracking, Tracking, parent_of
     from experiments.replay.component import component
 
     summary = require_summary(folder)
@@ -48,6 +49,8 @@ def relog(folder: Path, *, force: bool = False) -> str:
     register_resolvers()
     config = read_config(folder)
     tracking: Tracking = component(config, "tracking")
+    if isinstance(tracking, NoTracking):
+        tracking = component(compose(["tracking=mlflow"]), "tracking")
     run_id = tracking.log(folder, parent_of(folder), again=force)
     write_summary(folder, summary.tracked_as(run_id))
     return f"logged as {run_id}"

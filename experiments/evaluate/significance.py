@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.evaluate.curves import FloatArray, bootstrap_interval, in_blocks
+from experiments.evaluate.curves import FloatArray, in_blocks
 from ragtune.core.statistics.holm import holm as holm
 from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
 
@@ -76,23 +76,6 @@ class PairedDifferences:
 
 PERMUTATIONS = 9999
 """Random sign vectors where a correction for many comparisons follows: no p-value is below a ten-thousandth."""
-
-
-def paired_differences(
-    differences: FloatArray, *, resamples: int, level: float, seed: int, permutations: int = PERMUTATIONS
-) -> PairedDifferences:
-    """Means, intervals and p-values of t columns of per-query differences.
-
-    Args:
-        differences: shape (q, t), q >= 1.
-        resamples: bootstrap samples.
-        level: of the intervals, in (0, 1).
-        seed: seed of both.
-        permutations: random sign vectors of the test.
-    """
-    low, high = bootstrap_interval(differences, resamples=resamples, level=level, seed=seed)
-    p = randomization_test(differences, permutations=permutations, seed=seed)
-    return PairedDifferences(differences.mean(axis=0), low, high, p)
 
 
 def wins_losses_ties(differences: FloatArray) -> tuple[int, int, int]:

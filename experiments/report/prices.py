@@ -80,7 +80,7 @@ class Prices(BaseModel):
         return {"usd": usd, "ms": ms, **{unit: count.astype(float) for unit, count in counted.items()}}
 
     def on_forecast(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """A forecast of one call a query (see :func:`experiments.replay.forecast.forecast`) with dollars by these."""
+        """A forecast of one call a query with dollars by these prices."""
         total, queries = figures["total"], figures["queries"]
         counts = {name: np.array([total[name] or 0]) for name in ("docs", "calls", "tokens")}
         usd = float(self.bill(Work(**counts, largest=np.ceil(counts["docs"] / queries)))["usd"][0])

@@ -147,9 +147,7 @@ class LLMClient:
             model=model,
             temperature=None if temperature is None else check_number("llm temperature", temperature, low=0.0),
             seed=None if seed is None else check_count("llm seed", seed),
-            max_tokens_field=check_choice(
-                "llm max_tokens_field", max_tokens_field, ("max_tokens", "max_completion_tokens")
-            ),
+            max_tokens_field=check_choice("llm max_tokens_field", max_tokens_field, _LIMIT_FIELDS),
             json_mode=check_choice("llm json_mode", json_mode, ("none", "json_object", "json_schema")),
             extra=dict(extra or {}),
         )

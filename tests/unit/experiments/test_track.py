@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import sqlite3
 import warnings
@@ -195,6 +196,23 @@ def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytes
     assert said == f"logged as {run_id}"
     assert relog(run_dir) == f"already logged as {run_id}"
     assert relog(run_dir, force=True) != said
+
+
+def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = (run_dir / "config.yaml").read_text("utf-8")
+    start = config.index("tracking:")
+    block = re.match(r"tracking:\n(?:[ ]+.*\n)+", config[start:])
+    assert block is not None
+    none = "tracking:\n  _target_: experiments.publish.track.NoTracking\n"
+    (run_dir / "config.yaml").write_text(config.replace(block[0], none), "utf-8")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store(tmp_path))
+    said = relog(run_dir)
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert said == f"logged as {summary.mlflow_run_id}"
+    assert summary.mlflow_run_id is not None
 
 
 def test_relogging_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
