@@ -28,6 +28,7 @@ Replay a collection's queries under a hard budget, and compare with fixed depth.
   ragtune sweep GROUP=CHOICE,CHOICE [OPTION=V,V] ...       every combination, one table: ragtune sweep --help
 
 In a checkout, python run.py is the same as ragtune run, and needs no installation of RAGtune itself.
+--config-dir FOLDER adds configuration files of your own to those of conf/.
 
 Examples
   ragtune run experiment=settled budget=20                 a policy by its name, 20 documents a query

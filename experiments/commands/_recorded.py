@@ -65,10 +65,11 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
 
 def _cost_line(figures: Mapping[str, Any]) -> str:
     """The cost of scoring everything once, see :func:`experiments.prepare.score_table.costs_of_scoring`."""
-    from ragtune.core.units import UNITS
+    from ragtune.core.units import MONEY, UNITS
 
     known = {unit: figures["total"][unit.name] for unit in UNITS if unit.name in figures["total"]}
-    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.4g}'}" for unit, n in known.items())
+    digits = {unit: 4 if unit is MONEY else 0 for unit in known}
+    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.{digits[unit]}f}'}" for unit, n in known.items())
     return f"to score once, for {figures['queries']:,} queries of {figures['dataset']}: {', '.join(amounts)}"
 
 
