@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -148,11 +149,16 @@ def _of_jobs(alike: RunConfig) -> SweptRecords:
 
 def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
     """The budgets. A bad one is left out: its own job reports it."""
-    budgets = []
-    for node in nodes:
-        with suppress(ConfigError):
-            budgets.append(component({"budget": node}, "budget"))
-    return budgets
+    return [budget for node in nodes if (budget := _budget(json.dumps(node))) is not None]
+
+
+@lru_cache(maxsize=256)
+def _budget(node: str) -> CostBudget | None:
+    """One of them, from its configuration as JSON: every query of a sweep asks for the same ones."""
+    with suppress(ConfigError):
+        budget: CostBudget = component({"budget": json.loads(node)}, "budget")
+        return budget
+    return None
 
 
 def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:
