@@ -113,8 +113,9 @@ def _command(process: psutil.Process) -> str:
 
 
 def assert_same_results(folder: Path, whole: Mapping[str, object]) -> None:
-    """The run's folder holds the files of an undisturbed run, byte by byte, and no others."""
+    """The run's folder holds the files of an undisturbed run, byte by byte, and besides only why tracking failed."""
     got = content(folder)
+    got.pop("tracking_error.txt", None)
     assert sorted(got) == sorted(whole)
     for name in whole:
         assert got[name] == whole[name], name
