@@ -72,8 +72,8 @@ class Shadow:
     """Reranks everything that answers were chosen from, in a thread of its own, and compares.
 
     A model of this process is asked while no request is under way, so an answer waits at most for the small call that
-    has begun. What comes while too much
-    waits is dropped and counted. Which requests are taken is drawn by a generator with a fixed seed.
+    has begun. What comes while too much waits is dropped and counted. Which requests are taken is drawn by a generator
+    with a fixed seed.
 
     Args:
         options: what is shadowed and kept.
