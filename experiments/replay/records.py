@@ -214,7 +214,7 @@ def baselines_of(config: RunConfig, session: Session) -> Beaten:
 class FixedDepth:
     """Fixed depth under the run's budget, and without a limit: reranking everything.
 
-    An baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
+    A baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
 
     Args:
         config: of the run.
