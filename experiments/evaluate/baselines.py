@@ -58,13 +58,7 @@ class ComparedQueries:
 def compare_queries(
     records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
 ) -> dict[str, ComparedQueries]:
-    """Queries of a run beside each baseline's replays of the same queries, in the same order.
-
-    Args:
-        records: of the run.
-        baselines: replays by the name of the baseline.
-        measures: what is measured.
-    """
+    """Queries of a run beside each baseline's replays of the same queries, in the same order."""
     states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
     values = measures.of_states(states).reshape(len(records), len(baselines), len(measures.names))
     return {
@@ -74,16 +68,7 @@ def compare_queries(
 
 
 def compare(run: Curve, compared: Mapping[str, ComparedQueries], bootstrap: Bootstrap) -> dict[str, Comparison]:
-    """Compare a run with its baselines on the judged queries.
-
-    Args:
-        run: the run's curve, whose last step is compared.
-        compared: the same queries, in the same order, beside each baseline, by its name.
-        bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
-
-    Returns:
-        A comparison a baseline, with the p-values of Fisher's randomization test, corrected by Holm's method too.
-    """
+    """Compare a run with its baselines on the judged queries."""
     if not compared:
         return {}
     own, names = run.per_query[:, -1, :], run.measures
@@ -117,11 +102,7 @@ def _states(found: Sequence[Ranked]) -> list[States]:
 
 
 def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
-    """Replays of reranking everything, made a few hundred at a time.
-
-    Raises:
-        ConfigError: if that would cost something.
-    """
+    """Replays of reranking everything, made a few hundred at a time."""
     for start in range(0, len(query_ids), TOGETHER):
         found = beaten(query_ids[start : start + TOGETHER]).get(EVERYTHING)
         if found is None:
@@ -136,10 +117,6 @@ def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Datase
     """A collection without judgments, with stand-ins for them and the measure of the agreement with those.
 
     The first 10 of reranking everything stand in. The agreement is the share of them that a top 10 has.
-
-    Args:
-        dataset: the collection, without judgments.
-        everything: replays of reranking everything, in the order of the queries.
     """
     graded = {r.query_id: dict.fromkeys(r.ranking[:10], 1) for r in everything if r.doc_ids}
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
@@ -162,16 +139,7 @@ def depth_line(
     run: Curve,
     measures: Measures,
 ) -> dict[int, float]:
-    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking.
-
-    Args:
-        everything: the replays of all queries, some at a time; at least one.
-        run: a run's curve, whose steps are the depths.
-        measures: what is measured; the first is the headline.
-
-    Returns:
-        Mean headline by depth.
-    """
+    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking."""
     values = []
     for some in everything:
         states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
@@ -211,15 +179,7 @@ _ROOM = 16_000_000
 
 
 class Evaluation:
-    """Measures finished queries beside the baselines, and keeps columns of figures.
-
-    Args:
-        dataset: the collection, with at least one judged query.
-        measures: what is measured.
-        beaten: replays the baselines; called for queries that have just been finished.
-        folder: for temporary files.
-        fixed_depth: the run's policy is fixed depth, which is measured after every document.
-    """
+    """Measures finished queries beside the baselines, and keeps columns of figures."""
 
     def __init__(
         self,

@@ -106,10 +106,6 @@ def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
     Documents that a failed call has put out are last.
-
-    Args:
-        ranked: fixed depth at the largest of the depths, or deeper.
-        depths: numbers of documents.
     """
     best = ranked.final
     if len(best) < len(ranked.first):
@@ -187,12 +183,6 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
     """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
-
-    Args:
-        steps: of the judged queries, at least one.
-        measures: names of what was measured.
-        bootstrap: of the intervals.
-        folder: may hold the values of many queries.
     """
     docs = _depths(steps)
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)

@@ -133,12 +133,7 @@ def _columns(width: int, rows: Sequence[Sequence[float]], kind: type) -> Any:
 
 
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
-    """All warnings, each with the number of its queries.
-
-    Args:
-        outcomes: of all queries of a run.
-        compares_apart: whether documents are compared in batches that share none.
-    """
+    """All warnings, each with the number of its queries."""
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
     found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | scales(outcomes)
     return found | torn(outcomes) if compares_apart else found

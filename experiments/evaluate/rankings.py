@@ -129,10 +129,6 @@ class RankMeasures:
 
     Sums run down the ranks as in trec_eval (Buckley and Voorhees, github.com/usnistgov/trec_eval), so that the values
     are its own to the last bit.
-
-    Args:
-        measures: measures of ir-measures, m of them, each of which :meth:`covers`.
-        qrels: graded judgments by query.
     """
 
     def __init__(self, measures: Sequence[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
@@ -147,12 +143,7 @@ class RankMeasures:
         return measure.NAME in _FORMULAS and not measure.params.keys() - {"cutoff", "rel"}
 
     def of(self, states: Sequence[States], first: int | None = None) -> FloatArray:
-        """Values of shape (number of rankings, m).
-
-        Args:
-            states: of judged queries; what is held at once grows with their number.
-            first: compute so many of the measures only, the first ones; None for all.
-        """
+        """Values of shape (number of rankings, m)."""
         graded, asked = self._graded(states), self._asked[:first]
         values = np.zeros((len(graded.found), len(asked)))
         for column, (formula, cutoff, rel) in enumerate(asked):

@@ -265,15 +265,7 @@ class Summary(Figures):
 def summarize(
     dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float, compares_apart: bool = False
 ) -> Figures:
-    """Compute the figures of a run.
-
-    Args:
-        dataset: the collection.
-        outcomes: of all replayed queries.
-        curve: the curve of the judged queries.
-        max_failed_share: share of failures above which the run has failed.
-        compares_apart: whether documents are compared in batches that share none.
-    """
+    """Compute the figures of a run."""
     charged, actual, queries = outcomes.charged.sum(axis=0), outcomes.actual.sum(axis=0), len(outcomes)
     _, dropped, *context = outcomes.sizes.sum(axis=0).tolist()
     tied, deciding = outcomes.ties.sum(axis=0).tolist()

@@ -42,10 +42,6 @@ def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] 
     """The name of a run: policy, budget, every choice that its sweep varies, options of the policy, and collection.
 
     MLflow's list cuts long names at the end, so the collection, which has a column, stands there.
-
-    Args:
-        summary, config: of the run.
-        varies: names of the options that its sweep varies.
     """
     varied = [
         f"{key.rpartition('.')[2]}={value}"
@@ -154,11 +150,7 @@ def failures(summary: Summary) -> str:
 
 
 def sweep_tags(words: Sequence[str]) -> dict[str, str]:
-    """The tags of the parent run of a sweep.
-
-    Args:
-        words: of the command line, the program's path below the checkout first.
-    """
+    """The tags of the parent run of a sweep."""
     program = words[0]
     sha = git_sha().removesuffix("-dirty")
     own = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program, **_user()}

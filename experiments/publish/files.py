@@ -68,17 +68,7 @@ class Results:
 
 
 def write_results(folder: Path, results: Results, *, picture: bool = True) -> None:
-    """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run.
-
-    Args:
-        folder: the run folder; what an earlier run has left there is replaced.
-        results: what is written.
-        picture: whether the curve is drawn at once.
-
-    Raises:
-        OSError: if the folder is full or read-only; no half-written file is left under a final name.
-        DatasetError: if a retriever brought a document whose id no TREC file can hold.
-    """
+    """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run."""
     partial, query_ids = folder / ".partial", results.outcomes.query_ids
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -100,11 +90,7 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
 
 
 def picture_of(folder: Path) -> Path:
-    """The picture of a run's curve, drawn from the run's files if it is not there.
-
-    Raises:
-        DatasetError: if the folder holds no complete run.
-    """
+    """The picture of a run's curve, drawn from the run's files if it is not there."""
     picture = folder / PICTURE
     if not picture.exists():
         with whole(picture) as beside:
@@ -124,11 +110,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """The summary of the run that a folder holds; None if it holds no complete run.
-
-    Raises:
-        DatasetError: if the file does not hold a summary.
-    """
+    """The summary of the run that a folder holds; None if it holds no complete run."""
     file = folder / SUMMARY
     if not file.is_file():
         return None
@@ -146,11 +128,7 @@ def read_summary(folder: Path) -> Summary | None:
 
 
 def require_summary(folder: Path) -> Summary:
-    """The summary of the run that a folder holds.
-
-    Raises:
-        DatasetError: if the folder holds no complete run, or the file does not hold a summary.
-    """
+    """The summary of the run that a folder holds."""
     summary = read_summary(folder)
     if summary is None:
         raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
@@ -158,11 +136,7 @@ def require_summary(folder: Path) -> Summary:
 
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
-    """Write plain data as YAML, with the keys in their order.
-
-    Raises:
-        OSError: naming ``file`` if there is no room.
-    """
+    """Write plain data as YAML, with the keys in their order."""
     with naming(file):
         file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
 

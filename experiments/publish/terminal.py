@@ -184,14 +184,6 @@ def fitting_table(
 
     Where not all have room, columns of words are folded first. Then those of ``always`` are shown, and of the others
     as many as fit, from the left.
-
-    Args:
-        heads: headings of the columns.
-        rows: a cell a column.
-        left: headings of the columns that hold words, which stand on the left.
-        width: characters that there is room for.
-        title: what stands above it; may be empty.
-        always: headings of the columns that are shown at any width.
     """
     widths = {head: _width(head, [row[i] for row in rows]) for i, head in enumerate(heads)}
     room, limit = width - _EDGES + _GAP, width
