@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 
 import numpy as np
 
@@ -14,7 +12,7 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
@@ -174,10 +172,6 @@ def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable],
     return record.ranking, other.ranking
 
 
-_ROOM = 16_000_000
-"""Bytes of the rankings of full reranking that stay in memory until the line of fixed depth is drawn."""
-
-
 class Evaluation:
     """Measures finished queries beside the baselines, and keeps columns of figures."""
 
@@ -194,10 +188,10 @@ class Evaluation:
         self._dataset, self._measures, self._beaten = dataset, measures, beaten
         self._folder = folder
         self._waiting: list[QueryRecord] = []
-        self._outcomes: list[Outcomes] = []
+        self._outcomes = Outcomes()
         self._steps: dict[str, Rows] = {}
         self._compared: dict[str, list[ComparedQueries]] | None = None
-        self._everything = SpooledTemporaryFile(max_size=_ROOM, dir=str(folder))  # noqa: SIM115 -- closed with this object
+        self._everything: list[Sequence[Ranked]] = []
 
     def add(self, record: QueryRecord) -> None:
         """Take a finished query, in replay order. Of unjudged queries, only the outcome counts."""
@@ -208,7 +202,7 @@ class Evaluation:
     def outcomes(self) -> Outcomes:
         """How all added queries ended."""
         self._conclude()
-        return Outcomes.joined(self._outcomes)
+        return self._outcomes
 
     def steps(self) -> Steps:
         """The anytime steps of the judged queries."""
@@ -225,21 +219,12 @@ class Evaluation:
         self._conclude()
         if EVERYTHING not in (self._compared or {}):
             return None
-        return depth_line(self._rankings_in_full(), run, self._measures)
-
-    def _rankings_in_full(self) -> Iterator[Sequence[Ranked]]:
-        self._everything.seek(0)
-        try:
-            while True:
-                yield pickle.load(self._everything)  # noqa: S301 -- written by this object
-        except EOFError:
-            return
+        return depth_line(self._everything, run, self._measures)
 
     def _conclude(self) -> None:
         """Measure the waiting queries and let their records go."""
         records, self._waiting = self._waiting, []
-        if records:
-            self._outcomes.append(Outcomes.of(records))
+        self._outcomes.extend(map(Outcome.of, records))
         judged = [record for record in records if self._dataset.counts(record.query_id)]
         if not judged:
             return
@@ -248,7 +233,7 @@ class Evaluation:
             self._steps.setdefault(name, Rows(self._folder)).extend(column)
         found = self._beaten([record.query_id for record in judged])
         if everything := found.get(EVERYTHING):
-            pickle.dump(everything, self._everything, protocol=pickle.HIGHEST_PROTOCOL)
+            self._everything.append(everything)
         beside = compare_queries(judged, found, self._measures)
         if self._compared is None:
             self._compared = {name: [] for name in beside}

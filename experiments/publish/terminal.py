@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from experiments.evaluate.baselines import AGREEMENT, EVERYTHING
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
+from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary
 from experiments.publish.columns import Columns
 from ragtune.core.units import MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -45,7 +45,6 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
-    _print_conformance(summary.conformance)
 
 
 def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table]:
@@ -101,15 +100,6 @@ def _new_table(title: str | None, **options: Any) -> Table:
     from rich.table import Table
 
     return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", **options)
-
-
-def _print_conformance(conformance: Conformance) -> None:
-    if not conformance.warnings:
-        checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
-        blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
-        _console(markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
-    for line in conformance.warnings:
-        print_warning(line)
 
 
 def _add_curve(

@@ -17,7 +17,7 @@ from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, comp
 from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import Ranked
 from experiments.evaluate.summary import summarize
 from experiments.replay.build import session_for
@@ -41,8 +41,7 @@ def run(replayed: Replayed) -> SimpleNamespace:
 def test_how_many_queries_are_measured_at_once_makes_no_difference(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, room: int
 ) -> None:
-    for module in (evaluations, files):
-        monkeypatch.setattr(module, "_ROOM", room)
+    monkeypatch.setattr(files, "_ROOM", room)
     monkeypatch.setattr(steps_of, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, folder)
@@ -61,12 +60,11 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     against = compare(drawn, found.compared(), Bootstrap(**BOOTSTRAP))
     assert against == compare(drawn, compared, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
-    told = Outcomes.of(run.records)
+    told = Outcomes(map(Outcome.of, run.records))
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
         run.dataset, told, drawn, max_failed_share=0.5
     )
-    for name in ("query_ids", "stop_reasons", "notes", "unfinished"):
-        assert getattr(outcomes, name) == getattr(told, name)
+    assert outcomes == told
     line = depth_line([replays[EVERYTHING]], drawn, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name

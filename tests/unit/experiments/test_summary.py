@@ -12,7 +12,7 @@ import pytest
 
 from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.summary import Figures, Summary, summarize
 from experiments.publish.files import read_summary, write_summary
 from ragtune.core.errors import DatasetError
@@ -24,7 +24,7 @@ def summary_of(run: SimpleNamespace) -> Figures:
     judged = [record for record in run.records if record.query_id in run.dataset.qrels]
     steps = Steps.of(judged, Measures(["nDCG@10", "AP"], run.dataset.qrels))
     drawn = curve(steps, ["nDCG@10", "AP"], Bootstrap(resamples=20, level=0.95, seed=0))
-    return summarize(run.dataset, Outcomes.of(run.records), drawn, max_failed_share=0.5)
+    return summarize(run.dataset, Outcomes(map(Outcome.of, run.records)), drawn, max_failed_share=0.5)
 
 
 def test_the_file_holds_every_field_in_order_and_is_read_back(
