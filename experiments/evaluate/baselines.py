@@ -21,7 +21,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.statistics.agreement import Places
 
-FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
+FIXED_DEPTH, FULL = "fixed depth", "full reranking"
 """The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
@@ -102,10 +102,10 @@ def _states(found: Sequence[Ranked]) -> list[States]:
 def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
     """Replays of reranking everything, made a few hundred at a time."""
     for start in range(0, len(query_ids), TOGETHER):
-        found = beaten(query_ids[start : start + TOGETHER]).get(EVERYTHING)
+        found = beaten(query_ids[start : start + TOGETHER]).get(FULL)
         if found is None:
             raise ConfigError(
-                "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, "
+                "dataset.split=null: without judgments a run is measured by its agreement with full reranking, "
                 "so the scores of all candidates must be recorded: reranker=replay, with a table of ragtune score"
             )
         yield from found
@@ -129,7 +129,7 @@ def agreement(top: Qrels) -> Measures:
 AGREEMENT = "agreement"
 """What is measured without judgments."""
 
-_STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
+_STANDS_IN = "queries without judgments, for which the top 10 of full reranking stands in"
 
 
 def depth_line(
@@ -217,7 +217,7 @@ class Evaluation:
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
         self._conclude()
-        if EVERYTHING not in (self._compared or {}):
+        if FULL not in (self._compared or {}):
             return None
         return depth_line(self._everything, run, self._measures)
 
@@ -232,7 +232,7 @@ class Evaluation:
         for name, column in vars(steps).items():
             self._steps.setdefault(name, Rows(self._folder)).extend(column)
         found = self._beaten([record.query_id for record in judged])
-        if everything := found.get(EVERYTHING):
+        if everything := found.get(FULL):
             self._everything.append(everything)
         beside = compare_queries(judged, found, self._measures)
         if self._compared is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -165,8 +165,7 @@ class Summary(Figures):
     """The content of ``summary.json``: the figures, and where they come from.
 
     Attributes:
-        baselines: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
-            Files call them ``incumbents``.
+        baselines: comparisons with fixed depth and with full reranking, by name; None where they would cost.
         policy: name of the policy.
         overrides: choices of the command line.
         documents: number of documents in the collection.
@@ -178,9 +177,7 @@ class Summary(Figures):
         mlflow_run_id: id of the tracked run; None if there is none.
     """
 
-    baselines: dict[str, Comparison] | None = Field(
-        default=None, validation_alias=AliasChoices("incumbents", "baselines"), serialization_alias="incumbents"
-    )
+    baselines: dict[str, Comparison] | None = None
     policy: str
     overrides: list[str]
     documents: int
@@ -205,7 +202,7 @@ class Summary(Figures):
 
     def plain(self) -> dict[str, Any]:
         """What ``summary.json`` holds: plain data, without baselines and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json", by_alias=True), ("incumbents", "rewrites")
+        data, may_lack = self.model_dump(mode="json"), ("baselines", "rewrites")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from experiments.evaluate.baselines import AGREEMENT, EVERYTHING
+from experiments.evaluate.baselines import AGREEMENT, FULL
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary
@@ -33,7 +33,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
-    if against_all := baselines.get(EVERYTHING):
+    if against_all := baselines.get(FULL):
         console.print(_agreement_line(against_all.agreement, measured=AGREEMENT in summary.measures))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
@@ -83,7 +83,7 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
     baselines = summary.baselines or {}
     for name, against in baselines.items():
-        if name == EVERYTHING or against != baselines.get(EVERYTHING):  # fixed depth may come to that
+        if name == FULL or against != baselines.get(FULL):  # fixed depth may come to that
             _add_comparison(table, name, against, blank, names)
     table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table
@@ -140,9 +140,9 @@ def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
     tau = "" if agreement.tau is None else f", Kendall's tau {short(agreement.tau, '.3f')}"
     order = f"rank-biased overlap {short(agreement.rbo, '.3f')}{tau}"
     if measured:
-        return f"{AGREEMENT}: share of the top 10 of everything, without judgments; final order of both: {order}"
+        return f"{AGREEMENT}: share of the top 10 of full reranking, without judgments; final order of both: {order}"
     shares = f"{AGREEMENT} {short(agreement.overlap, '.3f')}, {order}"
-    return f"top 10 beside that of everything, without judgments: {shares}"
+    return f"top 10 beside that of full reranking, without judgments: {shares}"
 
 
 def print_warning(words: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from experiments.evaluate import baselines as evaluations
 from experiments.evaluate import curves as steps_of
 from experiments.evaluate import files
-from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, compare_queries, depth_line
+from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
@@ -65,7 +65,7 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
         run.dataset, told, drawn, max_failed_share=0.5
     )
     assert outcomes == told
-    line = depth_line([replays[EVERYTHING]], drawn, run.measures)
+    line = depth_line([replays[FULL]], drawn, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 
@@ -77,7 +77,7 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
 
     def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
         found = run.beaten(query_ids)
-        return {name: found[name] for name in found if name != EVERYTHING or last not in query_ids}
+        return {name: found[name] for name in found if name != FULL or last not in query_ids}
 
     found = Evaluation(run.dataset, run.measures, beaten, tmp_path)
     monkeypatch.setattr(evaluations, "TOGETHER", 1)
