@@ -17,12 +17,6 @@ class TopKProbabilityAcquisition(BaseAcquisition):
 
     The threshold is taken as known; only the candidate itself is uncertain (the knowledge-gradient simplification,
     Frazier, Powell and Dayanik 2009).
-
-    Args:
-        k: size of the top that matters, >= 1.
-
-    Raises:
-        ConfigError: if ``k`` is not a positive integer.
     """
 
     def __init__(self, k: int = 10) -> None:

@@ -28,10 +28,6 @@ class CandidateVectors:
     they hold 1 + ln(tf) of the stemmed terms, hashed to columns (Weinberger et al., ICML 2009). There are no document
     frequencies: those of a hundred candidates are highest for the terms of the query (nDCG@10 at 20 documents .712
     without and .696 with them on TREC DL 2019, .350 both times on nfcorpus; the whole collection's give .710 and .356).
-
-    Args:
-        corpus: not used; other makers of vectors take a collection.
-        embedder: embeds the candidates' texts; None for terms.
     """
 
     def __init__(self, corpus: Corpus | None = None, embedder: BaseEmbedder | None = None) -> None:
@@ -44,11 +40,7 @@ class CandidateVectors:
             _term_vectors(["ready"])
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """``scipy.sparse.csr_matrix`` of shape (len(items), d), float64, rows L2-normalised.
-
-        Raises:
-            InputError: if the candidates' own vectors are not numbers of one length.
-        """
+        """``scipy.sparse.csr_matrix`` of shape (len(items), d), float64, rows L2-normalised."""
         from scipy.sparse import csr_matrix
 
         own = [item.metadata.get(VECTOR) for item in items]
@@ -70,11 +62,7 @@ class CandidateVectors:
 
 
 def normalised(vectors: Sequence[Any]) -> FloatArray:
-    """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is.
-
-    Raises:
-        InputError: if they are not finite numbers of one length, naming the first bad vector.
-    """
+    """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is."""
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -24,12 +24,6 @@ class HashingEmbedder(BaseEmbedder):
     two texts estimates that of their term counts without bias. For tests and baselines: it knows words, not meanings.
     Terms are those of version 1 of the text analysis for good, so that collections that were made with it stay
     readable.
-
-    Args:
-        dims: length of the vectors, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, dims: int = 256) -> None:

@@ -43,15 +43,6 @@ class TfidfEmbedder(BaseEmbedder):
     """TF-IDF (Salton and Buckley 1988) over the collection's stemmed terms, L2-normalised, by scikit-learn.
 
     All embedders of a collection with the same settings share one fit in a process, which is cached on disk.
-
-    Args:
-        corpus: the source of document frequencies and rows.
-        sublinear_tf: use 1 + ln(tf) for tf.
-        min_df: documents that must hold a term for it to count, >= 1.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     are_words = True
@@ -85,9 +76,6 @@ class TfidfEmbedder(BaseEmbedder):
         """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
 
         ``rows @ rows.T`` is their matrix of cosines, in [0, 1]; a document without terms has a zero row.
-
-        Raises:
-            DatasetError: if the corpus does not hold a document.
         """
         return self._model.matrix[[self._corpus.position(doc_id) for doc_id in doc_ids]]
 

@@ -47,18 +47,6 @@ class CorpusGraphExpander(BaseExpander):
     over the neighbours that led to it, in [0, 1]; better ones are added first, equal ones in the corpus's order.
     Neighbours that the reranker cannot score (a replayed table without the pair) are no candidates: they are counted
     in the trace, event ``ineligible``. Each neighbour is examined once a request.
-
-    Args:
-        corpus: collection that the graph was built from.
-        graph: folder of the graph, made by ``ragtune graph``.
-        reranker: reranker that is asked which documents it can score.
-        k: neighbours of a document, at most as many as the graph holds.
-        top: size of the top of the final order whose reranked documents open their neighbours; None for every
-            reranked document.
-        ordering: final order whose top counts, an ``Ordering`` or its name.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph of another corpus.
     """
 
     reads_files = ("graph",)

@@ -16,13 +16,6 @@ class RRFFusion(BaseFusion):
     Ranks count from 1; only ranks matter, so lists on different scales may be mixed. The result does not depend on
     the order of the lists; equal scores are ordered by document id. Of a document's copies, the one of its best rank
     is kept (then of the first list by name).
-
-    Args:
-        k: damps the weight of the top ranks, >= 0; the paper's 60 by default.
-        weights: w by list name, >= 0; 1 for lists not named.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, k: float = 60.0, weights: Mapping[str, float] | None = None) -> None:

@@ -24,15 +24,6 @@ class PromptedReformulator(BaseReformulator):
     """One call that answers with a JSON list of texts; its tokens, time and money are charged (rule B9).
 
     What is left of the request's time is its deadline, with retries.
-
-    Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key; its placeholders are ``{query}`` and ``{m}``.
-        max_tokens_each: tokens of the answer for each text asked for, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     def __init__(self, llm: LLMClient, prompts: PromptLibrary, prompt: str, max_tokens_each: int) -> None:
@@ -53,9 +44,6 @@ class PromptedReformulator(BaseReformulator):
         """At most ``context.num_reformulations`` texts, none of them blank, the query or another one again.
 
         A blank query is not asked about.
-
-        Raises:
-            LLMError: if the model fails, or does not answer with a list of texts.
         """
         if self._has_nothing_to_ask(context):
             return []

@@ -12,15 +12,6 @@ class HydeReformulator(PromptedReformulator):
 
     Every passage is a retrieval round of its own, with any retriever. Difference: the paper averages the vectors of
     the passages and the query's into one dense query; here their results are united (rule R1).
-
-    Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key; its placeholders are ``{query}``, which is fenced, and ``{m}``, the passages.
-        max_tokens_each: tokens of the answer for each passage, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     def __init__(

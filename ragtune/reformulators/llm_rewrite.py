@@ -12,15 +12,6 @@ class LLMReformulator(PromptedReformulator):
 
     m is the retrieval plan's ``num_reformulations``. The query stands in the prompt literally, as the template has
     it: it is the user's own.
-
-    Args:
-        llm: the model.
-        prompts: holds the template.
-        prompt: its key; its placeholders are ``{query}`` and ``{m}``.
-        max_tokens_each: tokens of the answer for each rewrite, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     def __init__(

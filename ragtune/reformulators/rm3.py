@@ -41,19 +41,6 @@ class RM3Reformulator(BaseReformulator):
     The rewrite is plain text for any lexical retriever: engines without weighted queries count a repeated term as
     often as it is repeated, so every term stands there in proportion to its weight, about ``resolution`` words in all.
     A term is written as the word that the corpus uses most for it, since stems themselves do not stem back.
-
-    Args:
-        corpus: source of document frequencies and words.
-        fb_docs: feedback documents, >= 1.
-        fb_terms: expansion terms, >= 1.
-        original_query_weight: share of the original query, in [0, 1]; 1 leaves it alone.
-        min_df: documents that must hold an expansion term, >= 1.
-        max_df_ratio: share of the corpus that may hold it, in (0, 1]; commoner terms discriminate little.
-        resolution: words of the rewrite, >= fb_terms; more is finer and slower.
-        cache_dir: of the term statistics; ``auto``, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(

@@ -36,12 +36,6 @@ def built(
     Runs of postings that fit into memory are sorted and written to disk. When all documents are counted, each run is
     scored and copied to the places of its terms in memory-mapped arrays. Only the vocabulary and a number for each
     document grow with the collection. Progress is logged.
-
-    Args:
-        texts: the documents' contents, read once.
-        size: number of documents, >= 1.
-        terms: returns the terms of a text.
-        k1, b, method: as bm25s names them.
     """
     import bm25s
 

@@ -29,16 +29,6 @@ class BM25Retriever(BaseRetriever):
     repeated, on which weighted queries (``rm3``) rely. The index is cached on disk, keyed by the corpus, the
     settings and the versions of the libraries, and memory-mapped, so that processes share it. The memory for building
     hardly grows with the collection.
-
-    Args:
-        corpus: the collection.
-        k1: term frequency saturation, >= 0.
-        b: length normalisation in [0, 1]. (0.9, 0.4) is Anserini's choice, (1.5, 0.75) bm25s' and rank-bm25's.
-        method: ``lucene``, ``robertson`` or ``atire``: how idf and tf are computed (Kamphuis et al. 2020).
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(

@@ -16,9 +16,6 @@ class InMemoryRetriever(BaseRetriever):
     It is meant for tests and for pools that were ranked elsewhere. Documents with scores of their own keep them and
     are ordered by them. Where nothing but the given order is known (a corpus, or documents that all score 0), the
     order is kept and the score is the reciprocal of the 1-based position among the matches.
-
-    Args:
-        documents: a corpus, or scored documents in order.
     """
 
     def __init__(self, documents: Corpus | Sequence[ScoredDocument]) -> None:

@@ -21,17 +21,7 @@ from ragtune.data.runs.runfile import read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):
-    """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance.
-
-    Args:
-        corpus: holds the texts of the documents that the runs name.
-        paths: files in any form of :func:`ragtune.data.runs.runfile.read_run`; one path or several.
-        fusion: merges several runs into one list; a single run keeps its own scores.
-
-    Raises:
-        DatasetError: if a run is unusable or names a document that the corpus does not hold.
-        ConfigError: if no path is given, two have the same stem, or several come without a fusion.
-    """
+    """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance."""
 
     reads_files = ("paths",)
 
@@ -60,11 +50,7 @@ class RunsRetriever(BaseRetriever):
         return self._corpus.hits_at(places[documents].tolist(), scores, name)
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
-        """At most ``top_k`` documents of each run, merged where there are several.
-
-        Raises:
-            ConfigError: on a rewritten query, which no recorded run can answer.
-        """
+        """At most ``top_k`` documents of each run, merged where there are several."""
         if context.round != ORIGINAL:
             raise ConfigError(
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "

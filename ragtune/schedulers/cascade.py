@@ -26,17 +26,6 @@ class CascadeScheduler(BatchScheduler):
     ``escalate_above``, the first of ``limits`` that has documents left and that the budget affords takes it, else the
     default strategy. Scales are calibrated by the estimator, from documents that are alike. Where the default strategy
     is closed because it failed (rule F3), the stronger ones take every batch, as far as their limits go.
-
-    Args:
-        limits: documents that each stronger strategy may be sent, scored or not, strongest first:
-            ``{strategy: documents}``.
-        k: size of the top that matters.
-        escalate_above: probability in [0, 1].
-        min_docs: documents that the default strategy reranks first, so that there is something to judge by.
-        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: on an argument out of range, or a strategy that is not registered.
     """
 
     def __init__(

@@ -22,16 +22,6 @@ class SettledScheduler(BatchScheduler):
     order: P(Z > |key - top-k threshold| / deviation), at most one half. The belief is the estimator's; for an estimator
     without one it is :class:`ragtune.core.pool.belief.EmpiricalBelief`. A belief covers only the candidates that are in
     the pool: while an expander still brings new ones, nothing is settled.
-
-    Args:
-        k: size of the top that matters.
-        threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below. The default
-            was chosen on collections (results/README.md); the preset ``early_stop`` takes 0.4, which stops sooner.
-        min_docs: documents reranked since the pool last grew, before stopping is considered.
-        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(

@@ -120,9 +120,6 @@ def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
 class Game:
     """One request's play. A copy plays its verdicts again before it goes on, since a running play cannot be copied.
 
-    Args:
-        begin: begins the play.
-
     Attributes:
         begin: begins the play.
         ask: the latest question; its window is empty once the play is over.
@@ -189,13 +186,6 @@ class WindowEstimator(BaseEstimator):
     only, so a reranker that compares serves as well as one that scores; one that tells only the best of a batch apart
     (setwise) gives the others equal scores. Documents that an expander finds later are ranked last and not compared.
     What it needs before its ranking says something is its first round (:attr:`Ask.opens`).
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents whose order the policy is after, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     compares = True

@@ -35,15 +35,6 @@ class AcuRankEstimator(WindowEstimator):
     Differences: scores are scaled so that the best one is TrueSkill's mean of 25 and none is below 0, which makes the
     method independent of the first stage's scale. Ties of a setwise call are draws. A last window of one document is
     left out. A round that tells no two documents apart is the last one: draws alone would go on for thousands of calls.
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents that are looked for, >= 1.
-        tolerance: probability below which a document is certainly out, in (0, 0.5).
-        uncertain: documents below whose number the last round begins, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range, or where the extra ``acurank`` is missing.
     """
 
     def __init__(self, window: int = 20, top_k: int = 10, tolerance: float = 0.01, uncertain: int = 10) -> None:
@@ -52,11 +43,7 @@ class AcuRankEstimator(WindowEstimator):
         self.uncertain = check_count("estimator.uncertain", uncertain)
 
     def prepare(self) -> None:
-        """Import the library.
-
-        Raises:
-            ConfigError: if it is missing.
-        """
+        """Import the library."""
         _trueskill()
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:

@@ -23,13 +23,6 @@ class BlitzRankEstimator(WindowEstimator):
     Difference: the published code answers only when it has ended. Here there is an order at any time, by documents
     below less documents above (Copeland's score), ties in first-stage order; once the best m are final, it has them
     first.
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents whose ranks are to be known, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:

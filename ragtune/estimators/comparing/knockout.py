@@ -15,12 +15,6 @@ class KnockoutEstimator(WindowEstimator):
 
     A call is one pair, in one order. The published code keeps the champions in a binary heap and shows a pair in random
     order; here they are kept sorted, a new one placed by bisection, and a pair is shown as it stands.
-
-    Args:
-        top_k: groups, and documents that are put in order, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, top_k: int = 10) -> None:

@@ -30,17 +30,6 @@ class PlackettLuceEstimator(WindowEstimator):
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
     are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
     with the first window that was shown before in the same order, as the same question has the same answer.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the text vectors of the corpus, in the sparse form.
-        window: documents a call, >= 2.
-        temperature: scale of the comparer's Gumbel noise, in units of the latent relevance, > 0.
-        own_variance: variance of a document's own relevance, >= 0.
-        kappa: standard deviations that a document's promise adds to its mean, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -130,11 +119,6 @@ class PlackettLucePosterior:
     A window's order is a sequence of choices: each document is chosen from those that are left with a probability
     proportional to exp(r / temperature). Documents of one tier were not told apart. The log posterior is concave, and
     its mode and curvature are the posterior's mean and covariance.
-
-    Args:
-        mean: prior mean of the latent relevance, shape (n,).
-        covariance: prior covariance, shape (n, n).
-        temperature: scale of the comparer's Gumbel noise, in the unit of the latent relevance, > 0.
 
     Attributes:
         mean: posterior mean, shape (n,).

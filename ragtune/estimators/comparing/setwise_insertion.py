@@ -20,13 +20,6 @@ class SetwiseInsertionEstimator(WindowEstimator):
     else by selecting the best of what is left again and again, where the published code uses heap sort. What went is
     ranked as it went. Where only the best is told, a challenger that is not the best of its window stays behind it, as
     in the published code, which is its place but for the size of a window.
-
-    Args:
-        window: documents a call, >= 2; the paper's c is one less.
-        top_k: documents that are put in order, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 4, top_k: int = 10) -> None:

@@ -27,12 +27,6 @@ class TourRankEstimator(WindowEstimator):
     failed, those that stand first go on. Where the budget ends within a stage, its points do not count yet: others had
     no chance to gain one. The documents of each group that has played share the places that they had, those first that
     go on. The first stage of the first tournament is the policy's first round.
-
-    Args:
-        tournaments: tournaments at most, >= 1; the paper's r.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, tournaments: int = 10) -> None:

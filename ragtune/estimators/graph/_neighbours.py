@@ -151,17 +151,7 @@ def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 class GraphEstimator(BaseEstimator):
-    """Base of estimators that follow a graph of similar documents.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-
-    Raises:
-        ConfigError: if ``k`` is not a positive integer, or the graph cannot be used.
-    """
+    """Base of estimators that follow a graph of similar documents."""
 
     reads_files = ("graph",)
 
@@ -177,11 +167,7 @@ class GraphEstimator(BaseEstimator):
 
 
 class AlternationState(ABC):
-    """One request: how many batches it has had, and which source the next one is taken from.
-
-    Args:
-        neighbours: which documents of the pool are near each other.
-    """
+    """One request: how many batches it has had, and which source the next one is taken from."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours

@@ -33,15 +33,6 @@ class GAREstimator(AlternatingEstimator):
     The paper's symbols: R0 is the pool's order, b the scheduler's ``batch_size`` (``scheduler=greedy``), c
     ``budget.max_reranker_docs``, G ``graph``, k ``k``; the final order is ``assembler.ordering=reranked_first``
     (R1, then R0 as backfill).
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def _start(self, neighbours: Neighbours) -> _Gar:

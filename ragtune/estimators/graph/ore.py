@@ -37,17 +37,6 @@ class OREEstimator(GraphEstimator):
     ones (``assembler.ordering=posterior``).
 
     The paper's symbols: c is ``budget.max_reranker_docs``, b the scheduler's ``batch_size``, s ``top_s``, G ``graph``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        top_s: number of cluster heads, >= 1.
-        ridge: strength of the shrinkage, in observations, > 0.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(

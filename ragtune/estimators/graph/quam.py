@@ -32,16 +32,6 @@ class QuamEstimator(AlternatingEstimator):
 
     The paper's symbols: b is the scheduler's ``batch_size``, c ``budget.max_reranker_docs``, s ``top_s``, G ``graph``,
     k ``k``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        top_s: size of S, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(

@@ -36,17 +36,6 @@ class RGSEstimator(GraphEstimator):
     ``expander=corpus_graph`` with ``expander.top=null``.
 
     The paper's symbols: s is the first of ``seeds``, R is ``k``, L ``length``, the budget ``budget.max_reranker_docs``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        seeds: documents of the first stage that a search begins with, >= 1.
-        length: best documents that may be expanded, >= 1; None for no limit.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(

@@ -38,9 +38,6 @@ class Corroboration:
     reranker. So a pair is believed in full only as long as it has no more variance in common than both have with the
     reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio. A source that is
     known to be the echo of another is in no pair.
-
-    Args:
-        evidence: of S sources on the n documents that a first stage ranked.
     """
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
@@ -58,10 +55,6 @@ class Corroboration:
 
         The pairs' mean, each weighted by its own value: pairs with a source that says nothing, or the same as another,
         do not take from what other pairs have found.
-
-        Args:
-            mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
-                of the means plus the mean variance, as in the law of total variance.
         """
         if len(self._names) < 2:
             return None
@@ -87,13 +80,6 @@ class Corroboration:
         err independently, the one that agrees better with a third is the better one. Where documents were scored
         because the sources rank them high, both sides are underestimated, the reranker's less: what is above 0 is
         rather too small.
-
-        Args:
-            scored: shape (n,), the scored documents.
-            scores: shape (n,), theirs on any linear scale.
-
-        Returns:
-            Margins by source; none where a source has no witness, or the documents are too few or too alike.
         """
         if len(self._names) < 2 or (docs := np.count_nonzero(scored)) < _LEAST_DOCS:
             return {}

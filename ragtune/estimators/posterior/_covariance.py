@@ -16,12 +16,6 @@ class Covariance:
 
     A column is made when it is asked for and held until it is forgotten: a batch asks for it when choosing, and again
     when scored.
-
-    Args:
-        design: X, shape (n, features).
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
-        own: what each document has of its own, the diagonal of D, shape (n,).
-        text_weight: weight of the text cosines C.
     """
 
     def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
@@ -62,14 +56,6 @@ class Covariance:
 def next_row(
     position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
 ) -> tuple[FloatArray, float]:
-    """The next row of a Cholesky factor over n documents, shape (n,), and its pivot, if a document were scored next.
-
-    Args:
-        position: the document.
-        covariance: shape (n,), its prior covariance with all.
-        factor: shape (k, n).
-        variance: shape (n,); one below 0 counts as 0.
-        noise: variance of its score.
-    """
+    """The next row of a Cholesky factor over n documents, shape (n,), and its pivot, if a document were scored next."""
     pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
     return (covariance - factor[:, position] @ factor) / pivot, pivot

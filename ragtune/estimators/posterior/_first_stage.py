@@ -53,13 +53,7 @@ class FirstStageEvidence:
         return lowest
 
     def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
-        """With one more source, whose agreement with others proves nothing.
-
-        Args:
-            name: of the source.
-            scores: its scores of the n documents, shape (n,).
-            rows: text vectors of the documents, as for :func:`source_weights`.
-        """
+        """With one more source, whose agreement with others proves nothing."""
         columns = np.column_stack([self.columns, _column(scores)])
         return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
 
@@ -72,11 +66,6 @@ def first_stage_evidence(
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
     rank and scores its lowest score. What one first stage found for the query and for its rewrites is one source: the
     same retriever asked again is no independent witness.
-
-    Args:
-        items: the n documents.
-        rows: their text vectors, as for :func:`source_weights`; None to weight the sources without texts.
-        echoes: as in the result; names of other sources mean nothing.
     """
     views = scores_by_stage(items)
     if views:
@@ -99,10 +88,6 @@ def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
       the texts, relative to the source where it is the highest. What tells relevance says alike of documents that read
       alike (the cluster hypothesis; Diaz, CIKM 2007, predicts the quality of a ranking by this autocorrelation); random
       numbers do not. It is 1 for all where there are no texts, or no source follows them.
-
-    Args:
-        columns: evidence of the sources, shape (n, S).
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``; None if there are none.
     """
     count = columns.shape[1]
     if count == 1:
@@ -174,9 +159,6 @@ def compact(rows: Any) -> tuple[Any, IntArray]:
 
     Hashed terms have a million columns. A dense vector over all of them takes 8 MB, one over a request's own
     terms a few KB. The values and their order stay the same, so sums over a row are the same bit by bit.
-
-    Args:
-        rows: text vectors, shape (n, columns), ``scipy.sparse.csr_matrix``.
     """
     from scipy.sparse import csr_matrix
 
@@ -205,11 +187,6 @@ _LIMIT = 3.0
 
 class Feedback:
     """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
-
-    Args:
-        pooled: first-stage evidence, shape (n,); the highest are the top documents.
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
-        docs: how many top documents, >= 1.
 
     Attributes:
         column: the standardised likeness, shape (n,).

@@ -94,13 +94,6 @@ class RelevancePosterior:
     document, and O(n) memory; no matrix is ever inverted, and every pivot is at least the
     noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
-
-    Args:
-        evidence: evidence of the first stage on the n documents.
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
-        prior: hyper-parameters.
-        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
-            has changed it, so it says more than the first stage where documents have texts, and nothing new elsewhere.
     """
 
     def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, feedback_source: bool = False) -> None:

@@ -39,16 +39,6 @@ class BAGELEstimator(BaseEstimator):
     The first stage counts for nothing, except that it chose the pool and breaks ties, which are many where the vectors
     tell little; it is the same with signals, which are evidence of its kind. The papers' symbols: l is the
     length scale, M is ``warm`` times ``budget.max_reranker_docs``, beta ``beta``.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the vectors of the documents, and of the query among them.
-        warm: share of the budget, of the pool where there is no limit, for the query's nearest documents, in [0, 1].
-        beta: standard deviations that a document's promise adds to its mean, >= 0.
-        noise: variance of an observation in units of the scores' own, > 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -102,10 +92,6 @@ class _Processes:
 
     Each has a Cholesky factor of the observations' covariance, whose rows go over all documents, and both the observed
     scores and ones with that factor taken out: standardising changes the scores at every batch, but nothing else.
-
-    Args:
-        cosines: shape (n + 1, n + 1).
-        noise: variance of an observation.
     """
 
     def __init__(self, cosines: FloatArray, noise: float) -> None:

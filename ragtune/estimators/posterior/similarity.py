@@ -27,15 +27,6 @@ class SimilarityEstimator(BaseEstimator):
 
     so that evidence speaks louder the more, and the more similar, documents have been scored (Nadaraya 1964, Watson
     1964, shrunk towards the prior by ``strength`` pseudo-observations).
-
-    Args:
-        corpus: collection that ``vectors`` are made from.
-        vectors: makes the text vectors of the corpus.
-        power: p >= 1, how fast influence falls with distance.
-        strength: weight of the first-stage score, in observations of cosine 1; > 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(

@@ -50,20 +50,6 @@ class UncertaintyEstimator(BaseEstimator):
     documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
     relevance rather than noise (``own_variance`` against ``noise``, at their given odds where trust is 0.5) and the
     weight of the sources' evidence.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the text vectors of the corpus, in the sparse form.
-        trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
-        echoes: names of sources whose agreement with others proves nothing, as they read the same words; a harness
-            gives the signals that are no witnesses. They stay evidence like all others.
-        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
-            has changed it (pseudo-relevance feedback, Rocchio 1971), so it says more than the first stage where
-            documents have texts, and nothing new where they have none.
-        prior: hyper-parameters by name, see ``Prior``.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
