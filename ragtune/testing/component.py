@@ -1,9 +1,16 @@
-"""A small collection, and requests without limits, for the suites that need no adversary."""
+"""What all contracts share: a small collection, requests without limits, and what every component declares of files."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
@@ -49,3 +56,50 @@ def make_context(query: str = "query", **fields: Any) -> RAGtuneContext:
     """
     defaults: dict[str, Any] = {"query_id": "q1", "tracker": CostBudget.unlimited().create_tracker()}
     return RAGtuneContext(query=query, **(defaults | fields))
+
+
+class ComponentContract:
+    """Base of all suites."""
+
+    def make(self) -> Any:
+        """A new component. Two of them must give the same answers."""
+        raise NotImplementedError
+
+    @property
+    def corpus(self) -> Corpus:
+        """The collection of the component."""
+        return small_corpus()
+
+    @pytest.fixture
+    def made(self) -> Any:
+        return self.make()
+
+    def test_files_that_it_is_given_are_declared(self) -> None:
+        kind: Any = type(self.make())
+        if (constructor := kind.__init__) is object.__init__:
+            return  # it takes no arguments
+        reads, keeps = getattr(kind, "reads_files", ()), getattr(kind, "keeps_files", ())
+        with patch.object(kind, "__init__", autospec=True, side_effect=constructor) as recorded:
+            self.make()
+        given = inspect.signature(constructor).bind(*recorded.call_args.args, **recorded.call_args.kwargs)
+        given.apply_defaults()
+        assert set(reads) <= given.signature.parameters.keys(), "reads_files names no argument"
+        for name, value in list(given.arguments.items())[1:]:
+            further = given.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            for argument, one in value.items() if further else [(name, value)]:
+                assert argument in {*reads, *keeps} or not list(_paths(one)), (
+                    f"{kind.__name__}({argument}={one!r}) names a file or folder: declare the argument in reads_files, "
+                    "or in keeps_files if the component writes it itself"
+                )
+
+
+def _paths(value: object) -> Iterator[Path]:
+    """Files and folders that are there, of those that a value may name; a single word may be another kind of name."""
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _paths(one)
+    elif isinstance(value, (str, Path)) and value:
+        path = Path(value)
+        with suppress(OSError, ValueError):  # it cannot be a path
+            if path.is_file() or (path.is_dir() and len(path.parts) > 1):
+                yield path
