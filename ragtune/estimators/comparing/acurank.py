@@ -13,7 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.top_k import tail
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
 
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""
@@ -43,13 +43,12 @@ class AcuRankEstimator(WindowEstimator):
         self.uncertain = check_count("estimator.uncertain", uncertain)
 
     def prepare(self) -> None:
-        """Import the library."""
         _trueskill()
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         ratings = _Ratings(items)
         for window in self._windows(list(range(len(items)))):
-            ratings.learn((yield Ask(window, ratings.ranking, opens=True)))
+            ratings.learn((yield Ask(window, best_first(ratings.means), opens=True)))
         is_last = False
         while not is_last:
             above = ratings.above(self.top_k)
@@ -57,15 +56,14 @@ class AcuRankEstimator(WindowEstimator):
             is_last = bool((~certain).sum() < self.uncertain)
             if is_last:
                 certain = above <= self.tolerance
-            by_probability = [int(position) for position in np.argsort(-above, kind="stable")]
-            windows = self._windows([position for position in by_probability if not certain[position]])
+            windows = self._windows([position for position in best_first(above) if not certain[position]])
             says_nothing = True
             for window in windows:
-                verdict = yield from by_halves(Ask(window, ratings.ranking))
+                verdict = yield from by_halves(Ask(window, best_first(ratings.means)))
                 ratings.learn(verdict)
                 says_nothing &= len(verdict.tiers) < 2
             is_last |= says_nothing
-        return ratings.ranking
+        return best_first(ratings.means)
 
     def _windows(self, positions: Sequence[int]) -> list[Sequence[int]]:
         cut = [positions[start : start + self.window] for start in range(0, len(positions), self.window)]
@@ -84,11 +82,7 @@ class _Ratings:
         self._ratings = [self._environment.create_rating(mean, mean / 3.0) for mean in means.tolist()]
 
     @property
-    def ranking(self) -> list[int]:
-        return [int(position) for position in np.argsort(-self._means, kind="stable")]
-
-    @property
-    def _means(self) -> FloatArray:
+    def means(self) -> FloatArray:
         return np.array([rating.mu for rating in self._ratings])
 
     def learn(self, verdict: Verdict) -> None:
@@ -103,7 +97,7 @@ class _Ratings:
     def above(self, k: int) -> FloatArray:
         """P(rating > t) with t such that the probabilities add up to k, by bisection; all 1 where there are but k."""
         deviations: NDArray[np.float64] = np.array([rating.sigma for rating in self._ratings])
-        means = self._means
+        means = self.means
         if len(means) <= k:
             return np.ones(len(means))
         low, high = float((means - 9.0 * deviations).min()), float((means + 9.0 * deviations).max())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
 
 
 class BlitzRankEstimator(WindowEstimator):
@@ -75,7 +75,7 @@ class TournamentGraph:
     @property
     def ranking(self) -> list[int]:
         """All positions by Copeland's score, documents below less documents above."""
-        return [int(position) for position in np.argsort(self.above - self.below, kind="stable")]
+        return best_first(self.below - self.above)
 
     def _prefer(self, better: int, worse: int) -> None:
         sources, targets = self.reaches[:, better].copy(), self.reaches[worse].copy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray, dense, squarable
+from ragtune.core.arrays import FloatArray, IntArray, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
 
@@ -64,8 +64,7 @@ def first_stage_evidence(
     """Evidence from the items' ``sources``.
 
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
-    rank and scores its lowest score. What one first stage found for the query and for its rewrites is one source: the
-    same retriever asked again is no independent witness.
+    rank and has its lowest score. A first stage is one source, whatever rewrites it was asked.
     """
     views = scores_by_stage(items)
     if views:
@@ -78,16 +77,7 @@ def first_stage_evidence(
 def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
     """How much of a single source each of S sources counts for, shape (S,), in [0, 1]; a single one counts in full.
 
-    A weight is the product of two factors.
-
-    - *Not said twice*: R^-1 1, R the sources' correlations in [0, 1], the weights of generalised least squares for the
-      mean of correlated measurements (Aitken 1936). For equal correlations rho their sum is S / (1 + (S - 1) rho), the
-      effective sample size (Kish 1965); copies of a source share the weight of one. Eigenvalues of R below 1 count as
-      1, so that a small difference between sources that agree is not blown up.
-    - *Said of texts*: a source's correlation with its own average over the other documents, weighted by the cosine of
-      the texts, relative to the source where it is the highest. What tells relevance says alike of documents that read
-      alike (the cluster hypothesis; Diaz, CIKM 2007, predicts the quality of a ranking by this autocorrelation); random
-      numbers do not. It is 1 for all where there are no texts, or no source follows them.
+    A weight is the product of two factors, see :func:`_said_once` and :func:`_said_of_texts`.
     """
     count = columns.shape[1]
     if count == 1:
@@ -134,6 +124,9 @@ def _column(scores: FloatArray) -> FloatArray:
 
 
 def _said_once(sources: FloatArray) -> FloatArray:
+    """R^-1 1, R the correlations in [0, 1]: generalised least squares for the mean of correlated measurements (Aitken
+    1936). Eigenvalues of R below 1 count as 1, so that a small difference between sources that agree is not blown up.
+    """
     correlations = np.clip(sources.T @ sources / len(sources), 0.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     values, vectors = np.linalg.eigh(correlations)
@@ -142,6 +135,10 @@ def _said_once(sources: FloatArray) -> FloatArray:
 
 
 def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
+    """Each source's correlation with its own average over documents with similar texts, relative to the highest one.
+
+    It is the cluster hypothesis (Diaz, CIKM 2007); 1 for all where there are no texts, or no source follows them.
+    """
     short, _ = compact(rows)
     around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
@@ -150,32 +147,14 @@ def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
     return shares
 
 
-_AT_ONCE = 2**17
-"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
-
-
 def compact(rows: Any) -> tuple[Any, IntArray]:
-    """Return the rows without empty columns, and the columns that are left, ascending.
-
-    Hashed terms have a million columns. A dense vector over all of them takes 8 MB, one over a request's own
-    terms a few KB. The values and their order stay the same, so sums over a row are the same bit by bit.
-    """
+    """Return the rows without empty columns, and the columns that are left, ascending: hashed terms have a million."""
     from scipy.sparse import csr_matrix
 
     if rows.shape[1] <= rows.nnz:
         return rows, np.arange(rows.shape[1])
     columns, places = np.unique(rows.indices, return_inverse=True)
     return csr_matrix((rows.data, places, rows.indptr), shape=(rows.shape[0], len(columns))), columns
-
-
-def cosines_at_once(rows: Any) -> FloatArray | None:
-    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
-
-    To the bit those that a product of some of the rows has: each is a sum by itself.
-    """
-    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
-        return None
-    return dense(rows @ rows.T)
 
 
 _TINY = 1e-6
@@ -198,7 +177,7 @@ class Feedback:
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
         short, self._terms = compact(rows)
-        self._centroid = _weighted_sum(short, top.tolist(), weights.tolist())
+        self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
         lengths = squared_lengths(rows[top])
         likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
@@ -214,12 +193,3 @@ class Feedback:
         centroid[self._terms] = self._centroid
         likeness: FloatArray = (rows @ centroid - self._mean) / self._deviation
         return np.clip(likeness, -_LIMIT, _LIMIT)
-
-
-def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
-    """The sum of some rows, each times its weight, shape (terms,)."""
-    total = np.zeros(rows.shape[1])
-    for position, weight in zip(positions, weights, strict=True):
-        place = slice(rows.indptr[position], rows.indptr[position + 1])
-        total[rows.indices[place]] += rows.data[place] * weight
-    return total

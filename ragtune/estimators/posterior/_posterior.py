@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._corroboration import Corroboration
-from ragtune.estimators.posterior._covariance import Covariance, next_row
-from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, squared_lengths
+from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
 _PRIOR_COUNT = 4.0
 """Number of documents that weigh as much as the assumption that two strategies agree already."""
@@ -87,12 +87,47 @@ class Prior:
     feedback_docs: int = 3
 
 
+class Covariance:
+    """K = XX' + text_weight C + D of n documents, see :class:`Prior`, with X the design of shape (n, features)."""
+
+    def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
+        self.design, self.rows = design, rows
+        self._own, self._text_weight = own, text_weight
+        self._compact, _ = compact(rows)
+
+    def column(self, position: int) -> FloatArray:
+        """Covariance of a document with all, shape (n,)."""
+        text = np.zeros(self._compact.shape[1])
+        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        text[self._compact.indices[place]] = self._compact.data[place]
+        column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
+        column[position] += self._own[position]
+        return column
+
+    def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
+        """The covariance of these and further documents."""
+        from scipy.sparse import vstack
+
+        return Covariance(
+            np.vstack([self.design, design]),
+            vstack([self.rows, rows], format="csr"),
+            np.append(self._own, own),
+            self._text_weight,
+        )
+
+
+def next_row(
+    position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
+) -> tuple[FloatArray, float]:
+    """The next row of a Cholesky factor over n documents, shape (n,), and its pivot, if a document were scored next."""
+    pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
+    return (covariance - factor[:, position] @ factor) / pivot, pivot
+
+
 class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
-    Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, and O(n) memory; no matrix is ever inverted, and every pivot is at least the
-    noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
+    Scoring a document adds one row to ``factor``, shape (k, n). A variance that rounding takes below 0 counts as 0 and
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
     """
 
@@ -113,10 +148,9 @@ class RelevancePosterior:
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
-        self._rows = np.zeros((32, n))
+        self.factor = np.zeros((0, n))
         self._pivots: list[float] = []
-        self._lower = np.zeros((0, 0))
-        self._logits, self._offsets = np.zeros(32), np.zeros(32)
+        self._logits, self._offsets = np.zeros(0), np.zeros(0)
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
@@ -154,10 +188,9 @@ class RelevancePosterior:
         feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst @ self._weights)
-        columns = np.zeros((len(self._rows), count))
-        columns[: len(self._order)] = self._project(design, rows)
+        columns = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
-        self._rows = np.hstack([self._rows, columns])
+        self.factor = np.hstack([self.factor, columns])
         self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
@@ -167,11 +200,6 @@ class RelevancePosterior:
         self._refit()
 
     @property
-    def factor(self) -> FloatArray:
-        """The rows of the Cholesky factor so far, shape (k, n); later scores write behind them."""
-        return self._rows[: len(self._order)]
-
-    @property
     def corroboration(self) -> float:
         """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
         first = slice(self._ranked)
@@ -179,7 +207,6 @@ class RelevancePosterior:
 
     @property
     def margins(self) -> dict[str, float]:
-        """See :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`."""
         return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
 
     @property
@@ -188,26 +215,15 @@ class RelevancePosterior:
         share: float = 1.0 - self._ranked / len(self)
         return share
 
-    # -- internals -------------------------------------------------------------------------------------------------
-
     def _project(self, design: FloatArray, rows: Any) -> FloatArray:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
         from scipy.linalg import solve_triangular
 
         known = np.array(self._order, dtype=np.intp)
         texts = (self.covariance.rows[known] @ rows.T).toarray()
-        cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
-        projected: FloatArray = solve_triangular(self._triangle(), cross, lower=True) if len(known) else cross
-        return projected
-
-    def _triangle(self) -> FloatArray:
-        """The factor of the k scored documents alone, shape (k, k)."""
-        k, m = len(self._order), len(self._lower)
-        if m < k:
-            self._lower = np.pad(self._lower, (0, k - m))
-            self._lower[m:] = np.tril(self.factor[:, self._order[m:]].T, m - 1)
-            self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
-        return self._lower
+        cross: FloatArray = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
+        triangle = np.tril(self.factor[:, known].T, -1) + np.diag(self._pivots)
+        return solve_triangular(triangle, cross, lower=True) if len(known) else cross
 
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
@@ -226,22 +242,17 @@ class RelevancePosterior:
         return calibration(logit)
 
     def _condition(self, position: int, logit: float) -> None:
-        k = len(self._order)
-        if k == len(self._logits):
-            self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
-            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
         seen = self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
-        self._rows[k] = row
+        self.factor = np.vstack([self.factor, row])
         self._pivots.append(pivot)
-        self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
-        self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
+        self._logits = np.append(self._logits, (logit - seen @ self._logits) / pivot)
+        self._offsets = np.append(self._offsets, (self._prior_mean[position] - seen @ self._offsets) / pivot)
         self.variance = self.variance - row**2
         self.scored[position] = True
         self.own_logits[position] = logit
         self._order.append(position)
-        self.covariance.forget(position)
 
     def _refit(self) -> None:
         """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
@@ -249,8 +260,7 @@ class RelevancePosterior:
         log p(s) = (k + scale_strength) log s - s^2 (|u|^2 + scale_strength scale^2) / 2 + s u.v + const, with u and v
         the whitened logits and prior means.
         """
-        k, prior = len(self._order), self._prior
-        logits, offsets = self._logits[:k], self._offsets[:k]
+        k, prior, logits, offsets = len(self._order), self._prior, self._logits, self._offsets
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))

@@ -18,9 +18,8 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._covariance import next_row
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
-from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -32,19 +31,15 @@ _TINY = 1e-6
 class UncertaintyEstimator(BaseEstimator):
     """Gaussian posterior over relevance from every first-stage signal, text similarity and the scores seen so far.
 
-    The prior mean is linear in the first stage's evidence (ranks and scores of every source, discounted for their
-    agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
-    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score,
-    and where several strategies score, the logits of the others are calibrated to the first one's.
-    See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
-    chapter 2) for the regression.
+    The model is in docs/components/estimators.md; the regression is that of Rasmussen and Williams (2006, chapter 2).
+    Where several strategies score, the logits of the others are calibrated to the first one's.
 
     It gives the mean on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior key for
     ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
     In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
     a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
     less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
-    so that more budget does not hurt; see :class:`ragtune.estimators.posterior._corroboration.Corroboration`.
+    so that more budget does not hurt.
 
     ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
     documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
@@ -86,7 +81,7 @@ class UncertaintyEstimator(BaseEstimator):
         return RelevancePosterior(evidence, rows, self._prior, self.feedback_source)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
-        corroboration = posterior.corroboration
+        corroboration, margins = posterior.corroboration, posterior.margins
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -100,7 +95,7 @@ class UncertaintyEstimator(BaseEstimator):
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
-                **_rounded(MARGINS, posterior.margins),
+                **({MARGINS: {name: round(value, 6) for name, value in margins.items()}} if margins else {}),
             },
         )
 
@@ -126,10 +121,6 @@ def _trusted(prior: Prior, trust: float) -> Prior:
     share = own / (own + noise) if own + noise > 0.0 else 0.0
     whole = prior.own_variance + prior.noise
     return replace(prior, own_variance=share * whole, noise=max((1.0 - share) * whole, _TINY))
-
-
-def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]:
-    return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
 
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:
