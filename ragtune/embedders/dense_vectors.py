@@ -30,17 +30,12 @@ class DenseVectors(DocumentVectors):
         self.prepare()
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """Return :meth:`rows` of a request's documents."""
-        return self.rows([item.doc_id for item in items])
+        from scipy.sparse import csr_matrix
+
+        positions = self._corpus.positions([item.doc_id for item in items])
+        return csr_matrix(np.asarray(self.matrix[positions], dtype=np.float64))
 
     def of_query(self, text: str) -> Any:
-        """Return the embedder's vector of any text, shape (1, d), in the same form."""
         from scipy.sparse import csr_matrix
 
         return csr_matrix(np.asarray(self._embedder.embed([text]), dtype=np.float64))
-
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Return ``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised."""
-        from scipy.sparse import csr_matrix
-
-        return csr_matrix(np.asarray(self.matrix[self._corpus.positions(doc_ids)], dtype=np.float64))

@@ -145,7 +145,6 @@ EMBEDDERS: dict[str, Factory] = {
     "sentence_transformer": lambda session: session.minilm(batch_size=4),
     "sentence_transformer_short": lambda session: session.minilm(max_length=8),
     "tfidf": lambda _: TfidfEmbedder(CORPUS),
-    "tfidf_plain": lambda _: TfidfEmbedder(CORPUS, sublinear_tf=False, min_df=2),
 }
 TestEmbedders = suite(EmbedderContract, EMBEDDERS)
 

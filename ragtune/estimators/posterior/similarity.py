@@ -40,7 +40,5 @@ class SimilarityEstimator(BaseEstimator):
             rows = self._vectors.of(pool.entries)
             made[:] = [np.clip(dense(rows @ rows.T), 0.0, 1.0)]
         influence = made[0][:, pool.reranked] ** self.power
-        weight = self.strength + influence.sum(axis=1)
-        return pool.valuation(
-            (self.strength * first_stage_scores(pool) + influence @ pool.scores[pool.reranked]) / weight
-        )
+        weighted = self.strength * first_stage_scores(pool) + influence @ pool.scores[pool.reranked]
+        return pool.valuation(np.clip(weighted / (self.strength + influence.sum(axis=1)), 0.0, 1.0))
