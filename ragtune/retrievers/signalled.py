@@ -105,9 +105,8 @@ def _known(
 
 
 def _unknown(known: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The median of each signal with different values; values are halved first, as two huge numbers have no sum."""
-    telling = {name: values.values() for name, values in known.items() if len(set(values.values())) > 1}
-    return {name: 2.0 * median(value / 2.0 for value in values) for name, values in telling.items()}
+    """The median of each signal with different values."""
+    return {name: median(values.values()) for name, values in known.items() if len(set(values.values())) > 1}
 
 
 def _merged(

@@ -67,7 +67,6 @@ class UncertaintyEstimator(BaseEstimator):
             return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
-            _load_solver(context)
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
         reranked = pool.reranked
         new = reranked[~posterior.scored[reranked]]
@@ -107,12 +106,6 @@ class UncertaintyEstimator(BaseEstimator):
             own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
             key = key + discovered * own
         return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
-
-
-def _load_solver(context: RAGtuneContext) -> None:
-    """Import what only growing pools need. It takes some 40 ms once a process and is not charged to the request."""
-    with context.tracker.clock.paused():
-        import scipy.linalg  # noqa: F401
 
 
 def _trusted(prior: Prior, trust: float) -> Prior:

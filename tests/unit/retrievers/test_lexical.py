@@ -1,8 +1,11 @@
+"""Retrieval by words."""
+
 from __future__ import annotations
 
 import logging
 import math
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,12 +13,15 @@ from random import Random
 import pytest
 
 import ragtune.retrievers.bm25 as bm25
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import MissingExtraError
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus, Document
 from ragtune.data.text import terms
 from ragtune.retrievers import _postings
 from ragtune.retrievers.bm25 import BM25Retriever
+from ragtune.retrievers.in_memory import InMemoryRetriever
+from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 
 MakeContext = Callable[..., RAGtuneContext]
 
@@ -31,10 +37,6 @@ def test_scores_are_lucenes_bm25(make_context: MakeContext) -> None:
     tf = 2 / (2 + 1.2 * (1 - 0.6 + 0.6 * 3 / 3))
     assert [doc.id for doc in found] == ["d0"]
     assert found[0].score == pytest.approx(idf * tf, rel=1e-6)
-
-
-def test_a_query_of_unknown_words_finds_nothing(corpus: Corpus, make_context: MakeContext) -> None:
-    assert BM25Retriever(corpus).retrieve(make_context("zzyzx"), 5) == []
 
 
 def test_documents_without_a_query_term_are_not_returned(corpus: Corpus, make_context: MakeContext) -> None:
@@ -75,11 +77,8 @@ def test_an_index_built_in_pieces_is_the_one_that_bm25s_builds_at_once(
 
 @pytest.mark.parametrize("texts", [("", "?"), ("the of", "")])
 def test_a_collection_without_terms_answers_nothing(texts: tuple[str, ...], make_context: MakeContext) -> None:
-    assert BM25Retriever(_corpus(*texts)).retrieve(make_context("anything at all"), 5) == []
-
-
-def test_one_document_is_a_collection(make_context: MakeContext) -> None:
-    assert [doc.id for doc in BM25Retriever(_corpus("lonely text")).retrieve(make_context("text"), 5)] == ["d0"]
+    for kind in (BM25Retriever, RankBM25Retriever):
+        assert kind(_corpus(*texts)).retrieve(make_context("anything at all"), 5) == []
 
 
 def test_the_index_is_built_once_for_a_corpus_and_settings(
@@ -109,14 +108,58 @@ def test_without_a_cache_nothing_is_written(corpus: Corpus, private_cache: Path,
     assert not private_cache.exists()
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"), [("k1", -1.0), ("k1", math.nan), ("b", 1.5), ("method", "bm25l"), ("method", "nonsense")]
-)
-def test_bad_settings_are_refused_by_quoting_them(corpus: Corpus, argument: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"{argument}={value!r}: allowed"):
-        BM25Retriever(corpus, **{argument: value})  # type: ignore[arg-type]
-
-
 def _only_queries(text: str) -> list[str]:
     assert text == "heart", "analysed a document"
     return ["heart"]
+
+
+MakeContext = Callable[..., RAGtuneContext]
+QUERIES = ["heart pressure", "honey bread", "tea leaves leaves", "knead the dough", "how do ships anchor", "zzyzx"]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4)])
+def test_equals_robertson_bm25_times_k1_plus_1_where_no_term_is_in_over_half_of_the_documents(
+    corpus: Corpus, make_context: MakeContext, query: str, k1: float, b: float
+) -> None:
+    assert max(_df(corpus).values()) <= len(corpus) / 2
+    reference = RankBM25Retriever(corpus, k1=k1, b=b).retrieve(make_context(query), 100)
+    fast = BM25Retriever(corpus, k1=k1, b=b, method="robertson").retrieve(make_context(query), 100)
+    assert [doc.id for doc in fast] == [doc.id for doc in reference]
+    assert [doc.score * (k1 + 1) for doc in fast] == pytest.approx([doc.score for doc in reference], rel=1e-6)
+
+
+def _df(corpus: Corpus) -> dict[str, int]:
+    vocabulary = {term for content in corpus.contents for term in terms(content)}
+    return {term: sum(term in terms(content) for content in corpus.contents) for term in vocabulary}
+
+
+def test_without_its_package_the_extra_is_named(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rank_bm25", None)
+    with pytest.raises(MissingExtraError, match="retriever=rank_bm25 needs the extra 'experiments'"):
+        RankBM25Retriever(corpus)
+
+
+MakeContext = Callable[..., RAGtuneContext]
+POOL = [ScoredDocument(id=f"doc_{i}", content=f"text {i}", token_count=10) for i in range(100)]
+
+
+def _ids(found: list[ScoredDocument]) -> list[str]:
+    return [doc.id for doc in found]
+
+
+def test_keeps_the_order_of_unscored_documents(make_context: MakeContext) -> None:
+    found = InMemoryRetriever(POOL).retrieve(make_context("text"), 12)
+    assert _ids(found) == [f"doc_{i}" for i in range(12)]
+    assert [doc.token_count for doc in found] == [10] * 12
+
+
+def test_finds_substrings_whatever_the_case(make_context: MakeContext) -> None:
+    assert _ids(InMemoryRetriever(POOL).retrieve(make_context("TEXT 7"), 5)) == [
+        "doc_7",
+        *(f"doc_7{i}" for i in range(4)),
+    ]
+
+
+def test_falls_back_to_everything_in_order(make_context: MakeContext) -> None:
+    assert _ids(InMemoryRetriever(POOL).retrieve(make_context("no such words"), 3)) == ["doc_0", "doc_1", "doc_2"]
