@@ -63,33 +63,26 @@ class CandidateVectors:
 
 def normalised(vectors: Sequence[Any]) -> FloatArray:
     """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is."""
-    try:
-        rows = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        rows = np.empty(0)
-    if rows.ndim != 2 or not np.isfinite(rows).all():
-        raise InputError(
-            f"the candidates' vectors are not finite numbers of one length{_odd(vectors)}: allowed is one vector a "
-            "document"
-        )
-    rows = squarable(rows, axis=1)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
-    return unit
-
-
-def _odd(vectors: Sequence[Any]) -> str:
-    """The first vector that is bad, in brackets."""
+    rows: list[FloatArray] = []
     for i, vector in enumerate(vectors):
         try:
             row = np.asarray(vector, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            return f" (vector {i} is {quoted(vector)})"
+            row = np.array(np.nan)
         if row.ndim != 1 or not np.isfinite(row).all():
-            return f" (vector {i} is {quoted(vector)})"
-        if len(row) != len(vectors[0]):
-            return f" (vector {i} has {len(row)}, vector 0 has {len(vectors[0])})"
-    return ""
+            raise _refused(f"vector {i} is {quoted(vector)}")
+        if rows and len(row) != len(rows[0]):
+            raise _refused(f"vector {i} has {len(row)}, vector 0 has {len(rows[0])}")
+        rows.append(row)
+    stacked = squarable(np.array(rows), axis=1)
+    lengths = np.linalg.norm(stacked, axis=1, keepdims=True)
+    unit: FloatArray = stacked / np.where(lengths > 0, lengths, 1.0)
+    return unit
+
+
+def _refused(why: str) -> InputError:
+    allowed = "allowed is one vector a document"
+    return InputError(f"the candidates' vectors are not finite numbers of one length ({why}): {allowed}")
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:

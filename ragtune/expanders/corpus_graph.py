@@ -58,8 +58,6 @@ class CorpusGraphExpander(BaseExpander):
         joined = self._graph.positions(pool.doc_ids[len(walk.pool) :])
         walk.pool += joined
         walk.settled.update(joined)
-        for position in joined:
-            walk.waiting.pop(position, None)
         sources = self._sources(pool, walk)
         rows = self._graph.rows([walk.pool[place] for place in sources])
         ineligible = 0
@@ -67,7 +65,8 @@ class CorpusGraphExpander(BaseExpander):
             for position, weight in zip(*edges, strict=True):
                 if position in walk.settled:
                     continue
-                if position in walk.waiting or self._reranker.can_score(*self._corpus.ids_at([position]), context):
+                [doc_id] = self._corpus.ids_at([position])
+                if position in walk.waiting or self._reranker.can_score(doc_id, context):
                     walk.waiting[position] = max(walk.waiting.get(position, 0.0), min(1.0, score * weight))
                 else:
                     walk.settled.add(position)

@@ -171,31 +171,19 @@ class SchedulerContract(_InWorlds):
     def estimator(self, world: World) -> BaseEstimator:
         return self.make_estimator()
 
-    def test_only_candidates_are_proposed_within_the_budget_until_it_ends(
-        self, made: BaseScheduler, estimator: BaseEstimator, world: World
-    ) -> None:
-        for budget in (_LIMITS, CostBudget.unlimited()):
-            batches = list(_play(estimator, made, world, _request(budget)))
-            taken = [doc_id for batch in batches for doc_id in batch]
-            assert len(taken) == len(set(taken)) <= world.size
-
     def test_something_is_proposed_where_nothing_is_limited(self) -> None:
         world = _world("plain")
         estimator = UncertaintyEstimator(world.corpus, TfidfEmbedder)
         assert next(_play(estimator, self.make(), world, _request(CostBudget.unlimited())), None)
 
-    def test_the_same_request_is_answered_the_same_way(
-        self, made: BaseScheduler, estimator: BaseEstimator, world: World
+    @pytest.mark.parametrize("budget", [_LIMITS, CostBudget.unlimited()], ids=["limited", "unlimited"])
+    def test_only_candidates_are_proposed_within_the_budget_and_the_same_ones_beside_other_requests(
+        self, made: BaseScheduler, estimator: BaseEstimator, world: World, budget: CostBudget
     ) -> None:
-        first = list(_play(estimator, made, world, _request()))
-        assert list(_play(estimator, made, world, _request())) == first
-        assert list(_play(self.make_estimator(), self.make(), world, _request())) == first
-
-    def test_interleaved_requests_are_answered_as_if_alone(
-        self, made: BaseScheduler, estimator: BaseEstimator, world: World
-    ) -> None:
-        expected = list(_play(estimator, made, world, _request()))
-        plays = [_play(estimator, made, world, _request(query_id=query_id)) for query_id in ("q1", "q2")]
+        expected = list(_play(self.make_estimator(), self.make(), world, _request(budget)))
+        taken = [doc_id for batch in expected for doc_id in batch]
+        assert len(taken) == len(set(taken)) <= len(world.texts)
+        plays = [_play(estimator, made, world, _request(budget, query_id=query_id)) for query_id in ("q1", "q2")]
         steps = list(zip_longest(*plays))
         assert [mine for mine, _ in steps if mine is not None] == expected
         assert [others for _, others in steps if others is not None] == expected

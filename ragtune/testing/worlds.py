@@ -48,12 +48,6 @@ class World:
     def __post_init__(self) -> None:
         self.corpus = Corpus(Document(id=f"d{i:02d}", text=text) for i, text in enumerate(self.texts))
 
-    @property
-    def size(self) -> int:
-        """Number of documents that may ever be in the pool."""
-        retrieved = max((len(scores) for scores in self.first.values()), default=0)
-        return len(self.texts) if self.finds else retrieved
-
     def pool(self) -> CandidatePool:
         """A new pool as the first stage leaves it."""
         ids = self.corpus.doc_ids
@@ -63,7 +57,6 @@ class World:
         return CandidatePool(PoolItem.from_document(doc, i, found[i]) for i, doc in enumerate(docs))
 
     def score(self, doc_id: str) -> float:
-        """The rerank score of a document."""
         return self.score_of(int(doc_id[1:]))
 
     def grow(self, pool: CandidatePool) -> bool:
@@ -77,15 +70,13 @@ class World:
 class WorldReranker(BaseReranker):
     """Gives the scores of a world."""
 
+    is_recorded = True
+
     def __init__(self, world: World) -> None:
         self._world = world
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: self._world.score(item.doc_id) for item in items}
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
 
 
 def _falling(count: int) -> list[float]:
