@@ -30,6 +30,9 @@ class BudgetedRanker:
     embedding, these tell which documents are alike. A pipeline with this component can be written down if its ``model``
     is a name, an address or a function that can be imported; ``Pipeline.load`` reads it with
     ``allowed_modules=["ragtune.frameworks.haystack"]``.
+
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:

@@ -27,6 +27,9 @@ class BudgetedCompressor(BaseDocumentCompressor):
     Documents come back best first, as copies with ``relevance_score`` in their metadata: the model's score, or an
     estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, it is taken for the
     first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
+
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     top_k: int | None = None

@@ -27,6 +27,9 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
 
     Nodes come back best first, as copies: ``score`` is the model's, or an estimate where ``metadata["estimated"]`` is
     true.
+
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     top_k: int | None = None

@@ -28,6 +28,8 @@ class BudgetedTransformer(pt.Transformer):
     own score is in ``reranker_score``; ``estimated`` is true where there is none. The first stage's order is that of
     ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
     All queries of a frame are reranked in lockstep.
+
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are columns.
     """
 
     def __init__(

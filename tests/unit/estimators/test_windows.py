@@ -14,7 +14,6 @@ from scipy.sparse import csr_matrix
 
 from ragtune import Corpus, CostBudget, Document, RAGtuneController, RetrievalPlan
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.pool.items import PoolItem, SentBatch
@@ -32,7 +31,6 @@ from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
-from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.windows import WindowsScheduler
 from ragtune.testing import make_context
 
@@ -170,12 +168,6 @@ class Lengths(BaseReranker):
 
     def rerank(self, items, context, strategy):
         return {item.doc_id: int(item.doc_id[1:]) / 100 for item in items}
-
-
-def test_an_estimator_whose_windows_no_scheduler_sends_is_refused():
-    parts = (GivenRetriever(), IdentityReformulator(), KnockoutEstimator(), GreedyScheduler())
-    with pytest.raises(ConfigError, match=r"^KnockoutEstimator with GreedyScheduler: .* take scheduler=windows$"):
-        RAGtuneController(*parts, Lengths(), GreedyAssembler(), CostBudget.unlimited())
 
 
 def test_tdpart_puts_what_beats_the_pivot_before_it():
