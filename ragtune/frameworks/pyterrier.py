@@ -29,7 +29,7 @@ class BudgetedTransformer(pt.Transformer):
     ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
     All queries of a frame are reranked in lockstep.
 
-    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are columns.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. Signals are columns.
     """
 
     def __init__(
