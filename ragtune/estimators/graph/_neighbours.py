@@ -22,6 +22,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.graph import CorpusGraph
 
+MakeVectors = Callable[[Corpus], TextVectors]
+"""Makes the text vectors of a corpus."""
+
 
 class Edges(NamedTuple):
     """Pool positions of a document's neighbours with their weights, nearest first."""
@@ -87,13 +90,12 @@ class TextNeighbours(Neighbours):
         self._k = k
 
     def _begin(self, pool: CandidatePool) -> None:
-        rows = self._vectors.of(pool.entries)
-        self._cosines = dense(rows @ rows.T)
-        np.fill_diagonal(self._cosines, 0.0)
+        self._rows = self._vectors.of(pool.entries)
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
         found = []
-        for cosines in self._cosines[list(positions)]:
+        for position, cosines in zip(positions, dense(self._rows[list(positions)] @ self._rows.T), strict=True):
+            cosines[position] = 0.0
             best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
             found.append(Edges(best.tolist(), cosines[best].tolist()))
         return found
@@ -111,9 +113,7 @@ class GraphEstimator(BaseEstimator):
 
     reads_files = ("graph",)
 
-    def __init__(
-        self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int = 16, graph: str | None = None
-    ) -> None:
+    def __init__(self, corpus: Corpus, vectors: MakeVectors, k: int = 16, graph: str | None = None) -> None:
         self.k = check_count("estimator.k", k, low=1)
         self._neighbours: Callable[[], Neighbours] = (  # of a new request
             partial(TextNeighbours, check_vectors("estimator.vectors", vectors)(corpus), k)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
-from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours, joined
+from ragtune.estimators.graph._neighbours import GraphEstimator, MakeVectors, Neighbours, joined
 from ragtune.estimators.posterior._first_stage import scores_by_stage
 
 
@@ -42,7 +39,7 @@ class OREEstimator(GraphEstimator):
     def __init__(
         self,
         corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
+        vectors: MakeVectors,
         k: int = 16,
         graph: str | None = None,
         top_s: int = 10,

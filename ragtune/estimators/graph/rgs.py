@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours
+from ragtune.estimators.graph._neighbours import GraphEstimator, MakeVectors, Neighbours
 
 
 class RGSEstimator(GraphEstimator):
@@ -41,7 +38,7 @@ class RGSEstimator(GraphEstimator):
     def __init__(
         self,
         corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
+        vectors: MakeVectors,
         k: int = 16,
         graph: str | None = None,
         seeds: int = 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,37 +17,21 @@ _PRIOR_COUNT = 4.0
 """Number of documents that weigh as much as the assumption that two strategies agree already."""
 
 
-class LogitCalibration:
-    """Maps a strategy's logits to the reference strategy's: calibrated = (logit - shift) / stretch.
+def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> float:
+    """The last of a strategy's logits on the reference strategy's scale, (logit - shift) / stretch.
 
-    Two strategies never score the same document (a document is reranked once), so what the reference would have said is
-    the posterior's prediction from documents that read alike. ``stretch`` and ``shift`` are the Bayesian least-squares
-    line of the logits on those predictions (Bishop 2006, section 3.3), with prior line y = x; the stretch is kept
-    positive, so an order is never reversed.
+    No document has scores of two strategies, so the reference's logits are the posterior's ``predictions``. Shift and
+    stretch are the Bayesian least-squares line of the logits on these (Bishop 2006, section 3.3), with prior line
+    y = x; the stretch is kept positive, so an order is never reversed.
     """
-
-    def __init__(self) -> None:
-        self._predictions: list[float] = []
-        self._logits: list[float] = []
-        self.shift = 0.0
-        self.stretch = 1.0
-
-    def learn(self, prediction: float, logit: float) -> None:
-        """Take in a document's predicted reference logit and the strategy's own."""
-        self._predictions.append(prediction)
-        self._logits.append(logit)
-        x, y = np.array(self._predictions), np.array(self._logits)
-        spread = max(float(x.var()), 1.0)
-        design = np.column_stack([np.ones(len(x)), x - x.mean()])
-        precision = np.diag([_PRIOR_COUNT, _PRIOR_COUNT * spread])
-        prior_line = np.array([x.mean(), 1.0])
-        line = np.linalg.solve(design.T @ design + precision, design.T @ y + precision @ prior_line)
-        self.stretch = max(float(line[1]), 0.1)
-        self.shift = float(line[0]) - self.stretch * float(x.mean())
-
-    def __call__(self, logit: float) -> float:
-        """The logit on the reference's scale."""
-        return (logit - self.shift) / self.stretch
+    x, y = np.array(predictions), np.array(logits)
+    spread = max(float(x.var()), 1.0)
+    design = np.column_stack([np.ones(len(x)), x - x.mean()])
+    precision = np.diag([_PRIOR_COUNT, _PRIOR_COUNT * spread])
+    line = np.linalg.solve(design.T @ design + precision, design.T @ y + precision @ np.array([x.mean(), 1.0]))
+    stretch = max(float(line[1]), 0.1)
+    shift = float(line[0]) - stretch * float(x.mean())
+    return (logits[-1] - shift) / stretch
 
 
 _CLIP = 1e-6
@@ -148,13 +132,13 @@ class RelevancePosterior:
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
-        self.factor = np.zeros((0, n))
+        self._rows = np.zeros((32, n))
         self._pivots: list[float] = []
         self._logits, self._offsets = np.zeros(0), np.zeros(0)
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
-        self._calibrations: dict[str | None, LogitCalibration] = {}
+        self._others: dict[str | None, list[tuple[float, float]]] = {}  # predictions and logits by strategy
         self.regularised = 0
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
@@ -188,9 +172,10 @@ class RelevancePosterior:
         feedback = self._feedback.of_new(rows)
         design = self._features(np.tile(self._worst, (count, 1)), feedback)
         pooled = np.full(count, self._worst @ self._weights)
-        columns = self._project(design, rows)
+        columns = np.zeros((len(self._rows), count))
+        columns[: len(self._order)] = self._project(design, rows)
         variance = self._prior_variance(design) - (columns**2).sum(axis=0)
-        self.factor = np.hstack([self.factor, columns])
+        self._rows = np.hstack([self._rows, columns])
         self.covariance = self.covariance.extended(design, rows, self._own(squared_lengths(rows)))
         self._prior_mean = np.append(self._prior_mean, self._means(pooled, feedback))
         self.evidence = np.append(self.evidence, 0.5 * (pooled + self._borrowed(rows)))
@@ -198,6 +183,11 @@ class RelevancePosterior:
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
+
+    @property
+    def factor(self) -> FloatArray:
+        """The rows of the Cholesky factor so far, shape (k, n); later scores write behind them."""
+        return self._rows[: len(self._order)]
 
     @property
     def corroboration(self) -> float:
@@ -237,15 +227,17 @@ class RelevancePosterior:
             self._reference = strategy
         if strategy == self._reference:
             return logit
-        calibration = self._calibrations.setdefault(strategy, LogitCalibration())
-        calibration.learn(predicted, logit)
-        return calibration(logit)
+        self._others.setdefault(strategy, []).append((predicted, logit))
+        predictions, logits = zip(*self._others[strategy], strict=True)
+        return reference_logit(predictions, logits)
 
     def _condition(self, position: int, logit: float) -> None:
         seen = self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
-        self.factor = np.vstack([self.factor, row])
+        if len(self._order) == len(self._rows):
+            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
+        self._rows[len(self._order)] = row
         self._pivots.append(pivot)
         self._logits = np.append(self._logits, (logit - seen @ self._logits) / pivot)
         self._offsets = np.append(self._offsets, (self._prior_mean[position] - seen @ self._offsets) / pivot)
