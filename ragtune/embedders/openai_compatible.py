@@ -30,7 +30,9 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
         """Shape (len(texts), d), rows L2-normalised, zero for blank texts."""
         sent = [position for position, text in enumerate(texts) if text.strip()]
         vectors = self._fetch([texts[position] for position in sent]) if sent else None
-        rows = np.zeros((len(texts), self._width()), dtype=np.float32)
+        if self._dims is None:
+            self._fetch(["dimension"])
+        rows = np.zeros((len(texts), self._dims or 0), dtype=np.float32)
         if vectors is not None:
             rows[sent] = vectors
         return rows
@@ -38,12 +40,6 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
     @property
     def name(self) -> str:
         return f"{self._llm.model}@{self._llm.host}"
-
-    def _width(self) -> int:
-        if self._dims is None:
-            self._fetch(["dimension"])
-        assert self._dims is not None  # noqa: S101 -- set by fetching; for the type checker
-        return self._dims
 
     def _fetch(self, texts: list[str]) -> NDArray[np.float32]:
         vectors = self._llm.embed(texts).vectors

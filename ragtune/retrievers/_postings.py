@@ -44,7 +44,10 @@ def built(
     lengths = array("q")
     # Mapped files may be removed, where the system allows it; elsewhere the system clears its temporary folder.
     with tempfile.TemporaryDirectory(prefix="ragtune-bm25-", ignore_cleanup_errors=True) as folder:
-        files = [_saved(run, Path(folder)) for run in _runs(texts, size, terms, vocabulary, lengths)]
+        files = []
+        for number, run in enumerate(_runs(texts, size, terms, vocabulary, lengths)):
+            files.append(Path(folder, f"run-{number}.npy"))
+            np.save(files[-1], np.stack(run))
         if not vocabulary:  # bm25s divides by the mean length: it needs a token, which no query has
             index.index([[""]] * size, show_progress=False)
             return index
@@ -83,12 +86,6 @@ def _sorted_run(numbers: array[int], lengths: array[int], first: int) -> _Run:
     keys, counts = np.unique(tokens * len(each) + np.repeat(np.arange(len(each)), each), return_counts=True)
     terms, documents = np.divmod(keys, len(each))
     return _Run(terms.astype(np.int32), (documents + first).astype(np.int32), counts.astype(np.int32))
-
-
-def _saved(run: _Run, folder: Path) -> Path:
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as file:
-        np.save(file, np.stack(run))
-    return Path(file.name)
 
 
 def _loaded(file: Path) -> _Run:

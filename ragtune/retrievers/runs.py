@@ -9,7 +9,6 @@ import numpy as np
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
@@ -44,11 +43,6 @@ class RunsRetriever(BaseRetriever):
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
         self._files = dict(zip(names, files, strict=True))
 
-    def _best(self, name: str, query_id: str, count: int) -> Hits:
-        run, places = self._runs[name]
-        documents, scores = run.best(query_id, count)
-        return self._corpus.hits_at(places[documents].tolist(), scores, name)
-
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
         """At most ``top_k`` documents of each run, merged where there are several."""
         if context.round != ORIGINAL:
@@ -56,7 +50,10 @@ class RunsRetriever(BaseRetriever):
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "
                 "use reformulator=identity, or a live retriever"
             )
-        lists = {name: self._best(name, context.query_id, top_k) for name in self._runs}
+        lists = {}
+        for name, (run, places) in self._runs.items():
+            documents, scores = run.best(context.query_id, top_k)
+            lists[name] = self._corpus.hits_at(places[documents].tolist(), scores, name)
         if self._fusion is None:
             return next(iter(lists.values()))
         return self._fusion.fuse(lists)
