@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_TOKENS = 4_000_000
-"""Terms that are held at once: 300 MB while they are sorted."""
+_TOKENS = 4_000_000  # terms that are held at once: 300 MB while they are sorted
 
 _log = logging.getLogger(__name__)
 

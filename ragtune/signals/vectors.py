@@ -16,8 +16,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 
-_DECIMALS = 6
-"""Values are rounded to so many, so that the noise of float32 does not decide between equal documents."""
+_DECIMALS = 6  # values are rounded to so many, so that the noise of float32 does not decide between equal documents
 
 
 class VectorsSignal(BaseSignal):

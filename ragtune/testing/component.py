@@ -48,12 +48,7 @@ def small_pool_items() -> list[PoolItem]:
 
 
 def make_context(query: str = "query", **fields: Any) -> RAGtuneContext:
-    """The context of a request with the id ``q1`` and no limits.
-
-    Args:
-        query: text of the request.
-        fields: of :class:`~ragtune.core.request.context.RAGtuneContext`, in place of the usual ones.
-    """
+    """The context of a request with the id ``q1`` and no limits, but for the given fields."""
     defaults: dict[str, Any] = {"query_id": "q1", "tracker": CostBudget.unlimited().create_tracker()}
     return RAGtuneContext(query=query, **(defaults | fields))
 

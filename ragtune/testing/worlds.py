@@ -28,21 +28,12 @@ _TEXTS = [f"{_WORDS[i % 12]} {_WORDS[(i * 5 + 1) % 12]} {_WORDS[(i * 7 + 3) % 12
 
 @dataclass
 class World:
-    """A collection, what the first stage finds in it, and what the reranker thinks of it.
+    """A collection, what the first stage finds in it, and what the reranker thinks of it."""
 
-    Attributes:
-        texts: text of each document; the ids are ``d00``, ``d01``, ...
-        first: first-stage scores of the first documents, which are the pool; one list a source, None for a document
-            that a source lacks.
-        score_of: rerank score in [0, 1] by document number.
-        finds: number of documents that join the pool after each batch.
-        corpus: the documents.
-    """
-
-    texts: Sequence[str]
-    first: Mapping[str, Sequence[float | None]]
-    score_of: Callable[[int], float] = lambda i: (i * 7 % 10) / 10
-    finds: int = 0
+    texts: Sequence[str]  # of the documents, whose ids are d00, d01, ...
+    first: Mapping[str, Sequence[float | None]]  # first-stage scores of the pool by source, None if a source lacks one
+    score_of: Callable[[int], float] = lambda i: (i * 7 % 10) / 10  # rerank score in [0, 1] by document number
+    finds: int = 0  # documents that join the pool after each batch
     corpus: Corpus = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,12 +118,7 @@ class _Growth(BaseExpander):
 
 
 def require_same_under_all_budgets(world: World, **parts: Any) -> None:
-    """Raise an AssertionError if one replay for several budgets differs from a replay for each of them.
-
-    Args:
-        world: the collection.
-        parts: of the controller, ``estimator`` or ``scheduler`` for instance; greedy first-stage batches by default.
-    """
+    """Compare one replay for several budgets with a replay for each; ``parts`` are of the controller."""
     estimator = parts.get("estimator", BaselineEstimator())
     usual: dict[str, Any] = {
         "retriever": GivenRetriever(),

@@ -18,8 +18,7 @@ from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEsti
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""
 
-_LOW = 0.001 * _MEAN
-"""Least mean of a rating: its deviation is a third of it, and must be above 0."""
+_LOW = 0.001 * _MEAN  # least mean of a rating: its deviation is a third of it, and must be above 0
 
 
 class AcuRankEstimator(WindowEstimator):

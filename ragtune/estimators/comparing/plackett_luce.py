@@ -72,8 +72,7 @@ class PlackettLuceEstimator(WindowEstimator):
         return PlackettLucePosterior(unseen.mean, covariance, self.temperature)
 
 
-_STEPS = 50
-"""Newton steps at most; a window takes some five."""
+_STEPS = 50  # Newton steps at most; a window takes some five
 
 
 class PlackettLucePosterior:

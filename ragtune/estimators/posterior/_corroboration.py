@@ -8,20 +8,13 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
-_GAIN = 2.0
-"""Weight of the pooled evidence for each unit of unexplained agreement."""
-
+_GAIN = 2.0  # weight of the pooled evidence for each unit of unexplained agreement
 _PRIOR_AGREEMENT = 0.025
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
-_PRIOR_DOCS = 10.0
-"""Number of scored documents that weigh as much as that assumption."""
-
-_LEAST_DOCS = 3
-"""Documents without which two views always agree or always disagree."""
-
-_TINY = 1e-9
-"""The least spread of relevance: below it, all documents are alike."""
+_PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
+_LEAST_DOCS = 3  # documents without which two views always agree or always disagree
+_TINY = 1e-9  # the least spread of relevance: below it, all documents are alike
 
 
 class Corroboration:

@@ -21,36 +21,18 @@ _NEUTRAL_RANK = 20
 
 @dataclass(frozen=True)
 class FirstStageEvidence:
-    """Evidence of S sources on n documents.
+    """Evidence of S sources on n documents."""
 
-    Attributes:
-        columns: shape (n, S); each the mean of ``ln(21) - ln(1 + rank)`` and the standardised score.
-        weights: shape (S,), in [0, 1]: how much of a single source each counts for, see :func:`source_weights`.
-        names: of the S sources.
-        echoes: those whose agreement with others proves nothing, since they read what another source reads.
-    """
-
-    columns: FloatArray
-    weights: FloatArray
+    columns: FloatArray  # shape (n, S), each the mean of ln(21) - ln(1 + rank) and the standardised score
+    weights: FloatArray  # shape (S,), see source_weights
     names: tuple[str, ...]
-    echoes: Collection[str] = ()
+    echoes: Collection[str] = ()  # derived sources: their agreement with others proves nothing
 
     @property
     def pooled(self) -> FloatArray:
         """Shape (n,), the weighted sum of the sources."""
         pooled: FloatArray = self.columns @ self.weights
         return pooled
-
-    @property
-    def sources(self) -> float:
-        """How many independent sources they are worth."""
-        return float(self.weights.sum())
-
-    @property
-    def worst(self) -> FloatArray:
-        """Shape (S,), each source's evidence against a document that it does not rank."""
-        lowest: FloatArray = self.columns.min(axis=0)
-        return lowest
 
     def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
         """With one more source, whose agreement with others proves nothing."""
@@ -157,11 +139,8 @@ def compact(rows: Any) -> tuple[Any, IntArray]:
     return csr_matrix((rows.data, places, rows.indptr), shape=(rows.shape[0], len(columns))), columns
 
 
-_TINY = 1e-6
-"""Spreads and weights below it are none."""
-
-_LIMIT = 3.0
-"""Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+_TINY = 1e-6  # spreads and weights below it are none
+_LIMIT = 3.0  # standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread
 
 
 class Feedback:

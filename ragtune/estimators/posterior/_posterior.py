@@ -13,8 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._corroboration import Corroboration
 from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
-_PRIOR_COUNT = 4.0
-"""Number of documents that weigh as much as the assumption that two strategies agree already."""
+_PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption that two strategies agree already
 
 
 def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> float:
@@ -34,11 +33,8 @@ def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> fl
     return (logits[-1] - shift) / stretch
 
 
-_CLIP = 1e-6
-"""Scores are kept this far from 0 and 1, so that their logits are finite."""
-
-_FEEDBACK = "the first stage with feedback"
-"""Name of the source that the prior's own order is, which no retriever has."""
+_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
+_FEEDBACK = "the first stage with feedback"  # name of the source that the prior's own order is, which no retriever has
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class RelevancePosterior:
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
-        self._worst = evidence.worst
+        self._worst = evidence.columns.min(axis=0)  # of each source, for documents that it does not rank
         self.covariance = Covariance(
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )

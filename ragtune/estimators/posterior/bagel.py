@@ -16,8 +16,7 @@ from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 
-_LENGTHS = np.geomspace(0.01, 2.0, 24)
-"""Length scales that the marginal likelihood chooses from."""
+_LENGTHS = np.geomspace(0.01, 2.0, 24)  # length scales that the marginal likelihood chooses from
 
 
 class BAGELEstimator(BaseEstimator):

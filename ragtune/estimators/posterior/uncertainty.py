@@ -24,8 +24,7 @@ from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, n
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
 
-_TINY = 1e-6
-"""The least noise and scale: below it, rounding decides."""
+_TINY = 1e-6  # the least noise and scale: below it, rounding decides
 
 
 class UncertaintyEstimator(BaseEstimator):

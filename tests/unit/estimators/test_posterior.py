@@ -154,7 +154,7 @@ def test_a_rewrite_asked_of_the_same_retriever_is_no_independent_witness(view: s
     items = [
         PoolItem(doc_id=f"d{i}", initial_rank=i, sources={original: a, view: b}) for i, (a, b) in enumerate(scores)
     ]
-    assert first_stage_evidence(items).sources == 1.0
+    assert first_stage_evidence(items).weights.sum() == 1.0
     assert first_stage_evidence(items).columns.shape == (30, 1)
 
 
