@@ -40,7 +40,6 @@ class CandidateVectors:
             _term_vectors(["ready"])
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """``scipy.sparse.csr_matrix`` of shape (len(items), d), float64, rows L2-normalised."""
         from scipy.sparse import csr_matrix
 
         own = [item.metadata.get(VECTOR) for item in items]
@@ -50,7 +49,6 @@ class CandidateVectors:
         return self._vectors_of(texts)
 
     def of_query(self, text: str) -> Any:
-        """The vector of any text, shape (1, d), made as those of candidates are that bring none along."""
         return self._vectors_of([text])
 
     def _vectors_of(self, texts: Sequence[str]) -> Any:

@@ -30,7 +30,6 @@ class HashingEmbedder(BaseEmbedder):
         self.dims = check_count("hashing embedder dims", dims, low=1)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), dims), rows L2-normalised; zero for a text without terms or whose terms cancel out."""
         counts = np.zeros((len(texts), self.dims), dtype=np.int64)
         for row, text in zip(counts, texts, strict=True):
             hashes = np.array([_hash(term) for term in plain_terms(text)], dtype=np.uint64)

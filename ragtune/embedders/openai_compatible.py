@@ -27,7 +27,6 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
         self._llm.prepare()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), d), rows L2-normalised, zero for blank texts."""
         sent = [position for position, text in enumerate(texts) if text.strip()]
         vectors = self._fetch([texts[position] for position in sent]) if sent else None
         if self._dims is None:

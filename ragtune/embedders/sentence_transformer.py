@@ -42,7 +42,6 @@ class SentenceTransformerEmbedder(BaseEmbedder):
             self.embed(["a first text"])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), d), rows L2-normalised."""
         vectors = self._ready().encode(
             list(texts),
             batch_size=self.batch_size,
@@ -50,7 +49,7 @@ class SentenceTransformerEmbedder(BaseEmbedder):
             convert_to_numpy=True,
             show_progress_bar=len(texts) >= _BAR_FROM and sys.stderr.isatty(),
         )
-        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), self._dimension())
+        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), int(self._ready().get_embedding_dimension()))
 
     @property
     def name(self) -> str:
@@ -62,9 +61,6 @@ class SentenceTransformerEmbedder(BaseEmbedder):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
-
-    def _dimension(self) -> int:
-        return int(self._ready().get_embedding_dimension())
 
     def _ready(self) -> Any:
         if self._loaded is None:

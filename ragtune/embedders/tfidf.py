@@ -50,7 +50,6 @@ class TfidfEmbedder(BaseEmbedder):
         self._model = _model_of(corpus, self.name, cache_dir)
 
     def prepare(self) -> None:
-        """Make :meth:`embed` ready, which imports scikit-learn; :meth:`rows` always is."""
         if self._model.vocabulary:
             _ = self._model.vectorizer
 

@@ -40,7 +40,6 @@ class BudgetedRanker:
         self._reranker = reranker_from(model, options)
 
     def warm_up(self) -> None:
-        """Load the model."""
         self._reranker.warm_up()
 
     @component.output_types(documents=list[Document])
@@ -77,7 +76,6 @@ class BudgetedRanker:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:
-        """The component that was written down."""
         arguments = data["init_parameters"]
         model = arguments["model"]
         if isinstance(model, dict):

@@ -43,7 +43,6 @@ class BudgetedCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents, best first."""
         texts = [document.page_content for document in documents]
         scores = if_all(document.metadata.get(SCORE) for document in documents)
         signals = signals_of(self.signals, [document.metadata for document in documents])

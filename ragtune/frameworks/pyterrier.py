@@ -46,7 +46,6 @@ class BudgetedTransformer(pt.Transformer):
         self._reranker: BudgetedReranker = reranker_from(model, options)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """The frame, each query's rows best first."""
         pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field, *self._signals])
         if inp.empty:
             return _ranked(inp, [])

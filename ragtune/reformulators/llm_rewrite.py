@@ -70,7 +70,6 @@ class LLMReformulator(BaseReformulator):
         return distinct_rewrites(result.parsed.root, context.query)[: context.num_reformulations]
 
     def expected_cost(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> CostObject:
-        """The prompt and an answer of full length."""
         if self._has_nothing_to_ask(context):
             return FREE
         return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context))

@@ -33,7 +33,6 @@ class DenseRetriever(BaseRetriever):
         self._tie_ranks = corpus.id_ranks
 
     def prepare(self) -> None:
-        """Make the embedder and the document vectors ready."""
         self._embedder.prepare()
         self._documents.prepare()
 

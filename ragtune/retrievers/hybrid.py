@@ -30,7 +30,6 @@ class HybridRetriever(BaseRetriever):
         self._fusion = fusion
 
     def prepare(self) -> None:
-        """Make every retriever ready."""
         for retriever in self._retrievers.values():
             retriever.prepare()
 

@@ -44,7 +44,6 @@ class RunsRetriever(BaseRetriever):
         self._files = dict(zip(names, files, strict=True))
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
-        """At most ``top_k`` documents of each run, merged where there are several."""
         if context.round != ORIGINAL:
             raise ConfigError(
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "

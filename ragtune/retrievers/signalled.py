@@ -43,7 +43,6 @@ class SignalledRetriever(BaseRetriever):
         return frozenset(name for name, signal in self._signals.items() if not signal.is_witness)
 
     def prepare(self) -> None:
-        """Make the first stage and every signal ready."""
         self.retriever.prepare()
         for signal in self._signals.values():
             signal.prepare()

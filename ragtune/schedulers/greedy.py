@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.policy.batching import choose, propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-
-
-class BatchOptions(TypedDict, total=False):
-    """The options of :class:`BatchScheduler`."""
-
-    batch_size: int
-    acquisition: BaseAcquisition | None
 
 
 class BatchScheduler(BaseScheduler):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
+from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
 from ragtune.core.policy.top_k import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers.greedy import BatchOptions, BatchScheduler
+from ragtune.schedulers.greedy import BatchScheduler
 
 
 class SettledScheduler(BatchScheduler):
@@ -25,9 +24,14 @@ class SettledScheduler(BatchScheduler):
     """
 
     def __init__(
-        self, k: int = 10, threshold: float = 0.25, min_docs: int = 10, **batches: Unpack[BatchOptions]
+        self,
+        k: int = 10,
+        threshold: float = 0.25,
+        min_docs: int = 10,
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
     ) -> None:
-        super().__init__(**batches)
+        super().__init__(batch_size, acquisition)
         self.k = check_count("scheduler.k", k, low=1)
         self.threshold = check_number("scheduler.threshold", threshold, low=0.0, high=0.5)
         self.min_docs = check_count("scheduler.min_docs", min_docs)

@@ -25,7 +25,6 @@ class LexicalSignal(BaseSignal):
     is_witness = False
 
     def prepare(self) -> None:
-        """Load the stemmer."""
         terms("ready")
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:

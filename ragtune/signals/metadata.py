@@ -23,7 +23,6 @@ class MetadataSignal(BaseSignal):
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """The numbers."""
         given = {document.id: document.metadata.get(self.field) for document in documents}
         return {
             doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None

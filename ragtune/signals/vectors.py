@@ -32,11 +32,9 @@ class VectorsSignal(BaseSignal):
         self.is_witness = not getattr(self._vectors, "are_words", False)
 
     def prepare(self) -> None:
-        """Embed a first text, for which a model is loaded."""
         self._vectors.of_query("a first text")
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """The cosines, rounded to 6 decimals."""
         if not documents:
             return {}
         rows = self._vectors.of([PoolItem.from_document(document, i, {}) for i, document in enumerate(documents)])

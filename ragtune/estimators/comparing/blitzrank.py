@@ -69,7 +69,6 @@ class TournamentGraph:
         self._count()
 
     def tied(self, one: int, other: int) -> bool:
-        """Whether they are on a cycle."""
         return bool(self.reaches[one, other] and self.reaches[other, one])
 
     @property

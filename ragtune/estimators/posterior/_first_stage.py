@@ -35,7 +35,6 @@ class FirstStageEvidence:
         return pooled
 
     def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
-        """With one more source, whose agreement with others proves nothing."""
         columns = np.column_stack([self.columns, _column(scores)])
         return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
 

@@ -85,7 +85,6 @@ class Covariance:
         return column
 
     def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
-        """The covariance of these and further documents."""
         from scipy.sparse import vstack
 
         return Covariance(
@@ -260,7 +259,6 @@ class RelevancePosterior:
         return own
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        """The diagonal of K."""
         variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
         return variance
 
