@@ -36,9 +36,8 @@ class RRFFusion(BaseFusion):
                 parts.setdefault(doc.id, []).append(weight / (self.k + rank))
                 if doc.id not in best or rank < best[doc.id][0]:
                     best[doc.id] = (rank, doc)
-        fused = [_fused(doc, math.fsum(parts[doc.id]), sources[doc.id]) for _, doc in best.values()]
+        fused = []
+        for _, doc in best.values():
+            score = math.fsum(parts[doc.id])
+            fused.append(doc.model_copy(update={"score": score, "fusion_score": score, "sources": sources[doc.id]}))
         return sorted(fused, key=lambda doc: (-doc.score, doc.id))
-
-
-def _fused(doc: ScoredDocument, score: float, sources: dict[str, float]) -> ScoredDocument:
-    return doc.model_copy(update={"score": score, "fusion_score": score, "sources": sources})

@@ -31,6 +31,8 @@ class LLMReformulator(BaseReformulator):
     (rule R1).
     """
 
+    unpriced = frozenset({"latency_ms"})  # tokens are counted, and a model without a price is free
+
     def __init__(
         self,
         llm: LLMClient,
@@ -73,11 +75,6 @@ class LLMReformulator(BaseReformulator):
         if self._has_nothing_to_ask(context):
             return FREE
         return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context))
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time; tokens are counted, and a model without a price is free."""
-        return frozenset({"latency_ms"})
 
     def _has_nothing_to_ask(self, context: RAGtuneContext) -> bool:
         return not context.query.strip() or context.num_reformulations == 0
