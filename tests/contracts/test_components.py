@@ -51,6 +51,7 @@ from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.dense import DenseRetriever
 from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
+from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.retrievers.runs import RunsRetriever
 from ragtune.signals.lexical import LexicalSignal
 from ragtune.signals.metadata import MetadataSignal
@@ -224,6 +225,7 @@ TestRetrievers = suite(
         "in_memory": lambda _: InMemoryRetriever(CORPUS),
         "bm25": lambda _: BM25Retriever(CORPUS),
         "bm25_robertson": lambda _: BM25Retriever(CORPUS, k1=0.9, b=0.4, method="robertson"),
+        "rank_bm25": lambda _: RankBM25Retriever(CORPUS),
         "dense": lambda session: DenseRetriever(CORPUS, session.minilm()),
         "dense_tfidf": lambda _: DenseRetriever(CORPUS, TfidfEmbedder(CORPUS)),
         "hybrid": _hybrid,

@@ -37,6 +37,7 @@ from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.rerankers.noop import NoOpReranker
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.hybrid import HybridRetriever
+from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
@@ -82,6 +83,7 @@ BAD = [
     (lambda **options: RM3Reformulator(CORPUS, **options), {"max_df_ratio": 0.0}),
     (lambda **options: RM3Reformulator(CORPUS, **options), {"resolution": 5}),
     (lambda **options: BM25Retriever(CORPUS, **options), {"method": "bm25l"}),
+    (lambda **options: RankBM25Retriever(CORPUS, **options), {"b": 2.0}),
     (hybrid, {"depth_each": 0}),
     (hybrid, {"retrievers": {}}),
     (GreedyScheduler, {"batch_size": 0}),
