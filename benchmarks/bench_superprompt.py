@@ -20,9 +20,9 @@ from pathlib import Path
 from ragtune.core.interfaces import BaseReranker
 from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 from ragtune.superprompt import Pipeline, SuperPrompt
-from ragtune.superprompt.memory.folders import read_folder
+from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.options import PromptOptions, load_options
-from ragtune.superprompt.options.parts import make_memory, make_pipeline
+from ragtune.superprompt.parts import make_memory, make_pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "datasets" / "demo"

@@ -10,15 +10,15 @@ from ragtune.core.request.clock import Clock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt.agents.agent import AgentFactory, BaseAgent
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
-from ragtune.superprompt.agents.config import AgentConfig
+from ragtune.superprompt.agents.agent import AgentConfig
 from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 from ragtune.superprompt.agents.writer import Writer, WriterConfig
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.reranking.base import BaseRerankStage
-from ragtune.superprompt.reranking.top import TopRerankStage
+from ragtune.superprompt.reranking import BaseRerankStage
+from ragtune.superprompt.reranking import TopRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys
 from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper
 from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate

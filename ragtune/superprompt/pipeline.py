@@ -9,7 +9,7 @@ from ragtune.core.request.clock import Clock
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import ChatResult, Message
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.fences import BLOCKS, blocks
+from ragtune.superprompt.reading.text import BLOCKS, blocks
 from ragtune.superprompt.stages.base import ORDER, BaseStage
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 
@@ -28,7 +28,7 @@ class Pipeline:
 
     Example:
         >>> from ragtune.superprompt import SuperPrompt
-        >>> from ragtune.superprompt.build import build_pipeline
+        >>> from ragtune.superprompt.pipeline import build_pipeline
         >>> pipeline = build_pipeline(rerank_stage=None)
         >>> done = pipeline.run_all(SuperPrompt.raw("Task: explain sourdough"))
         >>> done.stage, done.prompt_ready.split()[:2]

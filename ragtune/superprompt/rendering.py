@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ragtune.superprompt.reading.cleaning import clean, one_line
-from ragtune.superprompt.reading.fences import escape_borders, fenced
+from ragtune.superprompt.reading.text import clean, one_line
+from ragtune.superprompt.reading.text import escape_borders, fenced
 from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import Frozen
 
 Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]

@@ -25,7 +25,7 @@ from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.in_memory import InMemoryRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.retrievers.runs import RunsRetriever
-from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
+from ragtune.superprompt.retriever import SuperPromptRetriever
 from ragtune.testing import RetrieverContract
 
 Factory = Callable[[Corpus, pytest.FixtureRequest], BaseRetriever]

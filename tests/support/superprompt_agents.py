@@ -13,9 +13,9 @@ from llm_server import Chat, LLMServer, Rule, overlap
 from ragtune.core.request.clock import Clock, VirtualClock
 from ragtune.llm.client import LLMClient
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.config import AgentConfig
-from ragtune.superprompt.build import build_pipeline
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.agents.agent import AgentConfig
+from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.base import next_stage

@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
-    from ragtune.superprompt.options.parts import open_pipeline
-    from ragtune.superprompt.options.reading import write_options
+    from ragtune.superprompt.parts import open_pipeline
+    from ragtune.superprompt.options import write_options
 
     options = pipeline_options(arguments)
     if arguments.print_config:
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(options: PromptOptions, done: SuperPrompt) -> ChatResult:
-    from ragtune.superprompt.options.parts import make_client
+    from ragtune.superprompt.parts import make_client
     from ragtune.superprompt.pipeline import answer
 
     return answer(done, make_client(options.llm))

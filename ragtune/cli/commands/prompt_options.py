@@ -69,7 +69,7 @@ def pipeline_options(arguments: argparse.Namespace) -> PromptOptions:
         ConfigError: if one is unknown, not allowed, or would be ignored.
     """
     from ragtune.superprompt.options import load_options
-    from ragtune.superprompt.options.reading import nested, parse_change
+    from ragtune.superprompt.options import nested, parse_change
 
     given = {name: value for name in _SETS if (value := getattr(arguments, name)) is not None}
     flat: dict[str, Any] = {_SETS[name]: value for name, value in given.items()}

@@ -19,11 +19,11 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import AnswerLimit, JsonResult, Message
-from ragtune.superprompt.agents.config import PLACEHOLDER, AgentConfig
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.agents.agent import PLACEHOLDER, AgentConfig
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import flaws_in
-from ragtune.superprompt.reading.cleaning import clean, one_line
-from ragtune.superprompt.reading.fences import fenced
+from ragtune.superprompt.reading.text import clean, one_line
+from ragtune.superprompt.reading.text import fenced
 
 CUT = " [...]"
 SHARE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
@@ -76,7 +76,7 @@ Numbered = tuple[int, str]
 """An item's number, which answers refer to, and its text."""
 
 VERSION = "v1"
-_PACKAGE = "ragtune.superprompt.agents.configs"
+_PACKAGE = "ragtune.superprompt.config"
 
 
 class Contract(BaseModel):

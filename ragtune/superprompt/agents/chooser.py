@@ -12,7 +12,7 @@ from pydantic import Field, WithJsonSchema, create_model, model_validator
 
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, number_of, share_of
-from ragtune.superprompt.agents.config import AgentConfig, Name
+from ragtune.superprompt.agents.agent import AgentConfig, Name
 from ragtune.superprompt.frozen import Frozen
 
 CERTAINTY = "certainty"

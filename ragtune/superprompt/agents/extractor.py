@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import BaseAgent, Contract, bounded, tidy
-from ragtune.superprompt.agents.config import AgentConfig, Name
+from ragtune.superprompt.agents.agent import AgentConfig, Name
 from ragtune.superprompt.frozen import Frozen
 
 

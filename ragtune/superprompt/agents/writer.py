@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, bounded, number_of, share_of, tidy
-from ragtune.superprompt.agents.config import AgentConfig
+from ragtune.superprompt.agents.agent import AgentConfig
 
 TEXT = "s_ctx_md"
 """Name of the Markdown in an answer."""

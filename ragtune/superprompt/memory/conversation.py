@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from ragtune.canonical import chunk, normalize
 from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.errors import ConfigError
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import flaws_in
-from ragtune.superprompt.reading.cleaning import clean
+from ragtune.superprompt.reading.text import clean
 from ragtune.superprompt.super_prompt import Turn
 
 _START = re.compile(r"[ \t]*(user|assistant)[ \t]*:[ \t]?(.*)", re.IGNORECASE | re.DOTALL)

@@ -15,12 +15,12 @@ from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
-from ragtune.superprompt.memory.terms import TermIndex
-from ragtune.superprompt.reading.cleaning import clean
+from ragtune.superprompt.memory.inputs import MARKDOWN, read_folder
+from ragtune.superprompt.memory.documents import TermIndex
+from ragtune.superprompt.reading.text import clean
 
 
 class DocumentMemory(BaseMemory):

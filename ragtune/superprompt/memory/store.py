@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.documents import DocumentMemory
 

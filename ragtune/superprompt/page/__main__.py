@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ragtune.core.errors import InputError, MissingExtraError
-from ragtune.superprompt.memory.folders import read_folder
+from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options.parts import check_options
+from ragtune.superprompt.parts import check_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB
 
 OPTIONS = {

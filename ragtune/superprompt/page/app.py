@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragtune.superprompt.page.inputs import draw_conversation, draw_documents, draw_settings, plain
-from ragtune.superprompt.page.results import draw_results
+from ragtune.superprompt.page.widgets import draw_conversation, draw_documents, draw_settings, plain
+from ragtune.superprompt.page.widgets import draw_results
 from ragtune.superprompt.page.session import FIRST, PageSession
 from ragtune.superprompt.stages.base import ORDER, next_stage
 

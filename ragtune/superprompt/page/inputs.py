@@ -9,8 +9,8 @@ from typing import Any
 
 import streamlit as st
 
-from ragtune.superprompt.memory.folders import SUFFIXES, DocumentSet, demo_folder, read_folder
-from ragtune.superprompt.options.reading import nested, write_options
+from ragtune.superprompt.memory.inputs import SUFFIXES, DocumentSet, demo_folder, read_folder
+from ragtune.superprompt.options import nested, write_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB, PageSession, read_uploads
 
 _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."

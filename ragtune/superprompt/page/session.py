@@ -13,11 +13,11 @@ from ragtune.superprompt import Pipeline, SuperPrompt, Turn
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.conversation import parse_conversation
-from ragtune.superprompt.memory.folders import DocumentSet, decode
+from ragtune.superprompt.memory.inputs import DocumentSet, decode
 from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
-from ragtune.superprompt.options.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
-from ragtune.superprompt.options.reading import parse_options
+from ragtune.superprompt.options import EmbedderOptions, MemoryOptions, RerankerOptions
+from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
+from ragtune.superprompt.options import parse_options
 from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE

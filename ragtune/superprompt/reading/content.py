@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ragtune.superprompt.reading.mapping import Mapped
+from ragtune.superprompt.reading.schema import Mapped
 
 MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "constraints")
 """Keys that describe the answer; logs and e-mails rarely have fields of these names."""

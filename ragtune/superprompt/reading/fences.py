@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ragtune.llm.prompts import fence
-from ragtune.superprompt.reading.cleaning import as_seen, clean, normalize_name, one_line
+from ragtune.superprompt.reading.text import as_seen, clean, normalize_name, one_line
 
 BLOCKS = ("System", "Prompt", "S_CTX", "Attachments", "Recent Conversation")
 """Names of the blocks of the final prompt in order (rule E12)."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.reading.cleaning import one_line
+from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.reading.content import request_in
 
 _FORM = (

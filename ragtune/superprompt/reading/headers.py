@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.reading.cleaning import normalize_name
+from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.reading.content import MANNER, content_lines
-from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.schema import Mapped, MappingLadder
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]

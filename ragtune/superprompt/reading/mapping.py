@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.reading.cleaning import normalize_name
+from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Step = Literal["exact", "alias", "typo", "bilingual", "template", "keyword", "semantic", "unknown"]

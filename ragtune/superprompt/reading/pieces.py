@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.tokens import token_spans
-from ragtune.superprompt.reading.cleaning import one_line
+from ragtune.superprompt.reading.text import one_line
 
 QUERY_KEYS = ("task", "context", "purpose")
 

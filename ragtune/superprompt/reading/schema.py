@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.reading.cleaning import normalize_name
+from ragtune.superprompt.reading.text import normalize_name
 
 DEFAULTS = "prompt_schema.json"
 

@@ -10,13 +10,13 @@ from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.reading.content import asks, leading_role
 from ragtune.superprompt.reading.headers import PromptParser, Section
-from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
+from ragtune.superprompt.reading.schema import Mapped, MappingLadder
 from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, PromptSchema
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.stages.agent import charge_failure, require_fallback
+from ragtune.superprompt.stages.base import charge_failure, require_fallback
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 

@@ -9,7 +9,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Choice, Choices, Chooser, ChooserConfig
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 FIELDS = ("system", "audience", "tone", "depth", "confidence")

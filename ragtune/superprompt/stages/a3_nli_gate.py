@@ -12,11 +12,11 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
-from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
+from ragtune.superprompt.stages.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
-from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 KEEP = "keep"
@@ -60,7 +60,7 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     First a filter limits the working set and drops trivial candidates. Then the agent decides on each of the rest. A
     candidate without a valid decision, or dropped with less than ``min_confidence``, is kept. Without a language model
     these are dropped: exact and near duplicates of earlier candidates, and candidates below the floor
-    (:mod:`ragtune.superprompt.evidence.support`). A notice reports weak support either way. ``extras["a3_decisions"]``
+    (:mod:`ragtune.superprompt.stages.support`). A notice reports weak support either way. ``extras["a3_decisions"]``
     holds the decision on every candidate and its reason.
 
     Args:

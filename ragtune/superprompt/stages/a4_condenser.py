@@ -14,7 +14,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
-from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
+from ragtune.superprompt.stages.quotes import extract, unmentioned, without_false_citations
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
@@ -22,7 +22,7 @@ from ragtune.superprompt.reading.pieces import normalized_query
 from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
-from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."

@@ -14,10 +14,10 @@ from ragtune.superprompt.agents.agent import cut
 from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
-from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 KEYS = ("normalized_format_spec", "example_shape", "hard_rules")

@@ -9,7 +9,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ragtune.core.errors import InvalidScoreError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.limits import Limits, PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.conversation import conversation_chunks

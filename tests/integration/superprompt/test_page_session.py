@@ -14,7 +14,7 @@ from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt.memory.conversation import parse_conversation
-from ragtune.superprompt.memory.folders import DocumentSet, decode, demo_folder, read_folder
+from ragtune.superprompt.memory.inputs import DocumentSet, decode, demo_folder, read_folder
 from ragtune.superprompt.options import load_options, parts
 from ragtune.superprompt.page.session import PageSession, read_uploads
 from ragtune.superprompt.stages.base import ORDER

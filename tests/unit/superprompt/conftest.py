@@ -12,9 +12,9 @@ from ragtune.core.request.context import CostMeter
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking.base import BaseRerankStage
+from ragtune.superprompt.reranking import BaseRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
-from ragtune.superprompt.stages.agent import AgentStage
+from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.stages.base import BaseStage, next_stage
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 from ragtune.superprompt.stages.reranker import ReRanker

@@ -14,7 +14,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.agent import AgentFactory
 from ragtune.superprompt.agents.chooser import ChooserConfig
-from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates
+from ragtune.superprompt.stages.support import Evidence, FloorOptions, duplicates
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, A3NLIGate
 
 GATE = asked_by("A3_NLI_Gate")

@@ -25,7 +25,7 @@ from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.agent import AgentFactory
 from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.agents.writer import WriterConfig
-from ragtune.superprompt.evidence.quotes import sentences, without_false_citations
+from ragtune.superprompt.stages.quotes import sentences, without_false_citations
 from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")

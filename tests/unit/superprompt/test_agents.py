@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_configuration_of_ones_own_comes_before_the_packaged_one(tmp_path: Path) -> None:
-    packaged = files("ragtune.superprompt.agents.configs") / "a2_promptshaper.v1.json"
+    packaged = files("ragtune.superprompt.config") / "a2_promptshaper.v1.json"
     mine = {**json.loads(packaged.read_text(encoding="utf-8")), "model": "ft:mine"}
     (tmp_path / "a2_promptshaper.v1.json").write_text(json.dumps(mine))
     assert AgentFactory(tmp_path).config("A2_PromptShaper", ChooserConfig).model == "ft:mine"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragtune.superprompt.reading.cleaning import normalize_name
-from ragtune.superprompt.reading.mapping import MappingLadder, one_edit
+from ragtune.superprompt.reading.text import normalize_name
+from ragtune.superprompt.reading.schema import MappingLadder, one_edit
 from ragtune.superprompt.reading.schema import PromptSchema
 
 SCHEMA = PromptSchema.load()

@@ -11,9 +11,9 @@ import pytest
 from ragtune.core.errors import ConfigError
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options.model import AGENT_STAGES
-from ragtune.superprompt.options.parts import make_pipeline
-from ragtune.superprompt.options.reading import parse_change, parse_options, write_options
+from ragtune.superprompt.options import AGENT_STAGES
+from ragtune.superprompt.parts import make_pipeline
+from ragtune.superprompt.options import parse_change, parse_options, write_options
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "prompt-options.yaml"
 

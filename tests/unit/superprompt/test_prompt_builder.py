@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.reading.fences import BLOCKS, escape_borders, fenced
+from ragtune.superprompt.reading.text import BLOCKS, escape_borders, fenced
 from ragtune.superprompt.rendering import last_pairs
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 

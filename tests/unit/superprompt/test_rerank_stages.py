@@ -16,9 +16,9 @@ from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options.parts import make_pipeline
-from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
-from ragtune.superprompt.reranking.top import TopRerankStage
+from ragtune.superprompt.parts import make_pipeline
+from ragtune.superprompt.reranking import BudgetedRerankStage
+from ragtune.superprompt.reranking import TopRerankStage
 
 
 def budgeted(reranker: Any, scheduler: Any = None, **options: Any) -> BudgetedRerankStage:

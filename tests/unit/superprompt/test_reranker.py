@@ -14,9 +14,9 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.rendering import rerank_query
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
-from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
-from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopRerankStage
+from ragtune.superprompt.reranking import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking import BudgetedRerankStage
+from ragtune.superprompt.reranking import CROSS_ENCODER, TopRerankStage
 
 Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]

@@ -20,7 +20,7 @@ from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.conversation import conversation_chunks
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.memory.store import StoreMemory
-from ragtune.superprompt.memory.terms import TermIndex
+from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.reading.pieces import normalized_query, split_query
 from ragtune.superprompt.stages.retrieval import log_avg_exp
 

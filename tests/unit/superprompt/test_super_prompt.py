@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ragtune.canonical.types import Chunk
 from ragtune.superprompt import SuperPrompt, Turn
-from ragtune.superprompt.chunks import document_of
+from ragtune.superprompt.super_prompt import document_of
 
 Reach = Callable[..., SuperPrompt]
 

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reranking.top import CROSS_ENCODER
+from ragtune.superprompt.reranking import CROSS_ENCODER
 
 AgentStageName = Literal["A0_PreProcessing", "A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer"]
 AGENT_STAGES: tuple[AgentStageName, ...] = get_args(AgentStageName)

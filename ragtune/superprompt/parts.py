@@ -12,17 +12,17 @@ from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
-from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.memory.folders import DocumentSet, demo_folder, read_folder
+from ragtune.superprompt.memory.inputs import DocumentSet, demo_folder, read_folder
 from ragtune.superprompt.memory.store import StoreMemory
-from ragtune.superprompt.options.model import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
+from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.reranking.base import BaseRerankStage
-from ragtune.superprompt.reranking.budgeted import SettledRerankStage
-from ragtune.superprompt.reranking.latent import LatentRerankStage
-from ragtune.superprompt.reranking.top import TopRerankStage
+from ragtune.superprompt.reranking import BaseRerankStage
+from ragtune.superprompt.reranking import SettledRerankStage
+from ragtune.superprompt.latent import LatentRerankStage
+from ragtune.superprompt.reranking import TopRerankStage
 
 if TYPE_CHECKING:
     from ragtune.canonical.store.base import BaseDatabase

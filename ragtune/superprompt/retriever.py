@@ -13,8 +13,8 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.superprompt.build import build_pipeline
-from ragtune.superprompt.chunks import document_of
+from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.super_prompt import document_of
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options

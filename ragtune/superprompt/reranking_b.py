@@ -17,8 +17,8 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import ScoredDocument
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
-from ragtune.superprompt.reranking.top import name_of
+from ragtune.superprompt.reranking import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking import name_of
 
 
 class BudgetedRerankStage(BaseRerankStage):

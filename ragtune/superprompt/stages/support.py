@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.super_prompt import SuperPrompt
 

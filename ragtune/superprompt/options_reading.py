@@ -15,7 +15,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.superprompt.frozen import flaws_in
 from ragtune.superprompt.limits import packaged
-from ragtune.superprompt.options.model import PromptOptions
+from ragtune.superprompt.options import PromptOptions
 from ragtune.superprompt.reading.schema import PromptSchema
 
 Values = Mapping[str, Any]

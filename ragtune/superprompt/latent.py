@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
-from ragtune.superprompt.memory.terms import TermIndex
+from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.pieces import normalized_query
 from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking import BaseRerankStage, Reranked
 
 _DECIMALS = 6
 _SAMPLE = 10_000

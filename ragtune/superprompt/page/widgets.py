@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from ragtune.superprompt.page.inputs import plain
+from ragtune.superprompt.page.widgets import plain
 from ragtune.superprompt.page.session import PageSession
 from ragtune.superprompt.super_prompt import VIEWS
 

@@ -10,7 +10,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.reranking import BaseRerankStage, Reranked
 
 CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 """The model of rule E8."""
