@@ -15,9 +15,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
-from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.pieces import normalized_query
-from ragtune.superprompt.reading.stopwords import content_words
+from ragtune.superprompt.rendering import subject_words
 from ragtune.superprompt.reranking import BaseRerankStage, Reranked
 
 _DECIMALS = 6
@@ -38,10 +36,6 @@ class LatentRerankStage(BaseRerankStage):
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.
-
-    Args:
-        index: terms of the collection.
-        request_words: words of a request that do not name its subject.
     """
 
     def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
@@ -53,12 +47,9 @@ class LatentRerankStage(BaseRerankStage):
         return "terms and latent semantic analysis of the documents, without a model"
 
     def query_of(self, body: Mapping[str, str]) -> str:
-        words = content_words(without_format(normalized_query(body)))
-        return " ".join(word for word, _ in words if word not in self._request_words)
+        return " ".join(word for word, _ in subject_words(body, self._request_words))
 
-    def order(
-        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
-    ) -> Reranked:
+    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         counts = [Counter(terms(text)) for text in (query, *(candidate.content for candidate in candidates))]
         rows, known = self._rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
         lexical = (rows[1:] @ rows[0].T).toarray().ravel()

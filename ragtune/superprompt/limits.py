@@ -13,8 +13,6 @@ from ragtune.core.errors import ConfigError
 from ragtune.superprompt.frozen import Frozen, flaws_in
 from ragtune.superprompt.reading.schema import PromptSchema
 
-DEFAULTS = "pipeline.json"
-
 
 class Limits(BaseModel):
     """The named constants, in capitals in the file. They are upper limits.
@@ -39,9 +37,7 @@ class Limits(BaseModel):
     min_piece_tokens: int = Field(ge=1)
     piece_slack: float = Field(ge=0, lt=0.5)
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=str.upper, validate_by_name=True, validate_by_alias=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=str.upper)
 
 
 class Chunking(Frozen):
@@ -58,26 +54,20 @@ class PipelineConfig(Frozen):
     Attributes:
         limits: the named constants.
         chunking: how memories and turns are chunked.
-        llm_off: a stage without its agent follows its ``default`` rule, or refuses.
         llm_failure: a stage whose agent fails follows its ``default`` rule, or refuses.
-        nothing_found: ``notice`` continues without context and reports it, ``refuse`` stops at Retrieval.
         request_words: words of a request that do not name its subject.
         prompt_schema: keys, names and defaults of A0.
     """
 
     limits: Limits
     chunking: Chunking
-    llm_off: Literal["default", "refuse"]
     llm_failure: Literal["default", "refuse"]
-    nothing_found: Literal["notice", "refuse"]
-    request_words: frozenset[str] = frozenset()
+    request_words: tuple[str, ...] = ()
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
 
     @classmethod
     def load(cls, **limits: int | float) -> PipelineConfig:
-        """Return the packaged configuration.
-
-        :func:`ragtune.superprompt.options.load_options` reads a file over it.
+        """Return the packaged configuration; :func:`ragtune.superprompt.options.load_options` reads a file over it.
 
         Args:
             limits: limits to replace, in either spelling, e.g. ``n1_retr_max_candidates=50``.
@@ -96,4 +86,4 @@ class PipelineConfig(Frozen):
 @cache
 def packaged() -> str:
     """Return the packaged configuration as JSON."""
-    return (files("ragtune.superprompt.config") / DEFAULTS).read_text(encoding="utf-8")
+    return (files("ragtune.superprompt") / "config" / "pipeline.json").read_text(encoding="utf-8")

@@ -1,17 +1,35 @@
-"""The schema. The example file quotes the docstrings below."""
+"""All options of the pipeline in one schema, from files and single values over the packaged defaults.
+
+``docs/prompt-options.yaml`` quotes the docstrings.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, StringConstraints
+import yaml
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from ragtune.core.arguments import did_you_mean
+from ragtune.core.errors import ConfigError
+from ragtune.core.plain import quoted
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.frozen import Frozen, flaws_in
+from ragtune.superprompt.limits import PipelineConfig, packaged
+from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.reranking import CROSS_ENCODER
 
+Values = Mapping[str, Any]
+
+_TABLES = {"version", "keys", "must_keys", "defaults", "aliases", "bilingual"} | {
+    *("header_templates", "line_templates", "keywords")
+}
+_REPLACED = ("llm.prices", "llm.extra")  # mappings that are one value
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 AgentStageName = Literal["A0_PreProcessing", "A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer"]
 AGENT_STAGES: tuple[AgentStageName, ...] = get_args(AgentStageName)
 """Stages that may ask a language model."""
@@ -29,10 +47,10 @@ class EmbedderOptions(Frozen):
     """
 
     kind: Literal["auto", "tfidf", "hashing", "sentence_transformer", "openai_compatible"] = "auto"
-    model: str | None = None
+    model: Name | None = None
     dims: int | None = Field(default=None, ge=1)
-    base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    base_url: Name | None = None
+    api_key_env: Name = "OPENAI_API_KEY"
 
 
 class MemoryOptions(Frozen):
@@ -44,18 +62,12 @@ class MemoryOptions(Frozen):
         collection: name of a ragd collection; the folder's documents replace its documents of the same name.
         dsn: the collection's PostgreSQL server; $RAGTUNE_DSN keeps a password out of files.
         data_dir: folder of the embedded PostgreSQL, used without a DSN; null is ragd's own.
-        tags_any: a chunk of the collection must have at least one of these tags.
-        tags_all: a chunk of the collection must have all these tags.
-        metadata: values that top-level keys of the chunks' metadata must equal.
     """
 
     folder: Path | None = None
-    collection: str | None = Field(default=None, min_length=1)
+    collection: Name | None = None
     dsn: str | None = Field(default=None, repr=False)
     data_dir: Path | None = None
-    tags_any: tuple[str, ...] = ()
-    tags_all: tuple[str, ...] = ()
-    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class RerankerOptions(Frozen):
@@ -69,7 +81,7 @@ class RerankerOptions(Frozen):
     """
 
     kind: Literal["auto", "none", "cross_encoder", "budgeted"] = "auto"
-    model: str = CROSS_ENCODER
+    model: Name = CROSS_ENCODER
     budget: int = Field(default=20, ge=1)
 
 
@@ -96,10 +108,10 @@ class LLMOptions(Frozen):
         extra: further fields of every request.
     """
 
-    model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] | None = None
+    model: Name | None = None
     stages: tuple[AgentStageName, ...] = AGENT_STAGES
-    base_url: str | None = None
-    api_key_env: str = "OPENAI_API_KEY"
+    base_url: Name | None = None
+    api_key_env: Name = "OPENAI_API_KEY"
     mode: Literal["live", "record", "replay"] = "record"
     cache_dir: str | None = AUTO
     json_mode: Literal["none", "json_object", "json_schema"] = "none"
@@ -134,3 +146,99 @@ class PromptOptions(PipelineConfig):
     embedder: EmbedderOptions = EmbedderOptions()
     reranker: RerankerOptions = RerankerOptions()
     llm: LLMOptions = LLMOptions()
+
+
+def load_options(file: str | Path | None = None, *changes: Values) -> PromptOptions:
+    """Return the options of a file, with single ones replaced.
+
+    Args:
+        file: YAML or JSON with any of the keys of :class:`PromptOptions`; other keys have their defaults. None for the
+            defaults alone.
+        changes: further mappings of the same form; later ones override earlier ones.
+
+    Raises:
+        ConfigError: if the file cannot be read, a key is unknown, or a value is not allowed; the message names it.
+
+    Example:
+        >>> load_options(None, {"reranker": {"kind": "none"}}).reranker.kind
+        'none'
+    """
+    name, layers = "options", list(changes)
+    if file is not None:
+        name = str(file)
+        try:
+            text = Path(file).expanduser().read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"configuration {name!r} cannot be read ({error})") from error
+        layers.insert(0, parse_options(text, name))
+    merged: dict[str, Any] = {**json.loads(packaged()), "prompt_schema": PromptSchema.load().model_dump()}
+    for layer in layers:
+        merged = _over(merged, layer)
+    try:
+        return PromptOptions.model_validate(merged)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
+
+
+def parse_options(text: str, name: str = "configuration") -> dict[str, Any]:
+    """Return the unchecked mapping of a configuration's text, in YAML or JSON; ``name`` is for messages."""
+    try:
+        values = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: not YAML ({' '.join(str(error).split())[:200]})") from None
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}: {quoted(values)}: allowed are options, as ragtune prompt --print-config shows")
+    return values
+
+
+def parse_change(text: str) -> dict[str, Any]:
+    """Return ``llm.mode=replay`` as a mapping; the value is YAML."""
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise ConfigError(f"{text!r}: expected NAME=VALUE, e.g. llm_off=refuse or reranker.budget=30")
+    return nested({name.strip(): parse_options(f"value: {value}", repr(text)).get("value")})
+
+
+def nested(flat: Values) -> dict[str, Any]:
+    """Return ``{"llm.mode": "live"}`` as ``{"llm": {"mode": "live"}}``."""
+    made: dict[str, Any] = {}
+    for name, value in flat.items():
+        *above, last = name.split(".")
+        place = made
+        for part in above:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return made
+
+
+def write_options(options: PromptOptions) -> str:
+    """Return options as YAML that :func:`load_options` reads, without the DSN and its password."""
+    values = options.model_dump(mode="json", by_alias=True, exclude={"memory": {"dsn"}, "prompt_schema": _TABLES})
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
+
+
+def _over(below: Values, above: Values, place: str = "") -> dict[str, Any]:
+    """Merge ``above`` into ``below``, mapping by mapping."""
+    merged = dict(below)
+    for key, value in above.items():
+        old, where = merged.get(key), f"{place}.{key}".strip(".")
+        is_merged = isinstance(old, Mapping) and isinstance(value, Mapping) and where not in _REPLACED
+        merged[key] = _over(old, value, where) if is_merged and old is not None else value
+    return merged
+
+
+def _unknown(error: ValidationError) -> str | None:
+    """A message about an unknown option, with a similar name or all names."""
+    *above, last = next((flaw["loc"] for flaw in error.errors() if flaw["type"] == "extra_forbidden"), [""])
+    if not last:
+        return None
+    model: type[BaseModel] = PromptOptions
+    for part in above:
+        field = model.model_fields[str(part)]
+        kinds = (field.annotation, *get_args(field.annotation))
+        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    near = did_you_mean(str(last), known) or f": allowed are {', '.join(known)}"
+    return f"{'.'.join(map(str, [*above, last]))}: there is no such option{near}"

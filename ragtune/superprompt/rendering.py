@@ -1,16 +1,20 @@
-"""Renders a SuperPrompt: the snapshot, the reranker's query, the blocks of the final prompt."""
+"""Renders a SuperPrompt: the snapshot, the queries, the blocks of the final prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ragtune.superprompt.reading.text import clean, one_line
-from ragtune.superprompt.reading.text import escape_borders, fenced
+from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.stopwords import content_words
+from ragtune.superprompt.reading.text import clean, escape_borders, fenced, one_line
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
-QUERY_KEYS = ("task", "purpose", "context", "format")
+RETRIEVAL_KEYS = ("task", "context", "purpose")
+"""Keys of Retrieval's query (rule E7)."""
+
+RERANK_KEYS = ("task", "purpose", "context", "format")
 """Keys of the reranker's query (rule E8)."""
 
 PROMPT_KEYS = ("task", "purpose", "context", "text", "audience", "format", "constraints")
@@ -30,9 +34,20 @@ def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
     return "\n\n".join(parts)
 
 
+def normalized_query(body: Mapping[str, str]) -> str:
+    """Return task, context and purpose, each on its own line with white space collapsed."""
+    return "\n".join(line for key in RETRIEVAL_KEYS if (line := one_line(body.get(key, ""))))
+
+
+def subject_words(body: Mapping[str, str], request_words: Collection[str]) -> list[tuple[str, str]]:
+    """Return the words of the query that name its subject, as pairs of lower-case word and term."""
+    words = content_words(without_format(normalized_query(body)))
+    return [pair for pair in words if pair[0] not in request_words]
+
+
 def rerank_query(body: Mapping[str, str]) -> str:
     """Return the query for reranking: task, purpose, context and format, each on its own line."""
-    return "\n".join(clean(body[key]) for key in QUERY_KEYS if body.get(key))
+    return "\n".join(clean(body[key]) for key in RERANK_KEYS if body.get(key))
 
 
 def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:

@@ -13,11 +13,10 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.superprompt.pipeline import build_pipeline
-from ragtune.superprompt.super_prompt import document_of
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
+from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import SuperPrompt
 
@@ -73,4 +72,4 @@ class SuperPromptRetriever(BaseRetriever):
         for name in ORDER[1:3]:
             sp = self._pipeline.run_stage(name, sp)
         scores = sp.extras["retrieval"]["scores"]
-        return [self._corpus.scored(document_of(i), scores[i]) for i in sp.views_by_stage["retrieval"][:top_k]]
+        return [self._corpus.scored(i.rpartition("#")[0], scores[i]) for i in sp.views_by_stage["retrieval"][:top_k]]

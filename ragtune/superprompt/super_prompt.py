@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ragtune.canonical.types import Chunk
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import Frozen
 
 Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]
@@ -20,9 +20,44 @@ LIFECYCLE: tuple[Lifecycle, ...] = get_args(Lifecycle)
 VIEWS: tuple[Lifecycle, ...] = ("retrieval", "reranked", "a3", "a4")
 """Stages that write a view, each a selection from the one before it."""
 
+Source = Literal["conversation", "memory"]
+
+SOURCES: tuple[Source, ...] = get_args(Source)
+"""The sources in the order that breaks ties: the conversation comes first."""
 
 Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinstance(value, str) else value)]
 """A string that a file or request can hold: without half surrogate pairs."""
+
+
+class ContextChunk(Chunk):
+    """One retrieved piece of text (rule E3), frozen.
+
+    Attributes:
+        source: ``conversation`` for turns of this session, ``memory`` for long-term documents.
+        doc_id, chunk_index, content, tags, metadata, start, end: as in :class:`ragtune.canonical.types.Chunk`.
+    """
+
+    source: Source
+
+    @property
+    def id(self) -> str:
+        """``doc_id#chunk_index``. The index follows the last ``#``, so ids are unambiguous."""
+        return f"{self.doc_id}#{self.chunk_index}"
+
+    @property
+    def snippet(self) -> str:
+        """The text that is scored, judged and quoted."""
+        return self.content
+
+    @property
+    def tie_key(self) -> tuple[int, str, int]:
+        """Ascending order of equal scores: source, document, position in it."""
+        return SOURCES.index(self.source), self.doc_id, self.chunk_index
+
+    @classmethod
+    def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
+        """Return a canonical chunk with its source and a copy of its metadata."""
+        return cls(**chunk.model_copy(deep=True).__dict__, source=source)
 
 
 class Turn(Frozen):

@@ -9,21 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, create_model
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.agents.agent import BaseAgent, Contract, bounded, tidy
-from ragtune.superprompt.agents.agent import AgentConfig, Name
+from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, Contract, Name, bounded, tidy
 from ragtune.superprompt.frozen import Frozen
 
 
 class ExtractedKey(Frozen):
-    """One key to extract.
-
-    Attributes:
-        type: ``text``, or ``list`` of texts.
-        required: whether an answer must have the key.
-        description: what to extract, in words for the prompt.
-        max_tokens: limit of the text, or of each text of the list; longer texts are cut.
-        max_items: limit of a list; further items are left out.
-    """
+    """One key to extract: a text, or a list of texts. ``max_tokens`` is the limit of each text."""
 
     type: Literal["text", "list"]
     required: bool
@@ -33,13 +24,8 @@ class ExtractedKey(Frozen):
 
 
 class ExtractorConfig(AgentConfig):
-    """Fills fixed keys.
+    """Fills fixed keys."""
 
-    Attributes:
-        keys: the keys by name.
-    """
-
-    kind: Literal["extractor"]
     keys: Mapping[Name, ExtractedKey] = Field(min_length=1)
 
     def choices(self) -> str:
@@ -50,7 +36,7 @@ class ExtractorConfig(AgentConfig):
             for name, key in self.keys.items()
         )
 
-    def answer(self, first: int) -> dict[str, Any]:
+    def answer(self, first: int | None) -> dict[str, Any]:
         return {name: "..." if key.type == "text" else ["..."] for name, key in self.keys.items()}
 
     def contract(self) -> type[Contract]:
@@ -72,7 +58,7 @@ class Extractor(BaseAgent[ExtractorConfig]):
 
     def extract(self, parts: Mapping[str, str], meter: CostMeter) -> dict[str, str | list[str]]:
         """Return a value within its limits for every key of the configuration; optional ones may be empty."""
-        [said] = self._ask([self.prompt.messages(parts)], self.config.contract(), meter)
+        [said] = self._ask([self.messages(parts)], self.config.contract(), meter)
         found: dict[str, str | list[str]] = {}
         for name, key in self.config.keys.items():
             if key.type == "text":

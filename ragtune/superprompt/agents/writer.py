@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, create_model, model_validator
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, bounded, number_of, share_of, tidy
-from ragtune.superprompt.agents.agent import AgentConfig
+from ragtune.superprompt.agents.agent import (
+    SHARE,
+    AgentConfig,
+    BaseAgent,
+    Contract,
+    bounded,
+    number_of,
+    share_of,
+    tidy,
+)
 
 TEXT = "s_ctx_md"
 """Name of the Markdown in an answer."""
@@ -32,7 +40,6 @@ class WriterConfig(AgentConfig):
         max_text_tokens: limit of the Markdown; a longer text loses lines from the end of its longest section.
     """
 
-    kind: Literal["writer"]
     sections: tuple[str, ...] = Field(min_length=1)
     max_text_tokens: int = Field(ge=1)
 
@@ -46,9 +53,9 @@ class WriterConfig(AgentConfig):
         headings = "\n".join(f"## {section}" for section in self.sections)
         return f"{headings}\n(at most {self.max_text_tokens} tokens in all)"
 
-    def answer(self, first: int) -> dict[str, Any]:
+    def answer(self, first: int | None) -> dict[str, Any]:
         text = "\n".join(f"## {section}\n- ..." for section in self.sections)
-        return {TEXT: text, SCORES: {str(first): 0.9}}
+        return {TEXT: text, SCORES: {str(first or 1): 0.9}}
 
     def contract(self) -> type[Contract]:
         """Return the contract: a text, and scores by item number; invalid scores are left out."""
@@ -73,12 +80,12 @@ class Writer(BaseAgent[WriterConfig]):
 
     def fitting(self, parts: Mapping[str, str], items: Sequence[str]) -> int:
         """Return how many of the items, from the first, fit into one call."""
-        groups = self.prompt.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
+        groups = self.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
         return len(groups[0]) if groups else 0
 
     def write(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> Written:
         """Return the text and the items' scores; items are numbered from 1 and fenced."""
-        messages = self.prompt.messages(parts, list(enumerate(items, start=1)))
+        messages = self.messages(parts, list(enumerate(items, start=1)))
         [said] = self._ask([messages], self.config.contract(), meter)
         lines = into_sections(tidy(said[TEXT]), self.config.sections)
         text, is_shortened = sectioned(lines, self.config.max_text_tokens)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +16,66 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
+from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.inputs import MARKDOWN, read_folder
-from ragtune.superprompt.memory.documents import TermIndex
+from ragtune.superprompt.memory.inputs import MARKDOWN, Documents, read_folder
+from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.reading.text import clean
+from ragtune.superprompt.super_prompt import ContextChunk
+
+
+class TermIndex:
+    """Term counts of texts, followed by those of a further index. They are weighted in a search."""
+
+    def __init__(self, texts: Sequence[str], further: TermIndex | None = None) -> None:
+        from scipy.sparse import csr_matrix, vstack
+
+        self.columns: dict[str, int] = {} if further is None else dict(further.columns)
+        rows, columns, values = [], [], []
+        for row, text in enumerate(texts):
+            for term, count in Counter(terms(text)).items():
+                rows.append(row)
+                columns.append(self.columns.setdefault(term, len(self.columns)))
+                values.append(1.0 + np.log(count))
+        width = max(1, len(self.columns))
+        self.counts: Any = csr_matrix((values, (rows, columns)), shape=(len(texts), width), dtype=np.float64)
+        if further is not None:
+            known = further.counts
+            wider = csr_matrix((known.data, known.indices, known.indptr), shape=(known.shape[0], width))
+            self.counts = vstack([self.counts, wider], format="csr")
+        self.frequencies = np.bincount(self.counts.indices, minlength=width)
+
+    def frequency(self, term: str) -> int:
+        """Return the number of texts with the term."""
+        column = self.columns.get(term)
+        return 0 if column is None else int(self.frequencies[column])
+
+    def idf(self, frequency: Any) -> Any:
+        """Return ``ln((1 + N) / (1 + df)) + 1``, scikit-learn's smooth idf, of one document frequency or an array."""
+        return np.log((1.0 + self.counts.shape[0]) / (1.0 + frequency)) + 1.0
+
+    def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
+        """Return TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1].
+
+        Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
+        smooth_idf. Stopwords of a piece do not count. Unknown terms count in a piece's norm, so a text is not similar
+        only because little of the piece is known.
+        """
+        idf = self.idf(self.frequencies)
+        query = np.zeros((len(idf), len(pieces)))
+        for column, piece in enumerate(pieces):
+            counts = Counter(term for _, term in content_words(piece)).items()
+            weights = {term: (1.0 + np.log(count)) * float(self.idf(self.frequency(term))) for term, count in counts}
+            norm = np.sqrt(sum(weight * weight for weight in weights.values()))
+            for term, weight in weights.items():
+                if term in self.columns:
+                    query[self.columns[term], column] = weight / norm
+        norms = np.sqrt(self.counts.multiply(self.counts) @ (idf * idf))
+        norms[norms == 0.0] = 1.0
+        cosines: NDArray[np.float64] = (self.counts @ (idf[:, None] * query)) / norms[:, None]
+        return cosines
 
 
 class DocumentMemory(BaseMemory):
@@ -30,9 +85,6 @@ class DocumentMemory(BaseMemory):
         chunks: chunks with unique ids; may be empty.
         embedder: embedder of chunks and pieces; None for TF-IDF over memory and conversation, which needs no model.
         vectors: cached vectors of the chunks; None embeds them on first use.
-
-    Raises:
-        DatasetError: if a chunk id occurs twice.
     """
 
     def __init__(
@@ -44,16 +96,12 @@ class DocumentMemory(BaseMemory):
         self.chunks = tuple(chunks)
         self.embedder = embedder
         self._cached = vectors
-        seen: set[str] = set()
-        for item in self.chunks:
-            if item.id in seen:
-                raise DatasetError(f"memory holds chunk {item.id!r} twice: ids must be unique")
-            seen.add(item.id)
+        counts = Counter(item.id for item in self.chunks)
+        if repeated := next((chunk_id for chunk_id, count in counts.items() if count > 1), None):
+            raise DatasetError(f"memory holds chunk {repeated!r} twice: ids must be unique")
 
     @classmethod
-    def from_texts(
-        cls, texts: Mapping[str, str], chunking: Chunking, embedder: BaseEmbedder | None = None
-    ) -> DocumentMemory:
+    def from_texts(cls, texts: Documents, chunking: Chunking, embedder: BaseEmbedder | None = None) -> DocumentMemory:
         """Chunk documents by name: ``.md`` and ``.markdown`` as Markdown, all others as text."""
         chunks = []
         for name, text in texts.items():
@@ -66,12 +114,8 @@ class DocumentMemory(BaseMemory):
     def from_folder(
         cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
     ) -> DocumentMemory:
-        """Chunk the documents of :func:`read_folder`.
-
-        Raises:
-            DatasetError: if the folder is missing or has no document, or a document is not UTF-8 text.
-        """
-        return cls.from_texts(read_folder(folder).texts, chunking, embedder)
+        """Chunk the documents of :func:`read_folder`."""
+        return cls.from_texts(read_folder(folder), chunking, embedder)
 
     @classmethod
     def from_corpus(
@@ -108,7 +152,10 @@ class DocumentMemory(BaseMemory):
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """Return ``ln(1 + N / (1 + df))`` over the chunks; None with an embedder."""
-        return None if self.embedder is not None else {term: self.index.rarity(term) for term in sorted(terms)}
+        if self.embedder is not None:
+            return None
+        texts = len(self.chunks)
+        return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
 
     @cached_property
     def index(self) -> TermIndex:

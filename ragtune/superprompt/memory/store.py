@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.types import Candidate, Filters
-from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.super_prompt import ContextChunk
 
 
 class StoreMemory(BaseMemory):
@@ -20,26 +20,13 @@ class StoreMemory(BaseMemory):
     The collection's vector index gives one list a piece. A chunk that a full list lacks gets the lowest cosine of that
     list, which is an upper bound where the index is exact. Turns and further documents are embedded by the store's
     embedder and compared exactly. A further document replaces the collection's document of the same name.
-
-    Args:
-        store: the collection.
-        filters: which chunks of the collection may be candidates.
-        beside: chunks of further documents; filters do not apply to them.
-        database: database that :meth:`close` closes; None leaves it open.
-
-    Raises:
-        DatasetError: if a chunk id of further documents occurs twice.
+    ``database`` is closed with the memory.
     """
 
     def __init__(
-        self,
-        store: BaseStore,
-        filters: Filters | None = None,
-        beside: Iterable[ContextChunk] = (),
-        database: BaseDatabase | None = None,
+        self, store: BaseStore, beside: Iterable[ContextChunk] = (), database: BaseDatabase | None = None
     ) -> None:
         self.store = store
-        self.filters = filters or Filters()
         self.beside = DocumentMemory(beside, store.embedder)
         self._replaced = {chunk.doc_id for chunk in self.beside.chunks}
         self._database = database
@@ -65,7 +52,7 @@ class StoreMemory(BaseMemory):
             self._database.close()
 
     def _nearest(self, vector: NDArray[np.float32], limit: int) -> list[Candidate]:
-        nearest = self.store.vector_candidates(vector, limit, self.filters)
+        nearest = self.store.vector_candidates(vector, limit, Filters())
         return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
 
     def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.superprompt.memory.inputs import read_folder
 from ragtune.superprompt.options import load_options
-from ragtune.superprompt.parts import check_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB
+from ragtune.superprompt.parts import check_options
 
 OPTIONS = {
     # Settings can send a variable's value to a server, so only the person at this machine may reach them.

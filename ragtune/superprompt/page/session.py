@@ -12,12 +12,9 @@ from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
 from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.conversation import parse_conversation
-from ragtune.superprompt.memory.inputs import DocumentSet, decode
-from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options import EmbedderOptions, MemoryOptions, RerankerOptions
+from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
+from ragtune.superprompt.options import EmbedderOptions, MemoryOptions, RerankerOptions, load_options, parse_options
 from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
-from ragtune.superprompt.options import parse_options
 from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
@@ -32,10 +29,8 @@ FILE_MIB = 2
 """Limit of an uploaded file, in MiB."""
 
 FIRST = ORDER[0]
-ANSWER = "answer"
-_UNITS = ("calls", "docs", "tokens", "usd")
 _Inputs = tuple[str, tuple[Turn, ...]]
-_Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
+_Search = tuple[tuple[Documents, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
 class PageSession:
@@ -46,6 +41,7 @@ class PageSession:
     can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
 
     Attributes:
+        prompt: the raw prompt.
         options: the settings; :meth:`set_settings` changes them.
         sp: the SuperPrompt after the last stage.
         problem: failure of the last stage and what to do; None if it succeeded.
@@ -57,7 +53,7 @@ class PageSession:
         self.prompt = prompt
         self.conversation = ""
         self.options = load_options()
-        self.documents: tuple[DocumentSet, ...] = ()
+        self.documents: tuple[Documents, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
         self.problem: str | None = None
         self.answer: str | None = None
@@ -70,10 +66,6 @@ class PageSession:
         self._memory: tuple[_Search, BaseMemory] | None = None
         self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
 
-    def set_prompt(self, text: str) -> None:
-        """Set the prompt."""
-        self.prompt = text
-
     def set_conversation(self, text: str) -> None:
         """Set the recent turns, in a form that :func:`parse_conversation` reads."""
         if text != self.conversation:
@@ -84,7 +76,7 @@ class PageSession:
             except RagtuneError as error:
                 self.input_problems["conversation"] = str(error)
 
-    def set_documents(self, *documents: DocumentSet) -> None:
+    def set_documents(self, *documents: Documents) -> None:
         """Set the documents to search."""
         self.documents = documents
 
@@ -105,31 +97,22 @@ class PageSession:
         """Why the stages must begin again, in words; None if they need not."""
         if self._started is None:
             return None
-        prompt, turns = self._started
-        searched = self._searched or self._search
-        is_changed = {
-            "the prompt": prompt != self.prompt,
-            "the conversation": turns != self._turns,
-            "the documents": searched[:2] != self._search[:2],
-            "embedder or chunking": searched[2:] != self._search[2:],
-        }
-        changed = [name for name, is_other in is_changed.items() if is_other]
-        return f"{' and '.join(changed)} changed: run {FIRST} to begin again" if changed else None
+        if self._started != (self.prompt, self._turns):
+            return f"the prompt or the conversation changed: run {FIRST} to begin again"
+        if self._searched not in (None, self._search):
+            return f"the documents or the settings of their search changed: run {FIRST} to begin again"
+        return None
 
     @property
     def costs(self) -> list[dict[str, Any]]:
-        """Costs since the last reset, with failed attempts and the answer: stage, outcome, ms, charged and paid."""
-        entries = [*({"outcome": "done", **entry} for entry in self.sp.extras.get("costs", [])), *self._other_costs]
+        """What every run of a stage, failed attempts and the answer charged, in the order of a table's rows."""
+        rows = [*self.sp.extras.get("costs", []), *self._other_costs]
         return [
-            {key: entry[key] for key in ("stage", "outcome", "ms")}
-            | {f"{kind}_{unit}": entry[kind].get(unit, 0) for kind in ("charged", "paid") for unit in _UNITS}
-            for entry in entries
+            {"stage": row["stage"].replace("_", " "), "ms": row.get("ms")}
+            | {unit: row["charged"].get(unit) for unit in ("calls", "docs", "tokens", "usd")}
+            | {"paid usd": row["paid"].get("usd")}
+            for row in rows
         ]
-
-    @property
-    def notices(self) -> list[str]:
-        """Notices of the stages."""
-        return [notice["message"] for notice in self.sp.extras.get("notices", [])]
 
     @property
     def can_ask(self) -> bool:
@@ -153,15 +136,9 @@ class PageSession:
         """Run one stage; after a failure ``problem`` tells what to do."""
         self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
-    def run_all(self, after: Callable[[str], None] | None = None) -> None:
-        """Run all stages from A0; results before a failure stay. ``after`` receives each finished stage's name."""
-
-        def reached(name: str, sp: SuperPrompt) -> None:
-            self._accept(name, sp)
-            if after is not None:
-                after(name)
-
-        self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, reached))
+    def run_all(self) -> None:
+        """Run all stages from A0; results before a failure stay."""
+        self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, self._accept))
 
     def ask(self) -> None:
         """Send the final prompt to the language model; after a failure ``problem`` tells what to do."""
@@ -171,16 +148,10 @@ class PageSession:
         except RagtuneError as error:
             self.problem = str(error)
             if isinstance(error, ServiceError | AnswerError):
-                self._spend(ANSWER, "failed", error.cost, error.paid)
+                self._spend("answer (failed)", error.cost, error.paid)
             return
         self.answer = result.text
-        self._spend(ANSWER, "done", result.cost, result.paid)
-
-    def reset(self) -> None:
-        """Forget the results; inputs and settings stay."""
-        self.sp = SuperPrompt.raw(self.prompt)
-        self.problem = self.answer = self._started = self._searched = None
-        self._other_costs = []
+        self._spend("answer", result.cost, result.paid)
 
     def _attempt(self, name: str, act: Callable[[Pipeline, SuperPrompt], object]) -> None:
         self.problem = None
@@ -189,15 +160,13 @@ class PageSession:
             if name == FIRST:
                 sp = sp.with_user_text(self.prompt).model_copy(update={"recent_conversation": list(self._turns)})
             act(self._pipeline(), sp)
-        except FailedStageError as error:
-            self._spend(error.stage, "failed", error.cost, error.paid)
-            self.problem = str(error)
         except RagtuneError as error:
             self.problem = str(error)
+            if isinstance(error, FailedStageError):
+                self._spend(f"{error.stage} (failed)", error.cost, error.paid)
 
-    def _spend(self, name: str, outcome: str, charged: CostObject, paid: CostObject) -> None:
-        costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
-        self._other_costs.append({"stage": name, "outcome": outcome, "ms": None, **costs})
+    def _spend(self, name: str, charged: CostObject, paid: CostObject) -> None:
+        self._other_costs.append({"stage": name, "charged": charged.model_dump(), "paid": paid.model_dump()})
 
     @property
     def _search(self) -> _Search:
@@ -227,7 +196,7 @@ class PageSession:
         return make_pipeline(self.options, self._memory[1], self._reranker[1])
 
 
-def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[DocumentSet, list[str]]:
+def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[dict[str, str], list[str]]:
     """Return the usable documents among uploaded files (name and content), and one line for each refused file."""
     texts: dict[str, str] = {}
     refused: list[str] = []
@@ -238,4 +207,4 @@ def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[DocumentSet, list[
             texts[name] = decode(name, data)
         except DatasetError as error:
             refused.append(str(error))
-    return DocumentSet("uploads", texts), refused
+    return texts, refused

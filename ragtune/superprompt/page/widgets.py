@@ -1,18 +1,94 @@
-"""Tabs with the results: chunks by stage, final selection, costs, trace."""
+"""Widgets of the page: documents, conversation and settings; tabs with the results."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
-from ragtune.superprompt.page.widgets import plain
-from ragtune.superprompt.page.session import PageSession
+from ragtune.superprompt.memory.inputs import SUFFIXES, Documents, demo_folder, read_folder
+from ragtune.superprompt.options import nested, write_options
+from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB, PageSession, read_uploads
 from ragtune.superprompt.super_prompt import VIEWS
 
-_SHOWN = 25
-_SCORED = ("reranked", "retrieval")
+_CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
+_AS_CONFIGURED = "as configured"
+_RERANKERS = (_AS_CONFIGURED, "auto", "none", "cross_encoder", "budgeted")
+_FURTHER = "reranker: {budget: 30}\nlimits: {N3_FINAL_SELECTION_MAX: 12}"
+_MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
 _LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
+
+
+def plain(text: str) -> str:
+    """Return ``text`` on one line with Markdown escaped, so quoted text cannot make the browser fetch a URL."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def draw_documents(session: PageSession) -> None:
+    """Draw the documents: the folder of the launcher, and uploads."""
+    st.subheader("Documents", anchor=False)
+    memory = session.options.memory
+    folder = os.environ.get(CORPUS_VARIABLE) or memory.folder
+    sets: list[Documents] = []
+    if folder or memory.collection is None:
+        path = Path(folder or demo_folder())
+        shipped: Documents = _read_once(str(path))
+        if st.checkbox(f"{plain(path.name)}: {len(shipped):,} documents", value=True, key="use_shipped"):
+            sets.append(shipped)
+    files = st.file_uploader(
+        "Add your own",
+        type=[suffix[1:] for suffix in SUFFIXES],
+        accept_multiple_files=True,
+        key="uploads",
+        help=f"Markdown or plain text in UTF-8, up to {FILE_MIB} MiB a file.",
+    )
+    uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
+    for line in refused:
+        st.error(plain(line))
+    session.set_documents(*sets, *([uploads] if uploads else []))
+
+
+def draw_conversation(session: PageSession) -> None:
+    """Draw the field for the recent turns."""
+    with st.expander("Recent conversation", icon=":material/forum:"):
+        text = st.text_area(
+            "One turn after the other: User: ..., Assistant: ...", key="conversation", placeholder=_CONVERSATION
+        )
+    session.set_conversation(text)
+    _draw_problem(session, "conversation")
+
+
+def draw_settings(session: PageSession) -> None:
+    """Draw the settings. They count for the next stages."""
+    st.subheader("Settings", anchor=False)
+    kind = st.selectbox("Reranker", _RERANKERS, key="reranker", help="auto: a cross-encoder on this machine, else LSA.")
+    flat: dict[str, Any] = {} if kind == _AS_CONFIGURED else {"reranker.kind": kind}
+    model = st.text_input("Language model", key="llm_model", placeholder="none: every stage follows its rule")
+    if model.strip():
+        base_url = st.text_input("Base URL", key="llm_base_url", placeholder="http://localhost:11434/v1")
+        variable = st.text_input(
+            "Variable that holds the key",
+            value=session.options.llm.api_key_env,
+            key="llm_key_variable",
+            help="The NAME of an environment variable of this process. Never type the key itself.",
+        )
+        flat |= {"llm.model": model, "llm.base_url": base_url or None, "llm.api_key_env": variable}
+    if "settings" not in st.session_state and (file := os.environ.get(CONFIG_VARIABLE)):
+        st.session_state["settings"] = Path(file).read_text(encoding="utf-8-sig")
+    text = st.text_area(
+        "All other options, as YAML",
+        key="settings",
+        height=160,
+        placeholder=_FURTHER,
+        help="docs/prompt-options.yaml explains them. The fields above override them.",
+    )
+    session.set_settings(text, nested(flat))
+    st.download_button("Save as a file", write_options(session.options), "prompt.yaml", width="stretch")
+    _draw_problem(session, "settings")
 
 
 def draw_results(session: PageSession) -> None:
@@ -31,64 +107,37 @@ def draw_results(session: PageSession) -> None:
                 key=f"view_{sp.stage}",
                 label_visibility="collapsed",
             )
-            before = views[views.index(view) - 1] if views.index(view) else view
-            _draw_chunks(session, sp.views_by_stage[view], sp.views_by_stage[before], f"all_{view}")
+            _draw_chunks(session, sp.views_by_stage[view])
         else:
             st.caption("Nothing yet: chunks appear with Retrieval.")
     with selection:
         if sp.final_selection_ids:
-            _draw_chunks(session, sp.final_selection_ids, sp.final_selection_ids, "all_selection")
+            _draw_chunks(session, sp.final_selection_ids)
         else:
             st.caption("Nothing yet: A3 selects, A4 cuts to the budget.")
     with costs:
-        _draw_costs(session)
+        st.table(session.costs)
     with trace:
         st.json(sp.extras, expanded=1)
-        st.download_button(
-            "Download the SuperPrompt as JSON",
-            sp.to_json(),
-            "superprompt.json",
-            mime="application/json",
-            key="download",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        st.download_button("Download the SuperPrompt as JSON", sp.to_json(), "superprompt.json", on_click="ignore")
 
 
-def _draw_chunks(session: PageSession, ids: Sequence[str], before: Sequence[str], key: str) -> None:
-    """Draw chunks with rank, move since the view before, score, source and text. Code blocks never render the text."""
-    shown = ids
-    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
-        if len(ids) > _SHOWN and not st.toggle(f"Show all {len(ids)}", key=key):
-            shown = ids[:_SHOWN]
-        st.caption(f"{len(shown)} of {len(ids)} chunks, best first")
-    scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in _SCORED}
-    for rank, chunk in enumerate(session.sp.chunks(shown), start=1):
-        places = before.index(chunk.id) + 1 - rank
-        move = f"▲ {places}" if places > 0 else f"▼ {-places}" if places < 0 else "="
-        known = next((f"{scores[view][chunk.id]:.3f} {view}" for view in _SCORED if chunk.id in scores[view]), "-")
+def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
+    """Draw chunks with rank, score, source and text. Code blocks never render the text."""
+    st.caption(f"{len(ids)} chunks, best first")
+    scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in ("reranked", "retrieval")}
+    for rank, chunk in enumerate(session.sp.chunks(ids), start=1):
+        known = next((f"{score[chunk.id]:.3f} {view}" for view, score in scores.items() if chunk.id in score), "-")
         where = plain(f"{chunk.source} {chunk.id}, {chunk.start}-{chunk.end}")
-        st.caption(f"**{rank}** {move} · {plain(known)} · {where}")
+        st.caption(f"**{rank}** · {plain(known)} · {where}")
         st.code(chunk.snippet, language=None, wrap_lines=True)
 
 
-def _draw_costs(session: PageSession) -> None:
-    rows = session.costs
-    if not rows:
-        st.caption("Nothing was spent yet.")
-        return
-    total = {key: sum(row[key] or 0 for row in rows) for key in rows[0] if key not in ("stage", "outcome")}
-    st.table(
-        [
-            {
-                "stage": row["stage"].replace("_", " ") + (" (failed)" if row["outcome"] == "failed" else ""),
-                "ms": "" if row["ms"] is None else f"{row['ms']:,.1f}",
-                "calls": row["charged_calls"],
-                "documents read": row["charged_docs"],
-                "tokens": row["charged_tokens"],
-                "charged, usd": f"{row['charged_usd']:.4f}",
-                "paid, usd": f"{row['paid_usd']:.4f}",
-            }
-            for row in [*rows, {"stage": "all", "outcome": "done", **total}]
-        ]
-    )
+def _draw_problem(session: PageSession, name: str) -> None:
+    if problem := session.input_problems.get(name):
+        st.error(plain(problem))
+
+
+@st.cache_resource(show_spinner=False)
+def _read_once(folder: str) -> Documents:
+    return read_folder(folder)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.reading.content import request_in
+from ragtune.superprompt.reading.text import one_line
 
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"

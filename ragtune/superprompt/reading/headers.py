@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.reading.content import MANNER, content_lines
-from ragtune.superprompt.reading.schema import Mapped, MappingLadder
-from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.schema import Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.text import normalize_name
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
 

@@ -57,16 +57,8 @@ def language_of(text: str) -> str:
     return max(LANGUAGES, key=counts.__getitem__)
 
 
-def content_terms(text: str) -> list[str]:
-    """Return the terms of :func:`ragtune.data.text.terms` without stopwords, in order, with repetitions.
-
-    A text of stopwords only keeps all its terms.
-    """
-    return [term for _, term in content_words(text)]
-
-
 def content_words(text: str) -> list[tuple[str, str]]:
-    """Return pairs of lower-case word and term, as :func:`content_terms`."""
+    """Return pairs of lower-case word and term without stopwords, in order; a text of stopwords only keeps all."""
     every = words_and_terms(text)
     ignored = stopwords(language_of(text))
     return [pair for pair in every if pair[0] not in ignored] or every

@@ -10,14 +10,12 @@ from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.reading.content import asks, leading_role
 from ragtune.superprompt.reading.headers import PromptParser, Section
-from ragtune.superprompt.reading.schema import Mapped, MappingLadder
-from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, PromptSchema
+from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.stages.base import charge_failure, require_fallback
-from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.stages.base import BaseStage, failure_record
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _BETWEEN = "\n\n"
@@ -36,11 +34,8 @@ class _Parts:
 class A0PreProcessing(BaseStage):
     """Parses headers, maps them with the ladder, and fills the MUST keys. It asks no model unless the schema says so.
 
-    It may run at any stage; then everything downstream is cleared and the history continues.
-
-    Args:
-        chooser: maps unknown headers where ``prompt_schema.modes.semantic_enabled``. Its field is ``key``. A choice
-            without certainty has confidence 0. None for the ladder alone.
+    It may run at any stage; then everything downstream is cleared and the history continues. The chooser maps unknown
+    headers where ``prompt_schema.modes.semantic_enabled``. A choice without certainty has confidence 0.
     """
 
     name: ClassVar[str] = "A0_PreProcessing"
@@ -84,15 +79,11 @@ class A0PreProcessing(BaseStage):
         if not modes.semantic_enabled or not asked:
             return log
         if self.chooser is None:
-            require_fallback(config, f"{self.name} (semantic_enabled)")
             return log | {"reason": "llm_off"}
         try:
             answers = self.chooser.choose_each({}, asked, meter)
         except LLMError as error:
-            charge_failure(error, meter)
-            if config.llm_failure == "refuse":
-                raise
-            return log | {"reason": "llm_failure", "error": str(error)}
+            return log | failure_record(error, config, meter)
         choices: dict[str, dict[str, Any]] = {
             header: {"key": answer.fields[_KEY].value, "confidence": answer.certainty or 0.0}
             for header, answer in zip(asked, answers, strict=True)
@@ -110,8 +101,8 @@ class A0PreProcessing(BaseStage):
 
 def for_keys(config: ChooserConfig, schema: PromptSchema) -> ChooserConfig:
     """Return the chooser's configuration with the schema's keys as its allowed values."""
-    if config.over != "items" or list(config.fields) != [_KEY]:
-        raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY} over items")
+    if list(config.fields) != [_KEY]:
+        raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY}")
     closed = config.fields[_KEY].model_copy(update={"enum": tuple(schema.keys)})
     return config.model_copy(update={"fields": {_KEY: closed}})
 

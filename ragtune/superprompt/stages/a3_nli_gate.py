@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
-from ragtune.superprompt.stages.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
+from ragtune.superprompt.stages.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 KEEP = "keep"
@@ -28,30 +27,44 @@ WEAK_SUPPORT = "the documents say little about this: check the answer, or add do
 
 
 class GateOptions(Frozen):
-    """``options`` of the agent configuration.
+    """The stage's own settings.
 
     Attributes:
         max_candidates: size of the working set; further candidates are dropped unseen.
         min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
-        near_duplicate: similarity in (0, 1] from which the rule without a language model treats two texts as one.
-        floor: thresholds of that rule, and of weak support of the kept candidates; None for no thresholds.
+        near_duplicate: similarity from which the rule without a language model treats two texts as one.
+        floor: thresholds of that rule, and of weak support of the kept candidates.
         tag_of: implied tag by decision.
     """
 
     max_candidates: int = Field(ge=1)
     min_word_tokens: int = Field(ge=0)
     near_duplicate: float = Field(gt=0.0, le=1.0)
-    floor: FloorOptions | None = None
+    floor: FloorOptions
     tag_of: Mapping[str, str]
+
+
+class GateConfig(ChooserConfig):
+    """The chooser of ``decision`` and ``tag``."""
+
+    options: GateOptions
+
+    @model_validator(mode="after")
+    def _decision_and_tag(self) -> Self:
+        if sorted(self.fields) != ["decision", "tag"] or self.fields["decision"].default != KEEP:
+            raise ValueError(f"allowed are the fields decision, by default {KEEP!r}, and tag")
+        for said, implied in self.options.tag_of.items():
+            if said not in self.fields["decision"].enum or implied not in self.fields["tag"].enum:
+                raise ValueError(f"options.tag_of[{said!r}]={implied!r} is outside the enums")
+        return self
 
 
 @dataclass(frozen=True)
 class Gating:
-    """Kept ids in the reranked order, a record by id of every decision, and whether their support is weak."""
+    """A record by id of every decision, and whether the support of what is kept is weak."""
 
-    kept: list[str] = field(default_factory=list)
-    decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    is_weak: bool = False
+    decisions: Mapping[str, dict[str, Any]]
+    is_weak: bool
 
 
 class A3NLIGate(AgentStage[Chooser, Gating]):
@@ -60,81 +73,54 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     First a filter limits the working set and drops trivial candidates. Then the agent decides on each of the rest. A
     candidate without a valid decision, or dropped with less than ``min_confidence``, is kept. Without a language model
     these are dropped: exact and near duplicates of earlier candidates, and candidates below the floor
-    (:mod:`ragtune.superprompt.stages.support`). A notice reports weak support either way. ``extras["a3_decisions"]``
-    holds the decision on every candidate and its reason.
-
-    Args:
-        config: configuration of the agent.
-        agent: the chooser; None for no language model.
-
-    Raises:
-        ConfigError: if the configuration does not choose ``decision`` (with the default ``keep``) and ``tag``.
+    (:mod:`ragtune.superprompt.stages.support`). A notice reports weak support either way.
     """
 
     name: ClassVar[str] = "A3_NLI_Gate"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
-    def __init__(self, config: ChooserConfig, agent: Chooser | None = None) -> None:
+    def __init__(self, config: GateConfig, agent: Chooser | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options_as(GateOptions)
-        if config.over != "items":
-            raise ConfigError(f"agent {config.title} chooses over {config.over}: allowed is items")
-        if sorted(config.fields) != ["decision", "tag"] or config.fields["decision"].default != KEEP:
-            raise ConfigError(f"agent {config.title}: allowed are the fields decision, by default {KEEP!r}, and tag")
-        decision, tag = config.fields["decision"], config.fields["tag"]
-        for said, implied in self.options.tag_of.items():
-            if said not in decision.enum or implied not in tag.enum:
-                raise ConfigError(f"agent {config.title}: options.tag_of[{said!r}]={implied!r} is outside the enums")
+        self.options = config.options
 
-    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+    def has_question(self, sp: SuperPrompt) -> bool:
         return bool(self._working_set(sp)[0])
 
     def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Gating:
         ids, decisions = self._working_set(sp)
         parts = {"prompt": prompt_md(sp, config.prompt_schema)}
         items = [item_text(chunk) for chunk in sp.chunks(ids)]
-        choices = dict(zip(ids, agent.choose_each(parts, items, meter), strict=True))
-        decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices.items()}
-        gating = _gating(sp, decisions)
-        floor = self.options.floor
-        if floor is None or not gating.kept:
-            return gating
-        return replace(gating, is_weak=Evidence.of(sp, ids, floor.rarest_terms).is_weak(floor, gating.kept))
+        choices = zip(ids, agent.choose_each(parts, items, meter), strict=True)
+        decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices}
+        kept = [chunk_id for chunk_id in ids if decisions[chunk_id]["decision"] == KEEP]
+        evidence = Evidence.of(sp, ids, self.options.floor)
+        return Gating(decisions, is_weak=bool(kept) and evidence.is_weak(kept))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
         ids, decisions = self._working_set(sp)
         texts = {chunk.id: chunk.snippet for chunk in sp.chunks(ids)}
         repeats = duplicates(texts, self.options.near_duplicate)
+        single = [chunk_id for chunk_id in ids if chunk_id not in repeats]
+        evidence = Evidence.of(sp, single, self.options.floor)
+        above = evidence.kept() if single else []
         for chunk_id in ids:
             decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}
             if chunk_id in repeats:
                 decisions[chunk_id] |= {"decision": "drop", "tag": DUPLICATE, "of": repeats[chunk_id]}
-        is_weak = self._drop_below_floor(sp, [chunk_id for chunk_id in ids if chunk_id not in repeats], decisions)
-        return replace(_gating(sp, decisions), is_weak=is_weak)
+            elif chunk_id not in above:
+                decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
+        return Gating(decisions, is_weak=bool(single) and evidence.is_weak(single))
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Gating) -> None:
-        sp.views_by_stage["a3"] = list(answer.kept)
-        sp.final_selection_ids = list(answer.kept)
-        sp.extras["a3_decisions"] = {
-            "agent": self.config.agent_name,
-            "version": self.config.version,
-            "candidates": answer.decisions,
-        }
-        message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if answer.decisions and not answer.kept else None
+        decisions = {chunk_id: answer.decisions[chunk_id] for chunk_id in sp.views_by_stage["reranked"]}
+        kept = [chunk_id for chunk_id, decision in decisions.items() if decision["decision"] == KEEP]
+        sp.views_by_stage["a3"] = kept
+        sp.final_selection_ids = list(kept)
+        sp.extras["a3_decisions"] = self.config.log() | {"candidates": decisions}
+        message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if decisions and not kept else None
         if message:
             sp.add_notice(self.name, message)
-
-    def _drop_below_floor(self, sp: SuperPrompt, ids: list[str], decisions: dict[str, dict[str, Any]]) -> bool:
-        """Mark candidates below the floor as dropped, and return whether the support is weak."""
-        floor = self.options.floor
-        if floor is None or not ids:
-            return False
-        evidence = Evidence.of(sp, ids, floor.rarest_terms)
-        below = set(ids).difference(evidence.kept(floor))
-        for chunk_id in below:
-            decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
-        return evidence.is_weak(floor, ids)
 
     def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
         """The ids to decide on, and the decisions on all other candidates."""
@@ -164,9 +150,3 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
             "said": decision.said,
             "certainty": choices.certainty,
         }
-
-
-def _gating(sp: SuperPrompt, decisions: Mapping[str, dict[str, Any]]) -> Gating:
-    ranked = sp.views_by_stage["reranked"]
-    kept = [chunk_id for chunk_id in ranked if decisions[chunk_id]["decision"] == KEEP]
-    return Gating(kept, {chunk_id: decisions[chunk_id] for chunk_id in ranked})

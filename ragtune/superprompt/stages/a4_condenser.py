@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ragtune.canonical import CompressPolicy
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
-from ragtune.superprompt.stages.quotes import extract, unmentioned, without_false_citations
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.pieces import normalized_query
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.rendering import prompt_md
+from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage
+from ragtune.superprompt.stages.quotes import extract, unmentioned, without_false_citations
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
@@ -31,7 +28,7 @@ LITTLE = "The documents say little about this."
 
 
 class CondenserOptions(Frozen):
-    """``options`` of the agent configuration.
+    """The stage's own settings.
 
     Attributes:
         max_attachment_tokens: limit of tokens of all selected chunks together.
@@ -42,10 +39,22 @@ class CondenserOptions(Frozen):
     """
 
     max_attachment_tokens: int = Field(ge=1)
-    max_quoted: int | None = Field(default=None, ge=1)
+    max_quoted: int = Field(ge=1)
     max_unmentioned: int = Field(ge=0)
     task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
+
+
+class CondenserConfig(WriterConfig):
+    """The writer of S_CTX_MD."""
+
+    options: CondenserOptions
+
+    @model_validator(mode="after")
+    def _cues_of_sections(self) -> Self:
+        if strangers := [name for name in self.options.cues if name not in self.sections]:
+            raise ValueError(f"options.cues[{strangers[0]!r}]: allowed are {', '.join(self.sections)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Condensed:
     is_shortened: bool = False
     scores: dict[str, float] = field(default_factory=dict)
     calls: int = 0
-    rejected: tuple[str, ...] = ()
+    rejected: list[str] = field(default_factory=list)
 
 
 class A4Condenser(AgentStage[Writer, Condensed]):
@@ -67,28 +76,17 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     If some do not, the agent is asked again with the rest, so S_CTX_MD rests on the final selection and its ``[n]`` is
     attachment n. Without a language model the first chunks stay. S_CTX_MD then quotes the best matching sentence of
     each and assigns it to a section by cue words. For an empty selection S_CTX_MD reports that, and no model is asked.
-    ``extras["a4_decisions"]`` holds scores and trimmed ids.
-
-    Args:
-        config: configuration of the agent.
-        agent: the writer; None for no language model.
-
-    Raises:
-        ConfigError: if a cue names an unknown section.
     """
 
     name: ClassVar[str] = "A4_Condenser"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
-    def __init__(self, config: WriterConfig, agent: Writer | None = None) -> None:
+    def __init__(self, config: CondenserConfig, agent: Writer | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options_as(CondenserOptions)
-        if strangers := [name for name in self.options.cues if name not in config.sections]:
-            allowed = ", ".join(config.sections)
-            raise ConfigError(f"agent {config.title}: options.cues[{strangers[0]!r}]: allowed are {allowed}")
+        self.options = config.options
 
-    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+    def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
 
     def ask(self, agent: Writer, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Condensed:
@@ -104,7 +102,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         if kept != shown:
             written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
         text, rejected = self._cited(written.text, len(kept), _little(sp))
-        return Condensed(text, kept, written.is_shortened, scores, calls, tuple(rejected))
+        return Condensed(text, kept, written.is_shortened, scores, calls, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
@@ -112,13 +110,12 @@ class A4Condenser(AgentStage[Writer, Condensed]):
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
-        words = content_words(without_format(normalized_query(sp.body)))
-        subject = " ".join(word for word, _ in words if word not in config.request_words)
+        subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
         quoted = chunks[: self.options.max_quoted]
         lines = extract(subject, quoted, self.config.sections, self.options.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
-        ignored = self.options.task_words | config.request_words
+        ignored = self.options.task_words.union(config.request_words)
         missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
         if missing:
             lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
@@ -130,11 +127,13 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         sp.s_ctx_md = answer.text
         sp.final_selection_ids = list(answer.ids)
         sp.views_by_stage["a4"] = list(answer.ids)
-        log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
-        log |= {"scores": answer.scores, "trimmed": trimmed, "calls": answer.calls, "shortened": answer.is_shortened}
-        if answer.rejected:
-            log["rejected"] = list(answer.rejected)
-        sp.extras["a4_decisions"] = log
+        sp.extras["a4_decisions"] = self.config.log() | {
+            "scores": answer.scores,
+            "trimmed": trimmed,
+            "calls": answer.calls,
+            "shortened": answer.is_shortened,
+            "rejected": answer.rejected,
+        }
 
     def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
         """A model's sections with valid citations and further open issues, and the removed lines."""

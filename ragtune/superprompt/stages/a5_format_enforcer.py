@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import cut
 from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
 from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.reading.formats import FormatRecipe, format_in_task, recipe_for
+from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import RULE_KEYS, prompt_md, system_md
 from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.super_prompt import SuperPrompt
@@ -27,17 +25,30 @@ _FORMAT = "{format}"
 
 
 class EnforcerOptions(Frozen):
-    """``options`` of the agent configuration.
+    """The stage's own settings.
 
     Attributes:
-        unknown: ``rules`` for a format without a recipe, whose specification is the user's words.
+        unknown_rules: rules for a format without a recipe, whose specification is the user's words.
         as_requested: phrase that adds the user's words, in place of ``{format}``, to a recipe.
         formats: recipes, the stricter ones first.
     """
 
-    unknown: Mapping[Literal["rules"], tuple[str, ...]]
+    unknown_rules: tuple[str, ...]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
+
+
+class EnforcerConfig(ExtractorConfig):
+    """The extractor of :data:`KEYS`."""
+
+    options: EnforcerOptions
+
+    @model_validator(mode="after")
+    def _keys(self) -> Self:
+        types = {name: key.type for name, key in self.keys.items()}
+        if types != dict(zip(KEYS, ("text", "text", "list"), strict=True)):
+            raise ValueError(f"extracts {types}: allowed are {', '.join(KEYS)}, the last a list")
+        return self
 
 
 @dataclass(frozen=True)
@@ -56,26 +67,15 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     ``extras["format_enforcer"]`` has exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first in
     ``hard_rules``, word for word. Without a language model a recipe of the configuration describes ``body["format"]``,
     or the format that the task asks for if the user named none. A format without a recipe stays as written.
-    ``extras["a5_decisions"]`` holds the earlier format and the recipe.
-
-    Args:
-        config: configuration of the agent.
-        agent: the extractor; None for no language model.
-
-    Raises:
-        ConfigError: if the configuration does not extract exactly :data:`KEYS`.
     """
 
     name: ClassVar[str] = "A5_Format_Enforcer"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
-    def __init__(self, config: ExtractorConfig, agent: Extractor | None = None) -> None:
+    def __init__(self, config: EnforcerConfig, agent: Extractor | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options_as(EnforcerOptions)
-        types = {name: key.type for name, key in config.keys.items()}
-        if types != dict(zip(KEYS, ("text", "text", "list"), strict=True)):
-            raise ConfigError(f"agent {config.title} extracts {types}: allowed are {', '.join(KEYS)}, the last a list")
+        self.options = config.options
 
     def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
         parts = {
@@ -96,7 +96,7 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
             found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.options.formats)
             recipe, asked = found or (recipe, asked)
         if recipe is None:
-            return Format(asked, "", self.options.unknown["rules"] if asked else ())
+            return Format(asked, "", self.options.unknown_rules if asked else ())
         spec = recipe.spec
         if not recipe.is_all_of(asked):
             spec = f"{spec} {self.options.as_requested.replace(_FORMAT, asked)}"
@@ -108,8 +108,7 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
         rules = list(dict.fromkeys(rule for rule in [*own, *answer.rules] if rule))
         sp.extras["format_enforcer"] = dict(zip(KEYS, (answer.spec, answer.example, rules), strict=True))
         rewritten = answer.spec not in ("", before)
-        log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
-        sp.extras["a5_decisions"] = log | {
+        sp.extras["a5_decisions"] = self.config.log() | {
             "recipe": answer.recipe,
             "format_before": before,
             "format_rewritten": rewritten,

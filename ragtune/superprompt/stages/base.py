@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from ragtune.core.errors import StageError
+from ragtune.core.errors import CacheMissError, LLMError, StageError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
+from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.rendering import compose_prompt_ready
 from ragtune.superprompt.super_prompt import LIFECYCLE, Lifecycle, SuperPrompt
 
 ORDER = (
@@ -24,6 +26,9 @@ ORDER = (
     "Prompt_Builder",
 )
 """Names of the stages in their order (rule E1)."""
+
+AgentT = TypeVar("AgentT")
+AnswerT = TypeVar("AnswerT")
 
 _DIGITS = 3
 _BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
@@ -116,19 +121,19 @@ class BaseStage(ABC):
         started = clock.now_ms()
         try:
             self.apply(work, config, meter)
-            self._complete(work)
+            if self.completes != self.requires:
+                work.stage = self.completes
+                work.history_of_stages.append(self.completes)
             self._check(before, work, config)
             _log_cost(work, self.name, meter, clock.now_ms() - started)
         except Exception as error:
-            raise FailedStageError(
-                _explain(self.name, error, sp.stage), self.name, meter.charged or CostObject(), meter.actual
-            ) from error
+            reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
+            message = (
+                f"{self.name} failed: {reason}. The prompt is still at stage {sp.stage!r}; "
+                f"mend the cause and run {self.name} again"
+            )
+            raise FailedStageError(message, self.name, meter.charged or CostObject(), meter.actual) from error
         return work
-
-    def _complete(self, work: SuperPrompt) -> None:
-        if self.completes != self.requires:
-            work.stage = self.completes
-            work.history_of_stages.append(self.completes)
 
     def _check(self, before: SuperPrompt, work: SuperPrompt, config: PipelineConfig) -> None:
         allowed = self.writes | _BOOKKEEPING
@@ -138,6 +143,67 @@ class BaseStage(ABC):
         problem = work.problem() or _excess(work, config)
         if problem is not None:
             raise StageError(f"it broke an invariant: {problem}")
+
+
+class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
+    """A stage whose answer comes from an agent or, without one, from a documented rule.
+
+    ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``extras["llm"][name]``
+    reports who answered and why. ``ask`` and ``default`` only read the SuperPrompt, and only ``write`` changes it, so a
+    failed answer leaves no trace.
+
+    Args:
+        agent: the agent; None for no language model.
+    """
+
+    def __init__(self, agent: AgentT | None = None) -> None:
+        self.agent = agent
+
+    @abstractmethod
+    def ask(self, agent: AgentT, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> AnswerT:
+        """Return the agent's checked answer, and charge its cost to ``meter``."""
+
+    def has_question(self, sp: SuperPrompt) -> bool:
+        """Return whether there is anything to ask; if not, the rule answers and nothing is sent."""
+        return True
+
+    @abstractmethod
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> AnswerT:
+        """Return the rule's deterministic answer."""
+
+    @abstractmethod
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: AnswerT) -> None:
+        """Write the answer into the SuperPrompt, within ``config.limits``."""
+
+    def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        answer: AnswerT | None = None
+        record: dict[str, Any] = {"used": False, "reason": "llm_off"}
+        if self.agent is not None and not self.has_question(sp):
+            record["reason"] = "nothing_to_ask"
+        elif self.agent is not None:
+            try:
+                answer = self.ask(self.agent, sp, config, meter)
+                record = {"used": True, "reason": "agent"}
+            except LLMError as error:
+                record = failure_record(error, config, meter)
+        self.write(sp, config, self.default(sp, config) if answer is None else answer)
+        sp.extras.setdefault("llm", {})[self.name] = record
+        if "prompt_ready" in self.writes:
+            sp.prompt_ready = compose_prompt_ready(sp, config.prompt_schema)
+
+
+def failure_record(error: LLMError, config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
+    """Charge a failed call, and return the log of the rule that replaces it.
+
+    The error is raised where ``llm_failure`` is ``refuse``, and on an incomplete record: no rule replaces a recorded
+    answer.
+    """
+    if isinstance(error, ServiceError | AnswerError):
+        meter.charge(error.cost)
+        meter.pay(error.paid)
+    if config.llm_failure == "refuse" or isinstance(error, CacheMissError):
+        raise error
+    return {"used": False, "reason": "llm_failure", "error": str(error)}
 
 
 def next_stage(sp: SuperPrompt) -> str:
@@ -161,17 +227,11 @@ def _excess(sp: SuperPrompt, config: PipelineConfig) -> str | None:
 
 
 def _log_cost(sp: SuperPrompt, name: str, meter: CostMeter, elapsed_ms: float) -> None:
-    charged = meter.charged or CostObject()
     entry = {"stage": name, "ms": round(elapsed_ms, _DIGITS)}
-    entry |= {"charged": _plain(charged), "paid": _plain(meter.actual)}
+    entry |= {"charged": _plain(meter.charged or CostObject()), "paid": _plain(meter.actual)}
     sp.extras["costs"] = [*sp.extras.get("costs", []), entry]
 
 
 def _plain(cost: CostObject) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(cost.model_dump_json())
     return {**values, "latency_ms": round(cost.latency_ms, _DIGITS)}
-
-
-def _explain(name: str, error: Exception, stage: str) -> str:
-    reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
-    return f"{name} failed: {reason}. The prompt is still at stage {stage!r}; mend the cause and run {name} again"

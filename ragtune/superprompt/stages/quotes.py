@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.data.text import terms
-from ragtune.superprompt.super_prompt import ContextChunk
-from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.reading.stopwords import content_words
+from ragtune.superprompt.reading.text import one_line
+from ragtune.superprompt.super_prompt import ContextChunk
 
 _BREAK = "\n\n"
 _BETWEEN = r"\s*(?:[,;&\u2013-]|and|und)\s*"

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from ragtune.core.tokens import count_tokens
 from ragtune.data.text import terms
-from ragtune.superprompt.super_prompt import ContextChunk
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 _QUARTER = 4
 _WORDS = re.compile(r"\w+")
@@ -26,11 +25,11 @@ class FloorOptions(Frozen):
     Attributes:
         relative_score: least score, as a share of the way from the background to the best score.
         relative_coverage: least coverage without scores, as a share of the best candidate's coverage.
-        neutral_score: upper limit of the background, in [0, 1].
-        min_contrast: support is weak where the best score exceeds the background by less than this, in [0, 1].
+        neutral_score: upper limit of the background.
+        min_contrast: support is weak where the best score exceeds the background by less than this.
         min_support: where the rerank stage reports support, it is weak if no candidate has this much.
-        sure_coverage: support is never weak where a candidate covers this much of the prompt, in [0, 1].
-        min_coverage: without scores, support is weak where no candidate covers this much, in [0, 1].
+        sure_coverage: support is never weak where a candidate covers this much of the prompt.
+        min_coverage: without scores, support is weak where no candidate covers this much.
         rarest_terms: number of rarest terms that coverage counts, so a long prompt can be covered.
         weak_selection: limit of kept candidates where support is weak.
     """
@@ -48,57 +47,58 @@ class FloorOptions(Frozen):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Scores, coverage and support of candidates by id.
+    """Scores, coverage and support of candidates by id, and the floor for them. Any of them may be empty.
 
     Scores in [0, 1] are the reranker's, or Retrieval's where it compares no terms. Coverage is a share of the prompt's
-    term weights. Any of them may be empty.
+    term weights.
     """
 
     ids: Sequence[str]
     scores: Mapping[str, float]
     coverage: Mapping[str, float]
     support: Mapping[str, float]
+    floor: FloorOptions
 
     @classmethod
-    def of(cls, sp: SuperPrompt, ids: Sequence[str], rarest_terms: int) -> Evidence:
+    def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> Evidence:
         """Return the evidence that Retrieval and ReRanker left in the SuperPrompt."""
-        found = sp.extras.get("retrieval", {})
+        found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
-        reranked = sp.extras.get("reranked", {})
-        scores: Mapping[str, float] = reranked.get("scores", {})
+        scores: Mapping[str, float] = reranked["scores"]
         if not scores and not weights:
-            scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found.get("scores", {}).items()}
+            scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
         known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
         chunks = sp.chunks(ids) if weights else []
-        covered = {chunk.id: coverage(chunk, weights, rarest_terms) for chunk in chunks}
-        return cls(ids, known, covered, reranked.get("support", {}))
+        covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
+        return cls(ids, known, covered, reranked.get("support", {}), floor)
 
-    def background(self, options: FloorOptions) -> float:
-        """Return the score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
+    @property
+    def background(self) -> float:
+        """The score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
         ordered = sorted(self.scores.values())
-        return min(options.neutral_score, ordered[len(ordered) // _QUARTER])
+        return min(self.floor.neutral_score, ordered[len(ordered) // _QUARTER])
 
-    def is_weak(self, options: FloorOptions, among: Collection[str]) -> bool:
+    def is_weak(self, among: Collection[str]) -> bool:
         """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
         most = _highest(self.coverage, among)
         if not self.scores:
-            return bool(self.coverage) and most < options.min_coverage
+            return bool(self.coverage) and most < self.floor.min_coverage
         if self.support:
-            return _highest(self.support, among) < options.min_support and most < options.sure_coverage
-        contrast = _highest(self.scores, among) - self.background(options)
-        return contrast < options.min_contrast and most < options.sure_coverage
+            is_low = _highest(self.support, among) < self.floor.min_support
+        else:
+            is_low = _highest(self.scores, among) - self.background < self.floor.min_contrast
+        return is_low and most < self.floor.sure_coverage
 
-    def kept(self, options: FloorOptions) -> list[str]:
+    def kept(self) -> list[str]:
         """Return the ids above the floor, in order."""
         above = list(self.ids)
         if self.scores:
-            low = self.background(options)
-            least = low + options.relative_score * (max(self.scores.values()) - low)
+            least = self.background + self.floor.relative_score * (max(self.scores.values()) - self.background)
             above = [chunk_id for chunk_id in self.ids if self.scores.get(chunk_id, -1.0) >= least]
         elif self.coverage:
-            least = options.relative_coverage * max(self.coverage.values())
+            least = self.floor.relative_coverage * max(self.coverage.values())
             above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
-        return above[: options.weak_selection] if self.is_weak(options, self.ids) else above
+        return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
 
 
 def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
