@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from ragtune.canonical.policies import ChunkPolicy
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen, flaws_in
-from ragtune.superprompt.limits import PipelineConfig, packaged
 from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.reranking import CROSS_ENCODER
 
@@ -35,16 +37,51 @@ AGENT_STAGES: tuple[AgentStageName, ...] = get_args(AgentStageName)
 """Stages that may ask a language model."""
 
 
-class EmbedderOptions(Frozen):
-    """How Retrieval compares texts.
+class Limits(BaseModel):
+    """The named constants, in capitals in the file. They are upper limits."""
 
-    Attributes:
-        kind: auto is tfidf, or for a collection the hashing that it was made with; tfidf and hashing need no model.
-        model: folder or name of the embedding model, for sentence_transformer and openai_compatible.
-        dims: length of the vectors, where it can be chosen; null is the model's length, 256 for hashing.
-        base_url: OpenAI-compatible server of openai_compatible; null is $OPENAI_BASE_URL, else OpenAI's.
-        api_key_env: NAME of the variable that holds the server's key, never the key.
-    """
+    n0_query_pieces: int = Field(ge=1)
+    n1_retr_max_candidates: int = Field(ge=1)
+    n2_rerank_top_k: int = Field(ge=1)
+    n3_final_selection_max: int = Field(ge=1)
+    n4_recent_conv_max_pairs: int = Field(ge=0)
+    log_avg_exp_tau: float = Field(gt=0, allow_inf_nan=False)
+    min_piece_tokens: int = Field(ge=1)
+    piece_slack: float = Field(ge=0, lt=0.5)
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=str.upper)
+
+
+class Chunking(Frozen):
+    """Chunk policy by kind of text."""
+
+    markdown: ChunkPolicy
+    text: ChunkPolicy
+    conversation: ChunkPolicy
+
+
+class PipelineConfig(Frozen):
+    """Configuration of every stage."""
+
+    limits: Limits
+    chunking: Chunking
+    llm_failure: Literal["default", "refuse"]
+    request_words: tuple[str, ...] = ()
+    prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
+
+    @classmethod
+    def load(cls, **limits: int | float) -> PipelineConfig:
+        """Return the packaged configuration; :func:`ragtune.superprompt.options.load_options` reads a file over it."""
+        config = cls.model_validate_json(packaged())
+        changed = config.limits.model_dump(by_alias=True) | {name.upper(): value for name, value in limits.items()}
+        try:
+            return config.model_copy(update={"limits": Limits.model_validate(changed)})
+        except ValidationError as error:
+            raise ConfigError(f"pipeline configuration: {flaws_in(error)}") from error
+
+
+class EmbedderOptions(Frozen):
+    """How Retrieval compares texts."""
 
     kind: Literal["auto", "tfidf", "hashing", "sentence_transformer", "openai_compatible"] = "auto"
     model: Name | None = None
@@ -54,15 +91,7 @@ class EmbedderOptions(Frozen):
 
 
 class MemoryOptions(Frozen):
-    """The long-term memory: documents, a collection of ragd, or both, which are searched as one.
-
-    Attributes:
-        folder: Markdown and text files (or one file), or a collection in BEIR's layout; null is the shipped demo
-            collection, or none with a ragd collection.
-        collection: name of a ragd collection; the folder's documents replace its documents of the same name.
-        dsn: the collection's PostgreSQL server; $RAGTUNE_DSN keeps a password out of files.
-        data_dir: folder of the embedded PostgreSQL, used without a DSN; null is ragd's own.
-    """
+    """The long-term memory: documents, a collection of ragd, or both, which are searched as one."""
 
     folder: Path | None = None
     collection: Name | None = None
@@ -71,14 +100,7 @@ class MemoryOptions(Frozen):
 
 
 class RerankerOptions(Frozen):
-    """How the ReRanker orders.
-
-    Attributes:
-        kind: cross_encoder scores the top N2; budgeted scores a part of them; auto is cross_encoder where the model is
-            on this machine, else latent semantic analysis of the documents, which needs no model.
-        model: folder or hub name of a cross-encoder.
-        budget: limit of chunks that budgeted scores for a prompt.
-    """
+    """How the ReRanker orders."""
 
     kind: Literal["auto", "none", "cross_encoder", "budgeted"] = "auto"
     model: Name = CROSS_ENCODER
@@ -86,27 +108,7 @@ class RerankerOptions(Frozen):
 
 
 class LLMOptions(Frozen):
-    """The language model of A0, A2, A3, A4, A5 and of the answer.
-
-    Attributes:
-        model: name of the model as the server spells it; null for no model.
-        stages: stages that ask it; the others follow their documented rules.
-        base_url: address of an OpenAI-compatible server; null is $OPENAI_BASE_URL, else OpenAI's.
-        api_key_env: NAME of the variable that holds the key, never the key.
-        mode: live sends everything; record sends requests that are not recorded yet; replay sends nothing.
-        cache_dir: folder of the recorded answers; auto is $RAGTUNE_CACHE or the platform's cache folder.
-        json_mode: field that asks the server for JSON; none leaves it to the prompt.
-        temperature: null sends none.
-        seed: null sends none.
-        max_tokens: limit of tokens of the final answer; the agents' files have those of the stages.
-        thinking_tokens: limit of tokens of thoughts before an answer; a request states the sum of both.
-        max_tokens_field: the server's name of that limit.
-        timeout_s: time limit of one attempt in seconds.
-        max_retries: further attempts on 429, 5xx, timeouts and lost connections.
-        concurrency: requests at once.
-        prices: dollars per 1,000 tokens, {model: {prompt: p, completion: c}}; null: calls are free.
-        extra: further fields of every request.
-    """
+    """The language model of A0, A2, A3, A4, A5 and of the answer."""
 
     model: Name | None = None
     stages: tuple[AgentStageName, ...] = AGENT_STAGES
@@ -128,17 +130,7 @@ class LLMOptions(Frozen):
 
 
 class PromptOptions(PipelineConfig):
-    """All options: a :class:`PipelineConfig` with the settings of memory, embedder, reranker and language model.
-
-    Attributes:
-        agents: folder of agents' configurations that replace the packaged ones.
-        a2_passes: 2 lets A2 refine its first answer.
-        prompt_schema: the prompt schema; a file replaces only the parts that it names.
-        memory: sources of context besides the conversation.
-        embedder: how Retrieval compares texts.
-        reranker: how the ReRanker orders.
-        llm: the language model.
-    """
+    """All options: a :class:`PipelineConfig` with the settings of memory, embedder, reranker and language model."""
 
     agents: Path | None = None
     a2_passes: Literal[1, 2] = 1
@@ -150,14 +142,6 @@ class PromptOptions(PipelineConfig):
 
 def load_options(file: str | Path | None = None, *changes: Values) -> PromptOptions:
     """Return the options of a file, with single ones replaced.
-
-    Args:
-        file: YAML or JSON with any of the keys of :class:`PromptOptions`; other keys have their defaults. None for the
-            defaults alone.
-        changes: further mappings of the same form; later ones override earlier ones.
-
-    Raises:
-        ConfigError: if the file cannot be read, a key is unknown, or a value is not allowed; the message names it.
 
     Example:
         >>> load_options(None, {"reranker": {"kind": "none"}}).reranker.kind
@@ -178,6 +162,12 @@ def load_options(file: str | Path | None = None, *changes: Values) -> PromptOpti
         return PromptOptions.model_validate(merged)
     except ValidationError as error:
         raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
+
+
+@cache
+def packaged() -> str:
+    """Return the packaged configuration as JSON."""
+    return (files("ragtune.superprompt") / "config" / "pipeline.json").read_text(encoding="utf-8")
 
 
 def parse_options(text: str, name: str = "configuration") -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
@@ -43,13 +44,12 @@ def make_client(options: LLMOptions) -> LLMClient | None:
     """Return a client of the language model; None without one."""
     if options.model is None:
         return None
-    if find_spec("httpx2") is None:
-        raise MissingExtraError("a language model", "llm")
     return LLMClient(**options.model_dump(exclude={"stages"}))
 
 
+@lru_cache(maxsize=1)
 def make_reranker(options: RerankerOptions) -> BaseReranker | None:
-    """Return the chosen reranker; None for none, or for ``auto`` without a model on this machine."""
+    """Return the chosen reranker, the same one as long as the options are; None for ``auto`` without a model here."""
     model = options.model
     if options.kind == "none":
         return None
@@ -88,10 +88,9 @@ def open_database(options: MemoryOptions) -> BaseDatabase:
     return connect(options.dsn, options.data_dir, pool_size=2)
 
 
-def make_pipeline(
-    options: PromptOptions, memory: BaseMemory, reranker: BaseReranker | None = None, clock: Clock | None = None
-) -> Pipeline:
-    """Return a pipeline of its parts. The reranker is an argument so that a loaded model can be kept."""
+def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | None = None) -> Pipeline:
+    """Return the pipeline of the options over a memory."""
+    reranker = make_reranker(options.reranker)
     stage: BaseRerankStage | None = None
     if reranker is not None and options.reranker.kind == "budgeted":
         stage = BudgetedRerankStage(reranker, options.reranker.budget)
@@ -125,7 +124,7 @@ def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterato
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
     sets = [] if folder is None else [read_folder(folder)]
     with closing(make_memory(options, *sets)) as memory:
-        yield make_pipeline(options, memory, make_reranker(options.reranker), clock)
+        yield make_pipeline(options, memory, clock)
 
 
 def _embedder_of(collection: str, made_with: str | None) -> BaseEmbedder:

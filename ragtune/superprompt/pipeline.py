@@ -12,18 +12,17 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.types import ChatResult, Message
 from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, agent_config
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
-from ragtune.superprompt.agents.extractor import Extractor
 from ragtune.superprompt.agents.writer import Writer
-from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.text import BLOCKS, blocks
 from ragtune.superprompt.reranking import BaseRerankStage, TopRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys
 from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper, ShaperConfig
 from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate, GateConfig
 from ragtune.superprompt.stages.a4_condenser import A4Condenser, CondenserConfig
-from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer, EnforcerConfig
+from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer, EnforcerConfig, Extractor
 from ragtune.superprompt.stages.base import ORDER, BaseStage
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 from ragtune.superprompt.stages.reranker import ReRanker

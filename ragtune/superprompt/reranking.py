@@ -23,13 +23,7 @@ CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
 
 @dataclass(frozen=True)
 class Reranked:
-    """A new order of candidates.
-
-    Attributes:
-        ids: all candidates, best first.
-        scores: calibrated relevance in [0, 1] of scored candidates.
-        details: further facts as JSON values; ``support`` by id is each candidate's support for the prompt, at most 1.
-    """
+    """A new order of candidates."""
 
     ids: list[str]
     scores: dict[str, float]

@@ -13,9 +13,8 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options import PipelineConfig, load_options
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import SuperPrompt
@@ -27,16 +26,6 @@ class SuperPromptRetriever(BaseRetriever):
     The query is the user's raw prompt, so headers in it count. Scores are Retrieval's: LogAvgExp over the pieces'
     cosines, in [-1, 1]. It returns at most N1 documents, none without a positive cosine. A prompt that A0 refuses (an
     empty one, or one with headers but no task) returns none, and the trace has the reason.
-
-    Args:
-        corpus: the long-term memory.
-        embedder: embedder of documents and pieces; None for TF-IDF.
-        config: file of the pipeline's options; None takes the packaged ones.
-        limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; None as a value replaces nothing.
-        cache_dir: cache of an embedder's vectors: ``auto`` for the platform's cache folder, a folder, or None.
-
-    Raises:
-        ConfigError: on an unusable configuration, limit or embedder.
     """
 
     reads_files = ("config",)

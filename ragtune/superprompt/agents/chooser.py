@@ -45,14 +45,7 @@ class Choices:
 
 
 class ChoiceField(Frozen):
-    """One closed choice.
-
-    Attributes:
-        enum: allowed values; empty only in A0's file, because the prompt schema has its values.
-        default: value for an answer that is missing, not allowed or too uncertain; None for no value.
-        description: what to choose, in words for the prompt.
-        texts: text in a prompt's body by value; a value without an entry stands for itself.
-    """
+    """One closed choice."""
 
     enum: tuple[str, ...] = ()
     default: str | None = None
@@ -93,13 +86,7 @@ class ChoiceField(Frozen):
 
 
 class ChooserConfig(AgentConfig):
-    """Chooses among closed values, once for the whole input or once for each item.
-
-    Attributes:
-        fields: the choices.
-        min_confidence: answers that state a lower certainty become the defaults; answers without one count.
-        max_items_per_call: limit of items in one request.
-    """
+    """Chooses among closed values, once for the whole input or once for each item."""
 
     fields: Mapping[Name, ChoiceField] = Field(min_length=1)
     min_confidence: float = Field(default=0.0, ge=0.0, le=1.0)

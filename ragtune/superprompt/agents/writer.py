@@ -33,12 +33,7 @@ _HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+)?\**([^*#:]+?)\**:?\**\s*#*\s*")
 
 
 class WriterConfig(AgentConfig):
-    """Writes Markdown from items.
-
-    Attributes:
-        sections: headings of the Markdown in order; text before the first heading belongs to the first section.
-        max_text_tokens: limit of the Markdown; a longer text loses lines from the end of its longest section.
-    """
+    """Writes Markdown from items."""
 
     sections: tuple[str, ...] = Field(min_length=1)
     max_text_tokens: int = Field(ge=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.inputs import MARKDOWN, Documents, read_folder
+from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
+from ragtune.superprompt.options import Chunking
 from ragtune.superprompt.reading.stopwords import content_words
 from ragtune.superprompt.reading.text import clean
 from ragtune.superprompt.super_prompt import ContextChunk
@@ -79,13 +78,7 @@ class TermIndex:
 
 
 class DocumentMemory(BaseMemory):
-    """Chunks of documents, searched exhaustively.
-
-    Args:
-        chunks: chunks with unique ids; may be empty.
-        embedder: embedder of chunks and pieces; None for TF-IDF over memory and conversation, which needs no model.
-        vectors: cached vectors of the chunks; None embeds them on first use.
-    """
+    """Chunks of documents, searched exhaustively."""
 
     def __init__(
         self,
@@ -101,21 +94,14 @@ class DocumentMemory(BaseMemory):
             raise DatasetError(f"memory holds chunk {repeated!r} twice: ids must be unique")
 
     @classmethod
-    def from_texts(cls, texts: Documents, chunking: Chunking, embedder: BaseEmbedder | None = None) -> DocumentMemory:
+    def from_texts(cls, texts: Documents, chunking: Chunking) -> DocumentMemory:
         """Chunk documents by name: ``.md`` and ``.markdown`` as Markdown, all others as text."""
         chunks = []
         for name, text in texts.items():
             policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
             pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
             chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
-        return cls(chunks, embedder)
-
-    @classmethod
-    def from_folder(
-        cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
-    ) -> DocumentMemory:
-        """Chunk the documents of :func:`read_folder`."""
-        return cls.from_texts(read_folder(folder), chunking, embedder)
+        return cls(chunks)
 
     @classmethod
     def from_corpus(

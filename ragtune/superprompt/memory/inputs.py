@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import ragtune.data
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.superprompt.frozen import flaws_in
 from ragtune.superprompt.super_prompt import Turn
 
 MARKDOWN = (".md", ".markdown")
@@ -22,8 +21,7 @@ Documents = Mapping[str, str]
 """Markdown or plain text by document name; the name's suffix tells which."""
 
 _START = re.compile(r"[ \t]*(user|assistant)[ \t]*:[ \t]?(.*)", re.IGNORECASE | re.DOTALL)
-_ALLOWED = "write 'User: ...' and 'Assistant: ...', each on a new line, or a JSON list of {role, content}"
-_TURNS = TypeAdapter(list[Turn])
+_ALLOWED = "write 'User: ...' and 'Assistant: ...', each on a new line"
 
 
 class _Passage(BaseModel):
@@ -81,21 +79,7 @@ def decode(name: str, data: bytes) -> str:
 
 
 def parse_conversation(text: str) -> list[Turn]:
-    """Return the turns, oldest first. A turn begins with a line ``User: ...`` or ``Assistant: ...``.
-
-    A text that begins with ``[`` is read as a JSON list of ``{"role": "user" | "assistant", "content": "..."}``.
-    """
-    try:
-        turns = _TURNS.validate_json(text) if text.lstrip().startswith("[") else _TURNS.validate_python(_rows(text))
-    except ValidationError as error:
-        raise ConfigError(f"conversation: {flaws_in(error)[:200]}: {_ALLOWED}") from None
-    stripped = [turn.model_copy(update={"content": turn.content.strip()}) for turn in turns]
-    if empty := [number for number, turn in enumerate(stripped, start=1) if not turn.content]:
-        raise ConfigError(f"conversation, turn {empty[0]}: it is empty: {_ALLOWED}")
-    return stripped
-
-
-def _rows(text: str) -> list[dict[str, Any]]:
+    """Return the turns, oldest first. A turn begins with a line ``User: ...`` or ``Assistant: ...``."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         start = _START.fullmatch(line)
@@ -105,7 +89,10 @@ def _rows(text: str) -> list[dict[str, Any]]:
             rows[-1]["content"] += f"\n{line}"
         elif line.strip():
             raise ConfigError(f"conversation, line {number}: it has no speaker: {_ALLOWED}")
-    return rows
+    turns = [Turn(role=row["role"], content=row["content"].strip()) for row in rows]
+    if empty := [number for number, turn in enumerate(turns, start=1) if not turn.content]:
+        raise ConfigError(f"conversation, turn {empty[0]}: it is empty: {_ALLOWED}")
+    return turns
 
 
 def _is_document(path: Path, root: Path) -> bool:

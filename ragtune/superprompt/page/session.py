@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragtune.core.errors import DatasetError, RagtuneError
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
-from ragtune.superprompt.options import EmbedderOptions, MemoryOptions, RerankerOptions, load_options, parse_options
-from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
+from ragtune.superprompt.options import Chunking, EmbedderOptions, MemoryOptions, load_options, parse_options
+from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline
 from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
@@ -39,14 +37,6 @@ class PageSession:
     Inputs may change at any time. After a change of prompt or conversation, or of documents after Retrieval, the
     results stay and only A0 may run. Settings count for the next stages, so a stage that failed with a language model
     can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
-
-    Attributes:
-        prompt: the raw prompt.
-        options: the settings; :meth:`set_settings` changes them.
-        sp: the SuperPrompt after the last stage.
-        problem: failure of the last stage and what to do; None if it succeeded.
-        input_problems: flaws of ``conversation`` and ``settings``.
-        answer: the language model's answer to the final prompt; None before it.
     """
 
     def __init__(self, prompt: str = "") -> None:
@@ -64,7 +54,6 @@ class PageSession:
         self._started: _Inputs | None = None
         self._searched: _Search | None = None
         self._memory: tuple[_Search, BaseMemory] | None = None
-        self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
 
     def set_conversation(self, text: str) -> None:
         """Set the recent turns, in a form that :func:`parse_conversation` reads."""
@@ -184,16 +173,13 @@ class PageSession:
             self._searched = self._search
 
     def _pipeline(self) -> Pipeline:
-        """The pipeline of the options; memory and reranker stay loaded while their options are the same."""
+        """The pipeline of the options; the memory stays open while its options are the same."""
         if self._memory is None or self._memory[0] != self._search:
             if self._memory is not None:
                 self._memory[1].close()
                 self._memory = None
             self._memory = (self._search, make_memory(self.options, *self.documents))
-        wanted = self.options.reranker
-        if self._reranker is None or self._reranker[0] != wanted:
-            self._reranker = (wanted, make_reranker(wanted))
-        return make_pipeline(self.options, self._memory[1], self._reranker[1])
+        return make_pipeline(self.options, self._memory[1])
 
 
 def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[dict[str, str], list[str]]:

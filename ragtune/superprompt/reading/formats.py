@@ -60,16 +60,7 @@ _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
 
 
 class FormatRecipe(Frozen):
-    """One format.
-
-    Attributes:
-        name: name of the format.
-        words: words and phrases that ask for the format.
-        spec: the format in a sentence.
-        example: example of the format; may be empty.
-        rules: rules for an answer in the format.
-        alone: whether an answer may hold nothing else.
-    """
+    """One format."""
 
     name: str
     words: tuple[str, ...] = Field(min_length=1)

@@ -25,13 +25,7 @@ _WORD = re.compile(r"\w+")
 
 
 class TypoTolerance(Frozen):
-    """Which names may be mistyped.
-
-    Attributes:
-        min_length: shortest name for any single edit.
-        min_length_transposition: shortest name for a swap of two neighbouring letters.
-        never: words that are one edit from a name and mean something else.
-    """
+    """Which names may be mistyped."""
 
     min_length: int = Field(ge=2)
     min_length_transposition: int = Field(ge=2)
@@ -39,25 +33,14 @@ class TypoTolerance(Frozen):
 
 
 class HeaderRules(Frozen):
-    """What may be a header.
-
-    Attributes:
-        max_characters: limit of characters of a header's name.
-        max_words: limit of words of a header's name.
-    """
+    """What may be a header."""
 
     max_characters: int = Field(ge=1)
     max_words: int = Field(ge=1)
 
 
 class Modes(Frozen):
-    """Options of A0.
-
-    Attributes:
-        semantic_enabled: whether a language model maps unknown headers.
-        semantic_threshold: least confidence that counts, in [0, 1].
-        semantic_max_headers: limit of unknown headers for the model; further ones stay unknown.
-    """
+    """Options of A0."""
 
     semantic_enabled: bool
     semantic_threshold: float = Field(ge=0.0, le=1.0)
@@ -65,22 +48,7 @@ class Modes(Frozen):
 
 
 class PromptSchema(Frozen):
-    """Keys and names of a prompt's parts; see ``config/prompt_schema.json``.
-
-    Attributes:
-        version: version of the schema.
-        keys: title by canonical key, in the order of display.
-        must_keys: keys that ``body`` always has; those without a value get their default.
-        defaults: default values of the MUST keys, except task and context.
-        aliases: other English names by key.
-        bilingual: names by key, for each further language.
-        header_templates: phrases around a name, with ``{key}`` in its place.
-        line_templates: beginnings of a line by key; the rest of the line is the value.
-        keywords: words by key that identify a heading.
-        typo: tolerance for mistyped names.
-        headers: what may be a header.
-        modes: options of A0.
-    """
+    """Keys and names of a prompt's parts; see ``config/prompt_schema.json``."""
 
     version: int
     keys: Mapping[str, str]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.content import asks, leading_role
 from ragtune.superprompt.reading.headers import PromptParser, Section
 from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, MappingLadder, PromptSchema

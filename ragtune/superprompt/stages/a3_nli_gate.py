@@ -12,7 +12,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
 from ragtune.superprompt.stages.support import Evidence, FloorOptions, duplicates, is_trivial
@@ -27,15 +27,7 @@ WEAK_SUPPORT = "the documents say little about this: check the answer, or add do
 
 
 class GateOptions(Frozen):
-    """The stage's own settings.
-
-    Attributes:
-        max_candidates: size of the working set; further candidates are dropped unseen.
-        min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
-        near_duplicate: similarity from which the rule without a language model treats two texts as one.
-        floor: thresholds of that rule, and of weak support of the kept candidates.
-        tag_of: implied tag by decision.
-    """
+    """The stage's own settings."""
 
     max_candidates: int = Field(ge=1)
     min_word_tokens: int = Field(ge=0)

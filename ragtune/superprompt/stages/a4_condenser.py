@@ -14,7 +14,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
@@ -28,15 +28,7 @@ LITTLE = "The documents say little about this."
 
 
 class CondenserOptions(Frozen):
-    """The stage's own settings.
-
-    Attributes:
-        max_attachment_tokens: limit of tokens of all selected chunks together.
-        max_quoted: limit of sources that the rule without a language model quotes; all are attached in full.
-        max_unmentioned: limit of words of the task that it reports as missing from the context.
-        task_words: further words that it does not report, because they describe the answer.
-        cues: words by section that assign a sentence to it.
-    """
+    """The stage's own settings."""
 
     max_attachment_tokens: int = Field(ge=1)
     max_quoted: int = Field(ge=1)

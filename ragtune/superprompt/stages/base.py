@@ -11,7 +11,7 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import compose_prompt_ready
 from ragtune.superprompt.super_prompt import LIFECYCLE, Lifecycle, SuperPrompt
 
@@ -124,7 +124,7 @@ class BaseStage(ABC):
             if self.completes != self.requires:
                 work.stage = self.completes
                 work.history_of_stages.append(self.completes)
-            self._check(before, work, config)
+            self._check(before, work)
             _log_cost(work, self.name, meter, clock.now_ms() - started)
         except Exception as error:
             reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
@@ -135,13 +135,12 @@ class BaseStage(ABC):
             raise FailedStageError(message, self.name, meter.charged or CostObject(), meter.actual) from error
         return work
 
-    def _check(self, before: SuperPrompt, work: SuperPrompt, config: PipelineConfig) -> None:
+    def _check(self, before: SuperPrompt, work: SuperPrompt) -> None:
         allowed = self.writes | _BOOKKEEPING
         for field in SuperPrompt.model_fields:
             if field not in allowed and getattr(before, field) != getattr(work, field):
                 raise StageError(f"it changed {field}, which is not its to write")
-        problem = work.problem() or _excess(work, config)
-        if problem is not None:
+        if (problem := work.problem()) is not None:
             raise StageError(f"it broke an invariant: {problem}")
 
 
@@ -209,21 +208,6 @@ def failure_record(error: LLMError, config: PipelineConfig, meter: CostMeter) ->
 def next_stage(sp: SuperPrompt) -> str:
     """Return the name of the next stage. At ``a5`` that is Prompt_Builder, which may run again."""
     return ORDER[LIFECYCLE.index(sp.stage)]
-
-
-def _excess(sp: SuperPrompt, config: PipelineConfig) -> str | None:
-    """The limit that the latest view exceeds, in words, or None (rule E14)."""
-    limits = config.limits
-    caps = {
-        "retrieval": ("N1_RETR_MAX_CANDIDATES", limits.n1_retr_max_candidates),
-        "reranked": ("N2_RERANK_TOP_K", limits.n2_rerank_top_k),
-        "a4": ("N3_FINAL_SELECTION_MAX", limits.n3_final_selection_max),
-    }
-    if sp.stage not in caps:
-        return None
-    constant, cap = caps[sp.stage]
-    size = len(sp.views_by_stage[sp.stage])
-    return f"{size} ids in views_by_stage[{sp.stage!r}]: {constant} is {cap}" if size > cap else None
 
 
 def _log_cost(sp: SuperPrompt, name: str, meter: CostMeter, elapsed_ms: float) -> None:

@@ -8,7 +8,7 @@ from ragtune.core.errors import StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reranking import BaseRerankStage, Reranked
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
@@ -21,9 +21,6 @@ class ReRanker(BaseStage):
 
     A notice names what reranked, and reports an unchanged order. ``extras["reranked"]`` holds the scores with the best
     first, and details of the rerank stage.
-
-    Args:
-        rerank_stage: scores the top N2, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
     """
 
     name: ClassVar[str] = "ReRanker"

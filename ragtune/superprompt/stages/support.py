@@ -20,19 +20,7 @@ _WORDS = re.compile(r"\w+")
 
 
 class FloorOptions(Frozen):
-    """Thresholds for candidates, relative to the distribution over one prompt's candidates.
-
-    Attributes:
-        relative_score: least score, as a share of the way from the background to the best score.
-        relative_coverage: least coverage without scores, as a share of the best candidate's coverage.
-        neutral_score: upper limit of the background.
-        min_contrast: support is weak where the best score exceeds the background by less than this.
-        min_support: where the rerank stage reports support, it is weak if no candidate has this much.
-        sure_coverage: support is never weak where a candidate covers this much of the prompt.
-        min_coverage: without scores, support is weak where no candidate covers this much.
-        rarest_terms: number of rarest terms that coverage counts, so a long prompt can be covered.
-        weak_selection: limit of kept candidates where support is weak.
-    """
+    """Thresholds for candidates, relative to the distribution over one prompt's candidates."""
 
     relative_score: float = Field(ge=0.0, le=1.0)
     relative_coverage: float = Field(ge=0.0, le=1.0)
