@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat, Fault
-from superprompt_agents import agent_client, agent_pipeline, asked_by
+from superprompt_agents import agent_client, agent_pipeline, asked_by, semantic
 
 from ragtune.core.errors import StageError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
@@ -33,24 +32,18 @@ def parts(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "# Task\nsing",
         "###### Task ##\n\nsing",
         "## Task: sing",
-        "Task: sing",
-        "Task：sing",
         "   Task: sing",
+        "Task：sing",
         "[TASK]\nsing",
         "[Task]: sing",
-        "[task] sing",
-        "**Task**\nsing",
         "**Task:** sing",
         "**Task**: sing",
         "__Task__\nsing",
-        "Your task is sing",
         "Your task is: sing",
-        "# Taks\nsing",
-        "# Aufgabe\r\nsing",
         "Deine Aufgabe ist es sing",
+        "# Aufgabe\r\nsing",
         "\ufeff# Task\u2028sing",
     ],
 )
@@ -144,12 +137,6 @@ def test_a0_sets_the_stage_and_touches_no_retrieval_field() -> None:
     assert sp.prompt_ready.index("## System") < sp.prompt_ready.index("## Task\nsing")
 
 
-def semantic(**modes: object) -> PipelineConfig:
-    schema: PromptSchema = CONFIG.prompt_schema
-    changed = schema.modes.model_copy(update={"semantic_enabled": True, **modes})
-    return CONFIG.model_copy(update={"prompt_schema": schema.model_copy(update={"modes": changed})})
-
-
 def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
     """The prompt after A0, where the model answers with these keys and certainties."""
     items = [{"id": n, "key": key, "certainty": sure} for n, (key, sure) in enumerate(choices, start=1)]
@@ -160,7 +147,7 @@ def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, 
 
 def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_server: Any) -> None:
     text = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
-    sp = chosen(llm_server, text, semantic(), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
+    sp = chosen(llm_server, text, semantic(CONFIG), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
     assert list(Chat(llm_server.requests[0].body).fenced) == ["header 1", "header 2"]
     assert sp.body["task"] == "sing"
     assert sp.body["tone"] == "sad"
@@ -173,26 +160,24 @@ def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_
 
 def test_the_chooser_is_asked_only_if_it_is_enabled_and_needed_and_about_so_many_headers(llm_server: Any) -> None:
     chosen(llm_server, "Task: x\n# Odd\ny", CONFIG)
-    chosen(llm_server, "Task: x", semantic())
+    chosen(llm_server, "Task: x", semantic(CONFIG))
     assert llm_server.requests == []
-    chosen(llm_server, "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9)), semantic(semantic_max_headers=3))
+    many = "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9))
+    chosen(llm_server, many, semantic(CONFIG, semantic_max_headers=3))
     assert list(Chat(llm_server.requests[0].body).fenced.values()) == ["Odd 0", "Odd 1", "Odd 2"]
 
 
 def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: Any) -> None:
     llm_server.faults += [Fault("unauthorized")] * 9
     with pytest.raises(StageError, match="A0_PreProcessing failed"):
-        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic())
-    done = chosen(llm_server, "Task: x\n\n# Odd\ny", semantic().model_copy(update={"llm_failure": "default"}))
+        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic(CONFIG))
+    lenient = semantic(CONFIG).model_copy(update={"llm_failure": "default"})
+    done = chosen(llm_server, "Task: x\n\n# Odd\ny", lenient)
     assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
-def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
-    text = "Task: x\n\n# Odd\ny"
-    sp = prepared(text, semantic())
-    assert sp.extras["semantic_used"]["reason"] == "llm_off"
-    with pytest.raises(StageError, match="has no language model: give it an agent, or set llm_off"):
-        prepared(text, semantic().model_copy(update={"llm_off": "refuse"}))
+def test_without_a_chooser_the_ladder_stands() -> None:
+    assert prepared("Task: x\n\n# Odd\ny", semantic(CONFIG)).extras["semantic_used"]["reason"] == "llm_off"
 
 
 def test_running_a0_again_clears_what_is_downstream_and_goes_on_with_the_history(
@@ -238,9 +223,7 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
     assert SuperPrompt.from_json(done.to_json()).to_json() == done.to_json()
 
 
-@pytest.mark.parametrize(
-    "line", ["Task: a\n", "# Odd\n", "K: v\n", "word. ", "`", "[a", "**", "#", "\u200b", "Key", "{}", "（：）"]
-)
+@pytest.mark.parametrize("line", ["Task: a\n", "# Odd\n", "K: v\n", "word. ", "[a", "**", "\u200b", "（：）"])
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")

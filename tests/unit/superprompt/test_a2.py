@@ -5,17 +5,16 @@ from typing import Any
 
 import pytest
 from llm_server import Chat
+from pydantic import ValidationError
 from superprompt_agents import SHAPED, advance, agent_client, agent_pipeline
 
-from ragtune.core.errors import ConfigError
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.agent import AgentFactory
-from ragtune.superprompt.agents.chooser import ChooserConfig
+from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.a2_promptshaper import FIELDS, A2PromptShaper
+from ragtune.superprompt.stages.a2_promptshaper import FIELDS, ShaperConfig
 
 TASK = "Task: explain why bread is gummy\nContext: it was cut hot\nPurpose: a better loaf"
-PACKAGED = AgentFactory().config("A2_PromptShaper", ChooserConfig)
+PACKAGED = agent_config("A2_PromptShaper", ShaperConfig)
 
 
 def shaped(client: Any = None, text: str = TASK, **options: Any) -> SuperPrompt:
@@ -100,18 +99,8 @@ def test_pass_two_asks_the_same_agent_with_the_earlier_answer_in_the_input(llm_s
     assert sp.extras["costs"][-1]["charged"]["calls"] == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"fields": {"tone": PACKAGED.fields["tone"]}}, "chooses tone over record: allowed are system, audience"),
-        (
-            {"fields": {**PACKAGED.fields, "tone": PACKAGED.fields["tone"].model_copy(update={"default": None})}},
-            "no def",
-        ),
-        ({"options": {"user_values": "keep"}}, "A2 has no options"),
-        ({"over": "items"}, "over items: allowed are"),
-    ],
-)
-def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        A2PromptShaper(PACKAGED.model_copy(update=change))
+def test_an_unfit_configuration_is_refused() -> None:
+    values = PACKAGED.model_dump()
+    for fields in ({"tone": values["fields"]["tone"]}, values["fields"] | {"tone": {"enum": ["dry"], "default": None}}):
+        with pytest.raises(ValidationError, match="allowed are the fields system, audience"):
+            ShaperConfig.model_validate(values | {"fields": fields})

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
+from pydantic import ValidationError
 from superprompt_agents import (
     advance,
     agent_client,
@@ -19,18 +20,16 @@ from superprompt_agents import (
     snippet,
 )
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.agent import AgentFactory
-from ragtune.superprompt.agents.chooser import ChooserConfig
-from ragtune.superprompt.agents.writer import WriterConfig
+from ragtune.superprompt.agents.agent import agent_config
+from ragtune.superprompt.stages.a3_nli_gate import GateConfig
+from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, CondenserConfig
 from ragtune.superprompt.stages.quotes import sentences, without_false_citations
-from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, A4Condenser
 
 CONDENSE = asked_by("A4_Condenser")
-PACKAGED = AgentFactory().config("A4_Condenser", WriterConfig)
-GATE = AgentFactory().config("A3_NLI_Gate", ChooserConfig)
+PACKAGED = agent_config("A4_Condenser", CondenserConfig)
+GATE = agent_config("A3_NLI_Gate", GateConfig)
 TEXTS = {
     "a": "Gummy bread was cut while it was hot. Bakers disagree.",
     "b": "Bread must cool for two hours. It is unclear whether steam matters.",
@@ -123,7 +122,9 @@ def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any
 
 
 def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_path: Path) -> None:
-    sp = condensed(agents=own_agents(tmp_path, GATE, {"floor": None}))
+    sp = condensed(
+        agents=own_agents(tmp_path, GATE, {"floor": GATE.options.floor.model_dump() | {"relative_coverage": 0.0}})
+    )
     numbers = {name: n for n, name in enumerate(sp.final_selection_ids, start=1)}
     facts, constraints, issues = sp.s_ctx_md.split("\n\n")
     assert f"- Gummy bread was cut while it was hot. [{numbers['a#0']}]" in facts
@@ -226,7 +227,6 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
 
 
 def test_an_unfit_configuration_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
-        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "cues": {"Rumours": ["x"]}}}))
-    with pytest.raises(ConfigError, match=r"options.max_unmentioned=-1: .* greater than or equal to 0"):
-        A4Condenser(PACKAGED.model_copy(update={"options": {**PACKAGED.options, "max_unmentioned": -1}}))
+    values = PACKAGED.model_dump()
+    with pytest.raises(ValidationError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
+        CondenserConfig.model_validate(values | {"options": values["options"] | {"cues": {"Rumours": ["x"]}}})

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline
+from pydantic import ValidationError
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import StageError
+from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.agents.agent import AgentFactory
-from ragtune.superprompt.agents.extractor import ExtractorConfig
+from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.a5_format_enforcer import KEYS, A5FormatEnforcer
+from ragtune.superprompt.stages.a5_format_enforcer import KEYS, EnforcerConfig
 
-PACKAGED = AgentFactory().config("A5_Format_Enforcer", ExtractorConfig)
+PACKAGED = agent_config("A5_Format_Enforcer", EnforcerConfig)
 MEMORY = DocumentMemory()
 RULES = (
     "## Task\nName three breads\n\n## Format\n{format}\n\n## Constraints\nNo rye\n\n## Rules\nBe true.\n\nBe kind.\n"
@@ -93,17 +95,40 @@ def test_any_format_gives_a_complete_answer(form: str) -> None:
     assert done.body["format"] == (made["normalized_format_spec"] or form)
 
 
+def test_an_unfit_configuration_is_refused() -> None:
+    values = PACKAGED.model_dump()
+    with pytest.raises(ValidationError, match="allowed are normalized_format_spec"):
+        EnforcerConfig.model_validate(values | {"keys": {"hard_rules": values["keys"]["hard_rules"]}})
+
+
+AN_ANSWER = {"normalized_format_spec": "a list", "example_shape": "", "hard_rules": []}
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "found"),
     [
-        ({"keys": {"hard_rules": PACKAGED.keys["hard_rules"]}}, "allowed are normalized_format_spec"),
-        ({"options": {**PACKAGED.options, "as_requested": "x"}}, "options.as_requested=.*: String should match"),
-        ({"options": {**PACKAGED.options, "formats": [{"name": "x"}]}}, r"options.formats.0.words=.*: Field required"),
+        ({"normalized_format_spec": "so many words " * 200}, None),
+        ({"example_shape": {"a": [1]}}, {"example_shape": '{\n  "a": [\n    1\n  ]\n}'}),
+        ({"hard_rules": "one\n\ntwo"}, {"hard_rules": ["one", "two"]}),
+        ({"hard_rules": None, "more": 1}, {"hard_rules": []}),
     ],
 )
-def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        A5FormatEnforcer(PACKAGED.model_copy(update=change))
+def test_an_extractor_fills_its_keys_within_their_limits(llm_server: Any, change: Any, found: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(json.dumps(AN_ANSWER | change), asked_by("A5_Format_Enforcer"))
+    made = enforced(client, text="Name three breads").extras["format_enforcer"]
+    assert count_tokens(made["normalized_format_spec"]) <= PACKAGED.keys["normalized_format_spec"].max_tokens
+    assert found is None or made | found == made
+
+
+@pytest.mark.parametrize(
+    "change", [{"normalized_format_spec": " "}, {"normalized_format_spec": 3}, {"hard_rules": [1]}]
+)
+def test_an_extraction_without_what_is_required_is_none(llm_server: Any, change: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(json.dumps(AN_ANSWER | change), asked_by("A5_Format_Enforcer"))
+    with pytest.raises(StageError, match="A5_Format_Enforcer failed: AnswerError"):
+        enforced(client)
 
 
 @pytest.mark.parametrize(

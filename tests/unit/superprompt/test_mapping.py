@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.reading.schema import MappingLadder, one_edit
-from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.text import normalize_name
 
 SCHEMA = PromptSchema.load()
 LADDER = MappingLadder(SCHEMA)

@@ -72,7 +72,7 @@ def test_the_system_block_has_system_tone_depth_and_the_enforced_rules(built: Su
         built.body["system"],
         f"- Tone: {built.body['tone']}",
         f"- Depth: {built.body['depth']}",
-        "Answer briefly.",
+        "- Answer with a Markdown list, one point a bullet.",
     ):
         assert text in built.system_md
 

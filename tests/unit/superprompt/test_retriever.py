@@ -9,8 +9,8 @@ import pytest
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.retriever import SuperPromptRetriever
 
 MakeContext = Callable[..., RAGtuneContext]
