@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from superprompt_agents import SHAPED, agent_client, agent_pipeline
+from superprompt_agents import SHAPED, agent_client, agent_pipeline, semantic
 
 from ragtune.core.errors import StageError
 from ragtune.core.types import CostObject
@@ -35,10 +35,7 @@ def memory() -> DocumentMemory:
 
 
 def configured(llm_failure: str = "refuse") -> PipelineConfig:
-    config = PipelineConfig.load()
-    modes = config.prompt_schema.modes.model_copy(update={"semantic_enabled": True})
-    schema = config.prompt_schema.model_copy(update={"modes": modes})
-    return config.model_copy(update={"llm_failure": llm_failure, "prompt_schema": schema})
+    return semantic(PipelineConfig.load()).model_copy(update={"llm_failure": llm_failure})
 
 
 def prompt(number: int) -> SuperPrompt:
@@ -126,8 +123,6 @@ def test_the_final_prompt_goes_to_the_answering_model_as_it_is_shown(llm_server:
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert "\n\n".join(message["content"] for message in sent["messages"]) == done.prompt_ready
     assert sent["messages"][0]["content"].startswith("# System\n\n" + done.system_md[:20])
-    for block in ("# Prompt", "# S_CTX", "# Attachments"):
-        assert block in sent["messages"][1]["content"]
     assert done.to_json() == before
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragtune.superprompt.reading.schema import MappingLadder, one_edit
+from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema, one_edit
 from ragtune.superprompt.reading.text import normalize_name
 
 SCHEMA = PromptSchema.load()

@@ -125,9 +125,8 @@ def test_function_words_of_other_languages_attach_nothing(language: str) -> None
     question, answer, stranger = LANGUAGES[language]
     others = {f"other-{n}": text for n, text in enumerate(text for _, *texts in LANGUAGES.values() for text in texts)}
     memory = DocumentMemory.from_texts({"answer": answer, "stranger": stranger, **others}, load_options().chunking)
-    done = pipeline_of(load_options(None, {"reranker": {"model": "nowhere"}}), memory).run_all(
-        SuperPrompt.raw(question)
-    )
+    options = load_options(None, {"reranker": {"model": "nowhere"}})
+    done = pipeline_of(options, memory).run_all(SuperPrompt.raw(question))
     attached = {chunk.snippet for chunk in done.chunks(done.final_selection_ids)}
     assert answer in attached
     assert stranger not in attached
