@@ -66,15 +66,14 @@ def call_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     return run
 
 
-def test_auto_prints_the_final_prompt_and_the_same_bytes_every_time(call: Call, notes: Path) -> None:
-    first, second = (call(PROMPT, "--corpus", notes, "--auto") for _ in range(2))
-    assert (first.code, first.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
-    text = first.out.decode()
+def test_auto_prints_the_final_prompt(call: Call, notes: Path) -> None:
+    ended = call(PROMPT, "--corpus", notes, "--auto")
+    assert (ended.code, ended.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
+    text = ended.out.decode()
     places = [text.index(f"{block}\n") for block in BLOCKS]
     assert places == sorted(places)
     assert "A gummy crumb means it was cut hot." in text
     assert "früh" in text
-    assert first.out == second.out
 
 
 def test_without_a_model_the_documents_own_terms_rerank_and_what_is_attached_bears_on_the_question(
@@ -109,12 +108,6 @@ def test_a_dash_reads_stdin_and_a_file_brings_the_conversation(call: Call, notes
     assert ended.code == 0, ended.err
     assert "# Recent Conversation" in ended.out.decode()
     assert "conversation/0000#0" in ended.out.decode()
-
-
-def test_nothing_found_is_a_note_and_no_failure(call: Call, notes: Path) -> None:
-    ended = call("Zebras?", "--corpus", notes, "--auto")
-    assert ended.code == 0
-    assert "ragtune: note:" in ended.err
 
 
 def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
@@ -201,26 +194,20 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
 
 BAD = {
     "missing folder": (["--corpus", "nowhere", "--auto"], "there is no such folder"),
+    "not followed": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--budget: allowed with --reranker budgeted"),
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
     "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
     "both": (["--corpus", "NOTES", "--auto", "--until", "Retrieval"], "--until Retrieval: allowed without --auto"),
-    "limit out of range": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
-    "malformed limit": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES"], "NAME=NUMBER"),
+    "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
+    "malformed option": (["--corpus", "NOTES", "--auto", "--set", "llm_failure"], "NAME=VALUE"),
     "no model": (
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--reranker-model", "./nowhere"],
         "nowhere",
     ),
-    "missing conversation": (["--corpus", "NOTES", "--auto", "--conversation", "nowhere.txt"], "cannot be read"),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
     "timings alone": (["--corpus", "NOTES", "--auto", "--timings"], "--json"),
     "unknown option": (["--corpus", "NOTES", "--auto", "--set", "rerankr.kind=none"], "did you mean reranker?"),
-    "missing configuration": (["--auto", "--config", "nowhere.yaml"], "cannot be read"),
-    "embedder without model": (["--corpus", "NOTES", "--auto", "--embedder", "sentence_transformer"], "embedder.model"),
     "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
-    "nothing recorded": (
-        ["--corpus", "NOTES", "--auto", "--llm-model", "m", "--llm-mode", "replay"],
-        "A2_PromptShaper",
-    ),
 }
 
 
