@@ -16,7 +16,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
 from ragtune.superprompt.memory.documents import TermIndex
 from ragtune.superprompt.rendering import subject_words
-from ragtune.superprompt.reranking import BaseRerankStage, Reranked
+from ragtune.superprompt.stages.reranker import BaseRerankStage, Reranked
 
 _DECIMALS = 6
 _SAMPLE = 10_000

@@ -22,7 +22,6 @@ from ragtune.core.plain import quoted
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen, flaws_in
 from ragtune.superprompt.reading.schema import PromptSchema
-from ragtune.superprompt.reranking import CROSS_ENCODER
 
 Values = Mapping[str, Any]
 
@@ -33,6 +32,9 @@ _REPLACED = ("llm.prices", "llm.extra")  # mappings that are one value
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 AgentStageName = Literal["A0_PreProcessing", "A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer"]
+CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L-6-v2"
+"""The model of rule E8."""
+
 AGENT_STAGES: tuple[AgentStageName, ...] = get_args(AgentStageName)
 """Stages that may ask a language model."""
 

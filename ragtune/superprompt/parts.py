@@ -20,7 +20,7 @@ from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folde
 from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
 from ragtune.superprompt.pipeline import Pipeline, build_pipeline
-from ragtune.superprompt.reranking import BaseRerankStage, BudgetedRerankStage, TopRerankStage
+from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, TopRerankStage
 
 if TYPE_CHECKING:
     from ragtune.canonical.store.base import BaseDatabase
@@ -128,7 +128,6 @@ def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterato
 
 
 def _embedder_of(collection: str, made_with: str | None) -> BaseEmbedder:
-    """The embedder that a collection was made with, where its name tells it."""
     from ragtune.embedders.hashing import HashingEmbedder
 
     if made_with is None:

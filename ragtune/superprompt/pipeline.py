@@ -17,7 +17,6 @@ from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.text import BLOCKS, blocks
-from ragtune.superprompt.reranking import BaseRerankStage, TopRerankStage
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys
 from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper, ShaperConfig
 from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate, GateConfig
@@ -25,7 +24,7 @@ from ragtune.superprompt.stages.a4_condenser import A4Condenser, CondenserConfig
 from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer, EnforcerConfig, Extractor
 from ragtune.superprompt.stages.base import ORDER, BaseStage
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
-from ragtune.superprompt.stages.reranker import ReRanker
+from ragtune.superprompt.stages.reranker import BaseRerankStage, ReRanker, TopRerankStage
 from ragtune.superprompt.stages.retrieval import Retrieval
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 

@@ -23,9 +23,8 @@ from ragtune.superprompt.super_prompt import SuperPrompt
 class SuperPromptRetriever(BaseRetriever):
     """A0, A2 and Retrieval without a language model (rules E5 to E7), one chunk a document.
 
-    The query is the user's raw prompt, so headers in it count. Scores are Retrieval's: LogAvgExp over the pieces'
-    cosines, in [-1, 1]. It returns at most N1 documents, none without a positive cosine. A prompt that A0 refuses (an
-    empty one, or one with headers but no task) returns none, and the trace has the reason.
+    The query is the user's raw prompt. Scores are Retrieval's, in [-1, 1]. A prompt that A0 refuses returns none, with
+    the reason in the trace.
     """
 
     reads_files = ("config",)
@@ -48,7 +47,6 @@ class SuperPromptRetriever(BaseRetriever):
         self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 
     def prepare(self) -> None:
-        """Prepare the memory."""
         self.memory.prepare()
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:

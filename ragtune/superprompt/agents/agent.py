@@ -76,7 +76,6 @@ class AgentConfig(Frozen):
         return f"{self.agent_name}_{self.version}"
 
     def log(self) -> dict[str, Any]:
-        """Return the beginning of a stage's log of decisions."""
         return {"agent": self.agent_name, "version": self.version}
 
     @abstractmethod

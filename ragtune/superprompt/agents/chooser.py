@@ -40,12 +40,14 @@ class Choices:
     certainty: float | None = None
 
     def log(self) -> dict[str, Any]:
-        """Return the outcome as JSON values."""
         return {CERTAINTY: self.certainty, **{name: asdict(choice) for name, choice in self.fields.items()}}
 
 
 class ChoiceField(Frozen):
-    """One closed choice."""
+    """One closed choice; A0's file has no ``enum``, because the prompt schema has its values.
+
+    ``default`` replaces an answer that is missing, not allowed or too uncertain. ``texts`` has what a value stands for.
+    """
 
     enum: tuple[str, ...] = ()
     default: str | None = None
@@ -60,7 +62,6 @@ class ChoiceField(Frozen):
 
     @property
     def allowed(self) -> list[str | None]:
-        """The values of an answer, with None where no value is one."""
         return [*self.enum, *([None] if self.default is None else [])]
 
     def match(self, answer: object) -> str | None:
@@ -70,11 +71,9 @@ class ChoiceField(Frozen):
         return next((value for value in self.enum if _plain(value) == _plain(answer)), None)
 
     def text(self, value: str) -> str:
-        """Return the text that a value stands for in a prompt's body."""
         return self.texts.get(value, value)
 
     def decide(self, said: Any, is_sure: bool) -> Choice:
-        """Return the allowed value that an answer names if it is sure, else the default."""
         if said is None:
             return Choice(self.default, "missing")
         text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
@@ -106,13 +105,11 @@ class ChooserConfig(AgentConfig):
         return choice if first is None else {"items": [{"id": first, **choice}]}
 
     def decide(self, said: Mapping[str, Any]) -> Choices:
-        """Return the choices of an answer; every field gets an allowed value or its default."""
         certainty = share_of(said.get(CERTAINTY))
         is_sure = certainty is None or certainty >= self.min_confidence
         return Choices({name: field.decide(said.get(name), is_sure) for name, field in self.fields.items()}, certainty)
 
     def defaults(self, reason: Reason = "llm_off") -> Choices:
-        """Return the default of every field."""
         return Choices({name: Choice(field.default, reason) for name, field in self.fields.items()})
 
     def record_contract(self) -> type[Contract]:

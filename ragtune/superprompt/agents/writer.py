@@ -53,7 +53,6 @@ class WriterConfig(AgentConfig):
         return {TEXT: text, SCORES: {str(first or 1): 0.9}}
 
     def contract(self) -> type[Contract]:
-        """Return the contract: a text, and scores by item number; invalid scores are left out."""
         text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
         schema = WithJsonSchema({"type": "object", "additionalProperties": dict(SHARE)})
         scores = Annotated[dict[int, float], BeforeValidator(_as_scores), schema]
@@ -63,10 +62,9 @@ class WriterConfig(AgentConfig):
 
 @dataclass(frozen=True)
 class Written:
-    """The result of a writer: Markdown with all sections, whether lines were removed, scores by position from 0."""
+    """The result of a writer: Markdown with all sections, and scores by position from 0."""
 
     text: str
-    is_shortened: bool
     scores: Mapping[int, float]
 
 
@@ -83,9 +81,8 @@ class Writer(BaseAgent[WriterConfig]):
         messages = self.messages(parts, list(enumerate(items, start=1)))
         [said] = self._ask([messages], self.config.contract(), meter)
         lines = into_sections(tidy(said[TEXT]), self.config.sections)
-        text, is_shortened = sectioned(lines, self.config.max_text_tokens)
-        scores = said[SCORES]
-        return Written(text, is_shortened, {i: scores[i + 1] for i in range(len(items)) if i + 1 in scores})
+        scores = {i: said[SCORES][i + 1] for i in range(len(items)) if i + 1 in said[SCORES]}
+        return Written(sectioned(lines, self.config.max_text_tokens), scores)
 
 
 def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
@@ -103,8 +100,8 @@ def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
     return lines
 
 
-def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str, bool]:
-    """Return the Markdown with each section under ``## NAME``, and whether lines were removed.
+def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> str:
+    """Return the Markdown with each section under ``## NAME``.
 
     Lines are removed from the end of the longest section until the whole has at most ``max_tokens`` tokens. The last
     remaining line is cut instead. A section without lines holds ``- none``.
@@ -112,9 +109,7 @@ def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str,
     kept = {name: [(line, count_tokens(line)) for line in given] for name, given in lines.items()}
     room = max_tokens - sum(count_tokens(f"## {name}\n{_NONE}") for name in kept)
     sizes = {name: sum(size for _, size in given) for name, given in kept.items()}
-    is_shortened = False
     while sum(sizes.values()) > room:
-        is_shortened = True
         longest = max(sizes, key=lambda name: sizes[name])
         line, size = kept[longest].pop()
         sizes[longest] -= size
@@ -122,8 +117,7 @@ def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str,
             rest = bounded(line, room)
             kept[longest] = [(rest, count_tokens(rest))] if rest else []
             break
-    text = "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
-    return text, is_shortened
+    return "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
 
 
 def _as_scores(value: Any) -> dict[int, float]:

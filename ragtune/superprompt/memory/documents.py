@@ -47,7 +47,6 @@ class TermIndex:
         self.frequencies = np.bincount(self.counts.indices, minlength=width)
 
     def frequency(self, term: str) -> int:
-        """Return the number of texts with the term."""
         column = self.columns.get(term)
         return 0 if column is None else int(self.frequencies[column])
 
@@ -115,7 +114,6 @@ class DocumentMemory(BaseMemory):
         return cls(chunks, embedder, vectors)
 
     def prepare(self) -> None:
-        """Load the embedder and the chunks' vectors, or index the chunks' terms."""
         if self.embedder is None:
             _ = self.index
         else:
@@ -145,7 +143,6 @@ class DocumentMemory(BaseMemory):
 
     @cached_property
     def index(self) -> TermIndex:
-        """The chunks' terms."""
         return TermIndex([item.snippet for item in self.chunks])
 
     @cached_property

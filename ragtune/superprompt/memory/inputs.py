@@ -35,7 +35,6 @@ class _Passage(BaseModel):
 
     @property
     def content(self) -> str:
-        """Title and text as a person would write them."""
         text, title = self.text or "", self.title or ""
         return f"{title}{' ' if title.endswith(('.', '!', '?', ':')) else ': '}{text}" if title else text
 

@@ -17,10 +17,8 @@ from ragtune.superprompt.super_prompt import ContextChunk
 class StoreMemory(BaseMemory):
     """A collection of a canonical store and further documents, searched as one.
 
-    The collection's vector index gives one list a piece. A chunk that a full list lacks gets the lowest cosine of that
-    list, which is an upper bound where the index is exact. Turns and further documents are embedded by the store's
-    embedder and compared exactly. A further document replaces the collection's document of the same name.
-    ``database`` is closed with the memory.
+    The vector index gives one list a piece. A chunk that a full list lacks gets the list's lowest cosine, an upper
+    bound where the index is exact. A further document replaces the collection's document of the same name.
     """
 
     def __init__(

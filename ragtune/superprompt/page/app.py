@@ -20,16 +20,6 @@ A short list, the most likely cause first.
 """
 
 _HEIGHT = 330
-_HELP = {
-    "A0_PreProcessing": "Reads your headers and fills in what may have a default.",
-    "A2_PromptShaper": "Chooses role, audience, tone, depth and confidence.",
-    "Retrieval": "Finds chunks of conversation and documents that are similar to your prompt.",
-    "ReRanker": "Scores the best chunks again, together with the prompt.",
-    "A3_NLI_Gate": "Keeps useful chunks; drops off-topic, duplicate and conflicting ones.",
-    "A4_Condenser": "Condenses the selection and cuts it to the budget.",
-    "A5_Format_Enforcer": "States the answer's format and rules.",
-    "Prompt_Builder": "Builds the final prompt, block by block.",
-}
 
 
 def main() -> None:
@@ -71,7 +61,6 @@ def main() -> None:
 
 
 def _draw_stages(session: PageSession) -> None:
-    """Draw eight buttons in two rows, then Auto and Answer; a click acts and draws the page again."""
     turn = FIRST if session.stale else next_stage(session.sp)
     clicked = None
     columns = [*st.columns(len(ORDER) // 2, gap="small"), *st.columns(len(ORDER) // 2, gap="small")]
@@ -80,7 +69,6 @@ def _draw_stages(session: PageSession) -> None:
         if column.button(
             f"✓ {_title(name)}" if is_done else _title(name),
             key=f"stage_{name}",
-            help=_HELP[name],
             type="primary" if name == turn and not is_done else "secondary",
             disabled=not session.can_run(name),
             width="stretch",

@@ -34,9 +34,8 @@ _Search = tuple[tuple[Documents, ...], MemoryOptions, EmbedderOptions, Chunking]
 class PageSession:
     """One person's work on one prompt: inputs, SuperPrompt, failures and allowed actions.
 
-    Inputs may change at any time. After a change of prompt or conversation, or of documents after Retrieval, the
-    results stay and only A0 may run. Settings count for the next stages, so a stage that failed with a language model
-    can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
+    After a change of prompt, conversation or what is searched, the results stay and only A0 may run. Other settings
+    count for the next stages, so a stage that failed with a language model can run without one.
     """
 
     def __init__(self, prompt: str = "") -> None:
@@ -56,7 +55,6 @@ class PageSession:
         self._memory: tuple[_Search, BaseMemory] | None = None
 
     def set_conversation(self, text: str) -> None:
-        """Set the recent turns, in a form that :func:`parse_conversation` reads."""
         if text != self.conversation:
             self.conversation = text
             self.input_problems.pop("conversation", None)
@@ -66,7 +64,6 @@ class PageSession:
                 self.input_problems["conversation"] = str(error)
 
     def set_documents(self, *documents: Documents) -> None:
-        """Set the documents to search."""
         self.documents = documents
 
     def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
@@ -94,7 +91,6 @@ class PageSession:
 
     @property
     def costs(self) -> list[dict[str, Any]]:
-        """What every run of a stage, failed attempts and the answer charged, in the order of a table's rows."""
         rows = [*self.sp.extras.get("costs", []), *self._other_costs]
         return [
             {"stage": row["stage"].replace("_", " "), "ms": row.get("ms")}
@@ -105,18 +101,15 @@ class PageSession:
 
     @property
     def can_ask(self) -> bool:
-        """Whether the final prompt can be sent to the language model."""
         is_ready = self.has_run(ORDER[-1]) and self.stale is None and not self.input_problems
         return is_ready and self.options.llm.model is not None
 
     def can_run(self, name: str) -> bool:
-        """Return whether a stage's button is enabled."""
         if self.input_problems:
             return False
         return name == FIRST or (self.stale is None and name == next_stage(self.sp))
 
     def has_run(self, name: str) -> bool:
-        """Return whether the SuperPrompt has passed a stage."""
         if name == ORDER[-1]:
             return bool(self.sp.system_md)
         return LIFECYCLE.index(self.sp.stage) > ORDER.index(name)
@@ -126,7 +119,6 @@ class PageSession:
         self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
     def run_all(self) -> None:
-        """Run all stages from A0; results before a failure stay."""
         self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, self._accept))
 
     def ask(self) -> None:
@@ -159,7 +151,6 @@ class PageSession:
 
     @property
     def _search(self) -> _Search:
-        """Everything that determines the results of Retrieval."""
         options = self.options
         return self.documents, options.memory, options.embedder, options.chunking
 

@@ -93,7 +93,7 @@ def draw_settings(session: PageSession) -> None:
 
 def draw_results(session: PageSession) -> None:
     """Draw the tabs below the stages."""
-    chunks, selection, costs, trace = st.tabs(["Chunks by stage", "Final selection", "Costs", "Trace"])
+    chunks, costs, trace = st.tabs(["Chunks by stage", "Costs", "Trace"])
     sp = session.sp
     with chunks:
         if views := [view for view in VIEWS if view in sp.views_by_stage]:
@@ -110,11 +110,6 @@ def draw_results(session: PageSession) -> None:
             _draw_chunks(session, sp.views_by_stage[view])
         else:
             st.caption("Nothing yet: chunks appear with Retrieval.")
-    with selection:
-        if sp.final_selection_ids:
-            _draw_chunks(session, sp.final_selection_ids)
-        else:
-            st.caption("Nothing yet: A3 selects, A4 cuts to the budget.")
     with costs:
         st.table(session.costs)
     with trace:

@@ -81,7 +81,6 @@ class PromptSchema(Frozen):
 
     @cached_property
     def canonical_names(self) -> dict[str, str]:
-        """Keys by the normalized names of keys and titles."""
         return {normalize_name(name): key for key, title in self.keys.items() for name in (key, title)}
 
     @cached_property
@@ -96,7 +95,6 @@ class PromptSchema(Frozen):
     @staticmethod
     @cache
     def load() -> PromptSchema:
-        """Return the packaged schema."""
         file = files("ragtune.superprompt") / "config" / "prompt_schema.json"
         return PromptSchema.model_validate_json(file.read_text(encoding="utf-8"))
 

@@ -35,11 +35,7 @@ _MISSING = {
 
 @cache
 def stopwords(language: str) -> frozenset[str]:
-    """Return function words of a language in lower case, including question words.
-
-    English includes contracted forms without apostrophe ("dont", "cant") and the positive form of negative verbs
-    ("could" of "couldn't").
-    """
+    """Return function words of a language in lower case, including question words."""
     import bm25s.stopwords
 
     name = "EN_PLUS" if language == ENGLISH else language.upper()

@@ -70,8 +70,7 @@ def blocks(parts: Sequence[tuple[str, str]]) -> str:
 def escape_borders(text: str) -> str:
     """Return ``text`` with a backslash before each line that could be read as a block's heading or a fence's marker.
 
-    Outside fenced code those are all level-1 headings, inside it the headings with a block's name. Open code is closed,
-    so it cannot swallow the next block.
+    Outside code those are all level-1 headings, inside it the headings with a block's name. Open code is closed.
     """
     lines = []
     code = ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
@@ -22,13 +21,12 @@ _BETWEEN = "\n\n"
 _KEY = "key"
 
 
-@dataclass
-class _Parts:
+class _Parts(NamedTuple):
     """The body so far, unknown attributes, and the rules that were applied."""
 
-    body: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
-    rules: list[str] = field(default_factory=list)
+    body: dict[str, str]
+    unknown: dict[str, str]
+    rules: list[str]
 
 
 class A0PreProcessing(BaseStage):
@@ -45,7 +43,6 @@ class A0PreProcessing(BaseStage):
         self.chooser = chooser
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """Accept any SuperPrompt, and clear what later stages wrote."""
         return sp.restarted()
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
@@ -56,9 +53,8 @@ class A0PreProcessing(BaseStage):
         _require_task(parts)
         missing = [key for key in NEVER_DEFAULTED if not parts.body.get(key)]
         defaulted = [key for key in schema.must_keys if key in schema.defaults and not parts.body.get(key)]
-        parts.body |= {key: schema.defaults[key] for key in defaulted}
-        parts.body |= dict.fromkeys(missing, "")
-        sp.body = {key: parts.body[key] for key in schema.keys if key in parts.body}
+        body = parts.body | {key: schema.defaults[key] for key in defaulted} | dict.fromkeys(missing, "")
+        sp.body = {key: body[key] for key in schema.keys if key in body}
         sp.extras |= {
             "normalized_map": {s.header.name: s.mapped.key for s in sections if s.header and s.mapped},
             "decisions": _decisions(sections),
@@ -168,7 +164,7 @@ def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: d
 def _take_all(sections: list[Section]) -> _Parts:
     text = "\n".join(section.written for section in sections).strip()
     rule = "no header of a known key: the whole text is the task"
-    return _Parts({"task": text}, rules=[rule]) if text else _Parts()
+    return _Parts({"task": text}, {}, [rule]) if text else _Parts({}, {}, [])
 
 
 def _joined(texts: dict[str, list[str]]) -> dict[str, str]:

@@ -30,11 +30,9 @@ class ShaperConfig(ChooserConfig):
 
 
 class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
-    """Chooses ``system``, ``audience``, ``tone``, ``depth`` and ``confidence`` from the configuration's enums.
+    """Chooses the five meta-fields. A value that the user wrote stays; a value of an enum gets its usual form.
 
-    A value that the user wrote in a header stays; a value of the enum gets its usual form. Without a language model
-    every other field gets the configuration's default. With two passes the agent is asked again with its first answer
-    in the input, and only the second answer counts.
+    With two passes the agent is asked again with its first answer in the input, and only the second answer counts.
     """
 
     name: ClassVar[str] = "A2_PromptShaper"
@@ -60,7 +58,6 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
         return [self.config.defaults()]
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Sequence[Choices]) -> None:
-        """Write the choices of the last pass."""
         written = {name: self._written(sp, name, answer[-1].fields[name]) for name in FIELDS}
         body = sp.body | {name: entry["text"] for name, entry in written.items()}
         sp.body = {key: body[key] for key in config.prompt_schema.keys if key in body}

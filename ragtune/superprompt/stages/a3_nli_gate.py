@@ -62,10 +62,8 @@ class Gating:
 class A3NLIGate(AgentStage[Chooser, Gating]):
     """Keeps or drops each candidate and never changes one. Kept candidates stay in the reranked order.
 
-    First a filter limits the working set and drops trivial candidates. Then the agent decides on each of the rest. A
-    candidate without a valid decision, or dropped with less than ``min_confidence``, is kept. Without a language model
-    these are dropped: exact and near duplicates of earlier candidates, and candidates below the floor
-    (:mod:`ragtune.superprompt.stages.support`). A notice reports weak support either way.
+    A filter limits the working set and drops trivial candidates. The agent decides on the rest. Without a model
+    duplicates and candidates below the floor (:mod:`ragtune.superprompt.stages.support`) are dropped.
     """
 
     name: ClassVar[str] = "A3_NLI_Gate"

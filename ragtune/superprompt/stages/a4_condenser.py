@@ -55,19 +55,15 @@ class Condensed:
 
     text: str
     ids: list[str]
-    is_shortened: bool = False
     scores: dict[str, float] = field(default_factory=dict)
-    calls: int = 0
     rejected: list[str] = field(default_factory=list)
 
 
 class A4Condenser(AgentStage[Writer, Condensed]):
     """Writes S_CTX_MD from the selection, and trims the selection to N3 ids and ``max_attachment_tokens``.
 
-    The most relevant chunks stay: by the agent's scores, unscored ones last, ties by A3's order, each if it still fits.
-    If some do not, the agent is asked again with the rest, so S_CTX_MD rests on the final selection and its ``[n]`` is
-    attachment n. Without a language model the first chunks stay. S_CTX_MD then quotes the best matching sentence of
-    each and assigns it to a section by cue words. For an empty selection S_CTX_MD reports that, and no model is asked.
+    The most relevant chunks stay, each if it still fits. If some do not, the agent is asked again with the rest, so
+    S_CTX_MD rests on the final selection and its ``[n]`` is attachment n. Without a model S_CTX_MD quotes them.
     """
 
     name: ClassVar[str] = "A4_Condenser"
@@ -89,12 +85,11 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         scores = {shown[place]: score for place, score in written.scores.items()}
         kept = self._trim(sp, shown, scores, config)
         if not kept:
-            return Condensed(NO_CONTEXT, [], scores=scores, calls=1)
-        calls = 1 if kept == shown else 2
+            return Condensed(NO_CONTEXT, [], scores)
         if kept != shown:
             written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
         text, rejected = self._cited(written.text, len(kept), _little(sp))
-        return Condensed(text, kept, written.is_shortened, scores, calls, rejected)
+        return Condensed(text, kept, scores, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
@@ -111,8 +106,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
         if missing:
             lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
-        text, is_shortened = sectioned(lines, self.config.max_text_tokens)
-        return Condensed(text, kept, is_shortened)
+        return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Condensed) -> None:
         trimmed = [chunk_id for chunk_id in sp.final_selection_ids if chunk_id not in answer.ids]
@@ -122,8 +116,6 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         sp.extras["a4_decisions"] = self.config.log() | {
             "scores": answer.scores,
             "trimmed": trimmed,
-            "calls": answer.calls,
-            "shortened": answer.is_shortened,
             "rejected": answer.rejected,
         }
 
@@ -132,12 +124,11 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         checked, rejected = without_false_citations(text, sources)
         lines = into_sections(checked, self.config.sections)
         lines[self.config.sections[-1]] += further
-        return sectioned(lines, self.config.max_text_tokens)[0], rejected
+        return sectioned(lines, self.config.max_text_tokens), rejected
 
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig
     ) -> list[str]:
-        """The ids that stay, in the order given."""
         left = self.options.max_attachment_tokens
         chosen: set[str] = set()
         for chunk in sp.chunks(sorted(ids, key=lambda chunk_id: -scores.get(chunk_id, -1.0))):
@@ -149,5 +140,4 @@ class A4Condenser(AgentStage[Writer, Condensed]):
 
 
 def _little(sp: SuperPrompt) -> list[str]:
-    """An open issue where A3 found weak support."""
     return [f"- {LITTLE}"] if any(n["message"] == WEAK_SUPPORT for n in sp.extras.get("notices", [])) else []

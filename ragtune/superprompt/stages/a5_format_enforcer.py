@@ -108,9 +108,7 @@ class Extractor(BaseAgent[EnforcerConfig]):
 class A5FormatEnforcer(AgentStage[Extractor, Format]):
     """Normalises the format and restates the rules. It changes neither selection nor S_CTX_MD.
 
-    ``extras["format_enforcer"]`` has exactly :data:`KEYS`. The prompt's own deterministic rules and codes come first in
-    ``hard_rules``, word for word. Without a language model a recipe of the configuration describes ``body["format"]``,
-    or the format that the task asks for if the user named none. A format without a recipe stays as written.
+    Without a language model a recipe describes ``body["format"]``, or the format that the task asks for.
     """
 
     name: ClassVar[str] = "A5_Format_Enforcer"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -147,12 +146,8 @@ class BaseStage(ABC):
 class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
     """A stage whose answer comes from an agent or, without one, from a documented rule.
 
-    ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``extras["llm"][name]``
-    reports who answered and why. ``ask`` and ``default`` only read the SuperPrompt, and only ``write`` changes it, so a
-    failed answer leaves no trace.
-
-    Args:
-        agent: the agent; None for no language model.
+    ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``ask`` and ``default`` only
+    read the SuperPrompt, and only ``write`` changes it, so a failed answer leaves no trace.
     """
 
     def __init__(self, agent: AgentT | None = None) -> None:
@@ -211,11 +206,7 @@ def next_stage(sp: SuperPrompt) -> str:
 
 
 def _log_cost(sp: SuperPrompt, name: str, meter: CostMeter, elapsed_ms: float) -> None:
-    entry = {"stage": name, "ms": round(elapsed_ms, _DIGITS)}
-    entry |= {"charged": _plain(meter.charged or CostObject()), "paid": _plain(meter.actual)}
+    entry: dict[str, Any] = {"stage": name, "ms": round(elapsed_ms, _DIGITS)}
+    for kind, cost in (("charged", meter.charged or CostObject()), ("paid", meter.actual)):
+        entry[kind] = cost.model_dump(mode="json") | {"latency_ms": round(cost.latency_ms, _DIGITS)}
     sp.extras["costs"] = [*sp.extras.get("costs", []), entry]
-
-
-def _plain(cost: CostObject) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(cost.model_dump_json())
-    return {**values, "latency_ms": round(cost.latency_ms, _DIGITS)}

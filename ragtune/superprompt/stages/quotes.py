@@ -39,11 +39,7 @@ def extract(
     cues: Mapping[str, Sequence[str]],
     budget: CompressPolicy,
 ) -> dict[str, list[str]]:
-    """Return bullets by section: sentences of :func:`ragtune.canonical.compress`, each once, with its source ``[n]``.
-
-    A source without a term of the query is not quoted. A sentence with a section's cue goes to the last such section, a
-    question to the last section, every other sentence to the first.
-    """
+    """Return bullets by section: sentences of :func:`ragtune.canonical.compress`, each once, with their ``[n]``."""
     patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
     numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
     bullets: dict[str, list[str]] = {name: [] for name in sections}
@@ -74,9 +70,7 @@ def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collecti
 def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
     """Return ``text`` without citations ``[n]`` outside 1 to ``sources``, and the removed lines.
 
-    A line with false citations only is removed. Of a line with true ones too, only the false ones are (``[1, 9]``
-    becomes ``[1]``). Lines without a citation stay. A line ``[n]: url`` is removed, because it would turn every ``[n]``
-    into a link.
+    A line with false citations only is removed. So is a line ``[n]: url``, which would turn every ``[n]`` into a link.
     """
     kept: list[str] = []
     rejected: list[str] = []
@@ -110,10 +104,9 @@ def _pattern(cues: Sequence[str]) -> re.Pattern[str]:
 
 
 def sentences(text: str, begins_inside: bool = False) -> list[str]:
-    """Return sentences, list items and rows of tables in order, each on one line.
+    """Return sentences, list items and rows of tables, each on one line, without headings, code and introductions.
 
-    Headings, code, heads and rules of tables, and introductions ("The steps:") are left out. For a later part of a text
-    (``begins_inside``) so is an incomplete sentence, row or code at its beginning.
+    For a later part of a text (``begins_inside``) an incomplete one at the beginning is left out.
     """
     found: list[str] = []
     for number, unit in enumerate(_units(text, begins_inside)):
@@ -127,7 +120,6 @@ def sentences(text: str, begins_inside: bool = False) -> list[str]:
 
 
 def _units(text: str, begins_inside: bool) -> Iterator[str]:
-    """Paragraphs, list items and rows."""
     unit: list[str] = []
     for line in _outside_code(text.split("\n"), begins_inside):
         row = _ROW.match(line)

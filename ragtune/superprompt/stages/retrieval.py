@@ -32,8 +32,7 @@ _DECIMALS = 6
 class Retrieval(BaseStage):
     """Deterministic vector search. Ties go by source (conversation first), document, position in it.
 
-    A chunk without a positive cosine to any piece is no candidate. ``extras["retrieval"]`` holds the pieces, the scores
-    with the best first, and the weights of the query's terms where the memory compares terms.
+    A chunk without a positive cosine to any piece is no candidate.
     """
 
     name: ClassVar[str] = "Retrieval"
@@ -100,8 +99,7 @@ def conversation_chunks(turns: Sequence[Turn], policy: ChunkPolicy) -> list[Cont
 def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[str]:
     """Cut a query into at most ``count`` pieces of about equal length, with ``min_tokens`` on average or more.
 
-    The k-th cut is at k/pieces of the tokens. Within ``slack`` of a piece's length it moves to the nearest end of a
-    sentence or line, else to the nearest gap between words. Only white space is lost.
+    Within ``slack`` of a piece's length a cut moves to the nearest end of a sentence or line, else gap between words.
     """
     starts = [start for start, _ in token_spans(query)]
     pieces = min(count, len(starts) // min_tokens)

@@ -49,7 +49,6 @@ class Evidence:
 
     @classmethod
     def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> Evidence:
-        """Return the evidence that Retrieval and ReRanker left in the SuperPrompt."""
         found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
         scores: Mapping[str, float] = reranked["scores"]
@@ -78,7 +77,6 @@ class Evidence:
         return is_low and most < self.floor.sure_coverage
 
     def kept(self) -> list[str]:
-        """Return the ids above the floor, in order."""
         above = list(self.ids)
         if self.scores:
             least = self.background + self.floor.relative_score * (max(self.scores.values()) - self.background)

@@ -13,7 +13,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking import BaseRerankStage, Reranked
+from ragtune.superprompt.stages.reranker import BaseRerankStage, Reranked
 
 PROMPT = "## Task\nWhy is my bread gummy?\n\n## Ambition\nA better loaf\n\n## Format\na list\n\n## Rules\nBe true."
 TURNS = (Turn(role="user", content="My bread is gummy."), Turn(role="assistant", content="Hm."))

@@ -86,7 +86,6 @@ def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: An
     [
         ("rewriting", ["what does {} mean", "{}"]),
         ("chooser", {"colour": "a {} b"}),
-        ("extractor", {"title": "{} b"}),
         ("writer", {"s_ctx_md": "a {}", "relevance": {}}),
     ],
 )

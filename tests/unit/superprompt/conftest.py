@@ -11,8 +11,8 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reranking import BaseRerankStage
 from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.stages.reranker import BaseRerankStage
 
 DOCUMENTS = {
     "bread.md": "# Bread\n\nSourdough needs a lively starter and a long rise.\n\n"

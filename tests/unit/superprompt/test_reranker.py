@@ -16,7 +16,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.parts import make_pipeline as pipeline_of
 from ragtune.superprompt.rendering import rerank_query
-from ragtune.superprompt.reranking import (
+from ragtune.superprompt.stages.reranker import (
     CROSS_ENCODER,
     BaseRerankStage,
     BudgetedRerankStage,
