@@ -69,6 +69,8 @@ class PipelineConfig(Frozen):
     chunking: Chunking
     llm_failure: Literal["default", "refuse"]
     request_words: tuple[str, ...] = ()
+    agents: Path | None = None
+    a2_passes: Literal[1, 2] = 1
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
 
     @classmethod
@@ -85,7 +87,7 @@ class PipelineConfig(Frozen):
 class EmbedderOptions(Frozen):
     """How Retrieval compares texts."""
 
-    kind: Literal["auto", "tfidf", "hashing", "sentence_transformer", "openai_compatible"] = "auto"
+    kind: Literal["auto", "tfidf", "sentence_transformer", "openai_compatible"] = "auto"
     model: Name | None = None
     dims: int | None = Field(default=None, ge=1)
     base_url: Name | None = None
@@ -134,8 +136,6 @@ class LLMOptions(Frozen):
 class PromptOptions(PipelineConfig):
     """All options: a :class:`PipelineConfig` with the settings of memory, embedder, reranker and language model."""
 
-    agents: Path | None = None
-    a2_passes: Literal[1, 2] = 1
     memory: MemoryOptions = MemoryOptions()
     embedder: EmbedderOptions = EmbedderOptions()
     reranker: RerankerOptions = RerankerOptions()

@@ -106,8 +106,6 @@ def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | Non
         memory=memory,
         rerank_stage=stage,
         client=client,
-        agents=options.agents,
-        a2_passes=options.a2_passes,
         asking=options.llm.stages,
         clock=clock,
     )
@@ -145,10 +143,6 @@ def _make_embedder(options: EmbedderOptions) -> BaseEmbedder | None:
     """The chosen embedder; None for TF-IDF and ``auto``."""
     if options.kind in ("auto", "tfidf"):
         return None
-    if options.kind == "hashing":
-        from ragtune.embedders.hashing import HashingEmbedder
-
-        return HashingEmbedder() if options.dims is None else HashingEmbedder(options.dims)
     if options.model is None:
         raise ConfigError(f"embedder.kind={options.kind!r} needs embedder.model: folder or name of an embedding model")
     if options.kind == "sentence_transformer":

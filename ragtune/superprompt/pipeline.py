@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ragtune.core.errors import ConfigError, StageError
@@ -65,8 +64,7 @@ class Pipeline:
     def run_stage(self, name: str, sp: SuperPrompt) -> SuperPrompt:
         """Return the SuperPrompt after one stage; the given one never changes.
 
-        A0 may run at any time and begins again. Another stage runs only when it is next
-        (:func:`ragtune.superprompt.stages.base.next_stage`).
+        A0 may run at any time and begins again. Another stage runs only when it is next.
 
         Raises:
             StageError: on an unknown name, out of order, or if the stage fails (``FailedStageError``).
@@ -101,8 +99,6 @@ def build_pipeline(
     memory: BaseMemory | None = None,
     rerank_stage: BaseRerankStage | Literal["cross_encoder"] | None = "cross_encoder",
     client: LLMClient | None = None,
-    agents: str | Path | None = None,
-    a2_passes: int = 1,
     asking: Collection[str] | None = None,
     clock: Clock | None = None,
 ) -> Pipeline:
@@ -114,8 +110,6 @@ def build_pipeline(
         rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of rule E8, None to keep the order of
             Retrieval.
         client: client of the language model; without one each stage follows its documented rule.
-        agents: folder of agent configurations that replace the packaged ones.
-        a2_passes: 2 lets A2 refine its first answer.
         asking: names of the stages that ask the language model; None for all.
         clock: clock for the stages' milliseconds.
 
@@ -123,15 +117,15 @@ def build_pipeline(
         ConfigError: if a configuration is malformed or of the wrong kind.
         MissingExtraError: if the cross-encoder needs a package that is not installed.
     """
-    folder = None if agents is None else Path(agents).expanduser()
+    config = config or PipelineConfig.load()
+    folder = None if config.agents is None else config.agents.expanduser()
     if folder is not None and not folder.is_dir():
-        raise ConfigError(f"agents folder {str(agents)!r}: there is no such folder")
+        raise ConfigError(f"agents folder {str(folder)!r}: there is no such folder")
 
     def agent(kind: type[AgentT], settings: AgentConfig) -> AgentT | None:
         is_asked = asking is None or settings.agent_name in asking
         return None if client is None or not is_asked else kind(settings, client)
 
-    config = config or PipelineConfig.load()
     headers = for_keys(agent_config(A0PreProcessing.name, ChooserConfig, folder), config.prompt_schema)
     shaper = agent_config(A2PromptShaper.name, ShaperConfig, folder)
     gate = agent_config(A3NLIGate.name, GateConfig, folder)
@@ -139,7 +133,7 @@ def build_pipeline(
     enforcer = agent_config(A5FormatEnforcer.name, EnforcerConfig, folder)
     stages = [
         A0PreProcessing(agent(Chooser, headers)),
-        A2PromptShaper(shaper, agent(Chooser, shaper), a2_passes),
+        A2PromptShaper(shaper, agent(Chooser, shaper), config.a2_passes),
         Retrieval(DocumentMemory() if memory is None else memory),
         ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
         A3NLIGate(gate, agent(Chooser, gate)),

@@ -22,9 +22,6 @@ VIEWS: tuple[Lifecycle, ...] = ("retrieval", "reranked", "a3", "a4")
 
 Source = Literal["conversation", "memory"]
 
-SOURCES: tuple[Source, ...] = get_args(Source)
-"""The sources in the order that breaks ties: the conversation comes first."""
-
 Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinstance(value, str) else value)]
 """A string that a file or request can hold: without half surrogate pairs."""
 
@@ -51,8 +48,8 @@ class ContextChunk(Chunk):
 
     @property
     def tie_key(self) -> tuple[int, str, int]:
-        """Ascending order of equal scores: source, document, position in it."""
-        return SOURCES.index(self.source), self.doc_id, self.chunk_index
+        """Ascending order of equal scores: conversation first, document, position in it."""
+        return int(self.source == "memory"), self.doc_id, self.chunk_index
 
     @classmethod
     def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
@@ -70,8 +67,7 @@ class Turn(Frozen):
 class SuperPrompt(BaseModel):
     """A prompt on its way through the pipeline.
 
-    Python names are snake_case; the JSON form uses the specification's names. Stages change a copy
-    (:class:`ragtune.superprompt.stages.base.BaseStage`).
+    Python names are snake_case; the JSON form uses the specification's names. Stages change a copy.
 
     Attributes:
         user_text: the raw prompt that A0 reads.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, create_model, model_validator
@@ -60,14 +59,6 @@ class WriterConfig(AgentConfig):
         return create_model(self.title, __base__=Contract, **fields)
 
 
-@dataclass(frozen=True)
-class Written:
-    """The result of a writer: Markdown with all sections, and scores by position from 0."""
-
-    text: str
-    scores: Mapping[int, float]
-
-
 class Writer(BaseAgent[WriterConfig]):
     """Writes Markdown in fixed sections from items, in one call."""
 
@@ -76,13 +67,15 @@ class Writer(BaseAgent[WriterConfig]):
         groups = self.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
         return len(groups[0]) if groups else 0
 
-    def write(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> Written:
-        """Return the text and the items' scores; items are numbered from 1 and fenced."""
+    def write(
+        self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter
+    ) -> tuple[str, Mapping[int, float]]:
+        """Return the text and the items' scores by position from 0; items are fenced and numbered from 1."""
         messages = self.messages(parts, list(enumerate(items, start=1)))
         [said] = self._ask([messages], self.config.contract(), meter)
         lines = into_sections(tidy(said[TEXT]), self.config.sections)
         scores = {i: said[SCORES][i + 1] for i in range(len(items)) if i + 1 in said[SCORES]}
-        return Written(sectioned(lines, self.config.max_text_tokens), scores)
+        return sectioned(lines, self.config.max_text_tokens), scores
 
 
 def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:

@@ -40,14 +40,12 @@ class PageSession:
 
     def __init__(self, prompt: str = "") -> None:
         self.prompt = prompt
-        self.conversation = ""
         self.options = load_options()
         self.documents: tuple[Documents, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
         self.problem: str | None = None
         self.answer: str | None = None
         self.input_problems: dict[str, str] = {}
-        self._settings: tuple[Any, ...] = ()
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
         self._started: _Inputs | None = None
@@ -55,28 +53,24 @@ class PageSession:
         self._memory: tuple[_Search, BaseMemory] | None = None
 
     def set_conversation(self, text: str) -> None:
-        if text != self.conversation:
-            self.conversation = text
-            self.input_problems.pop("conversation", None)
-            try:
-                self._turns = tuple(parse_conversation(text))
-            except RagtuneError as error:
-                self.input_problems["conversation"] = str(error)
+        self.input_problems.pop("conversation", None)
+        try:
+            self._turns = tuple(parse_conversation(text))
+        except RagtuneError as error:
+            self.input_problems["conversation"] = str(error)
 
     def set_documents(self, *documents: Documents) -> None:
         self.documents = documents
 
     def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
         """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
-        if (text, changes) != self._settings:
-            self._settings = (text, changes)
-            self.input_problems.pop("settings", None)
-            try:
-                options = load_options(None, parse_options(text), changes or {})
-                check_options(options)
-                self.options = options
-            except RagtuneError as error:
-                self.input_problems["settings"] = str(error)
+        self.input_problems.pop("settings", None)
+        try:
+            options = load_options(None, parse_options(text), changes or {})
+            check_options(options)
+            self.options = options
+        except RagtuneError as error:
+            self.input_problems["settings"] = str(error)
 
     @property
     def stale(self) -> str | None:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Choice, Choices, Chooser, ChooserConfig
 from ragtune.superprompt.options import PipelineConfig
@@ -42,8 +41,6 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
         super().__init__(agent)
         self.config = config
         self.passes = passes
-        if passes not in (1, 2):
-            raise ConfigError(f"a2 passes={passes!r}: allowed are 1 and 2")
 
     def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Sequence[Choices]:
         parts = {key: sp.body.get(key, "") for key in RETRIEVAL_KEYS}

@@ -11,7 +11,6 @@ from pydantic import Field, model_validator
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
-from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
 from ragtune.superprompt.stages.base import AgentStage
@@ -26,8 +25,8 @@ NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context
 WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
 
-class GateOptions(Frozen):
-    """The stage's own settings."""
+class GateConfig(ChooserConfig):
+    """The chooser of ``decision`` and ``tag``, and the thresholds of the rules beside it."""
 
     max_candidates: int = Field(ge=1)
     min_word_tokens: int = Field(ge=0)
@@ -35,19 +34,13 @@ class GateOptions(Frozen):
     floor: FloorOptions
     tag_of: Mapping[str, str]
 
-
-class GateConfig(ChooserConfig):
-    """The chooser of ``decision`` and ``tag``."""
-
-    options: GateOptions
-
     @model_validator(mode="after")
     def _decision_and_tag(self) -> Self:
         if sorted(self.fields) != ["decision", "tag"] or self.fields["decision"].default != KEEP:
             raise ValueError(f"allowed are the fields decision, by default {KEEP!r}, and tag")
-        for said, implied in self.options.tag_of.items():
+        for said, implied in self.tag_of.items():
             if said not in self.fields["decision"].enum or implied not in self.fields["tag"].enum:
-                raise ValueError(f"options.tag_of[{said!r}]={implied!r} is outside the enums")
+                raise ValueError(f"tag_of[{said!r}]={implied!r} is outside the enums")
         return self
 
 
@@ -72,7 +65,6 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     def __init__(self, config: GateConfig, agent: Chooser | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(self._working_set(sp)[0])
@@ -84,15 +76,15 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
         choices = zip(ids, agent.choose_each(parts, items, meter), strict=True)
         decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices}
         kept = [chunk_id for chunk_id in ids if decisions[chunk_id]["decision"] == KEEP]
-        evidence = Evidence.of(sp, ids, self.options.floor)
+        evidence = Evidence.of(sp, ids, self.config.floor)
         return Gating(decisions, is_weak=bool(kept) and evidence.is_weak(kept))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
         ids, decisions = self._working_set(sp)
         texts = {chunk.id: chunk.snippet for chunk in sp.chunks(ids)}
-        repeats = duplicates(texts, self.options.near_duplicate)
+        repeats = duplicates(texts, self.config.near_duplicate)
         single = [chunk_id for chunk_id in ids if chunk_id not in repeats]
-        evidence = Evidence.of(sp, single, self.options.floor)
+        evidence = Evidence.of(sp, single, self.config.floor)
         above = evidence.kept() if single else []
         for chunk_id in ids:
             decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}
@@ -118,9 +110,9 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
         decisions: dict[str, dict[str, Any]] = {}
         for chunk in sp.chunks(sp.views_by_stage["reranked"]):
             reason = ""
-            if is_trivial(chunk.snippet, self.options.min_word_tokens):
+            if is_trivial(chunk.snippet, self.config.min_word_tokens):
                 reason = "trivial"
-            elif len(left) == self.options.max_candidates:
+            elif len(left) == self.config.max_candidates:
                 reason = "beyond max_candidates"
             else:
                 left.append(chunk.id)
@@ -131,7 +123,7 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     def _decision(self, choices: Choices) -> dict[str, Any]:
         decision, tag = choices.fields["decision"], choices.fields["tag"]
         kept = decision.value == KEEP
-        implied = self.options.tag_of.get(str(decision.value))
+        implied = self.config.tag_of.get(str(decision.value))
         return {
             "decision": KEEP if kept else "drop",
             "tag": None if kept else implied or tag.value,

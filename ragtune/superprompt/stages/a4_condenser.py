@@ -13,7 +13,6 @@ from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
-from ragtune.superprompt.frozen import Frozen
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.rendering import prompt_md, subject_words
@@ -27,8 +26,8 @@ NO_CONTEXT = "No context was selected: nothing in conversation or memory may be 
 LITTLE = "The documents say little about this."
 
 
-class CondenserOptions(Frozen):
-    """The stage's own settings."""
+class CondenserConfig(WriterConfig):
+    """The writer of S_CTX_MD, and the limits of the rule without a language model."""
 
     max_attachment_tokens: int = Field(ge=1)
     max_quoted: int = Field(ge=1)
@@ -36,16 +35,10 @@ class CondenserOptions(Frozen):
     task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
 
-
-class CondenserConfig(WriterConfig):
-    """The writer of S_CTX_MD."""
-
-    options: CondenserOptions
-
     @model_validator(mode="after")
     def _cues_of_sections(self) -> Self:
-        if strangers := [name for name in self.options.cues if name not in self.sections]:
-            raise ValueError(f"options.cues[{strangers[0]!r}]: allowed are {', '.join(self.sections)}")
+        if strangers := [name for name in self.cues if name not in self.sections]:
+            raise ValueError(f"cues[{strangers[0]!r}]: allowed are {', '.join(self.sections)}")
         return self
 
 
@@ -72,7 +65,6 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     def __init__(self, config: CondenserConfig, agent: Writer | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
@@ -81,14 +73,14 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         parts = {"prompt": prompt_md(sp, config.prompt_schema)}
         items = [item_text(chunk) for chunk in sp.chunks(sp.final_selection_ids)]
         shown = sp.final_selection_ids[: agent.fitting(parts, items)]
-        written = agent.write(parts, items[: len(shown)], meter)
-        scores = {shown[place]: score for place, score in written.scores.items()}
+        written, by_place = agent.write(parts, items[: len(shown)], meter)
+        scores = {shown[place]: score for place, score in by_place.items()}
         kept = self._trim(sp, shown, scores, config)
         if not kept:
             return Condensed(NO_CONTEXT, [], scores)
         if kept != shown:
-            written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-        text, rejected = self._cited(written.text, len(kept), _little(sp))
+            written, _ = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
+        text, rejected = self._cited(written, len(kept), _little(sp))
         return Condensed(text, kept, scores, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
@@ -98,12 +90,12 @@ class A4Condenser(AgentStage[Writer, Condensed]):
         chunks = sp.chunks(kept)
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
-        quoted = chunks[: self.options.max_quoted]
-        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy)
+        quoted = chunks[: self.config.max_quoted]
+        lines = extract(subject, quoted, self.config.sections, self.config.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
-        ignored = self.options.task_words.union(config.request_words)
-        missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
+        ignored = self.config.task_words.union(config.request_words)
+        missing = unmentioned(question, chunks, ignored)[: self.config.max_unmentioned]
         if missing:
             lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
         return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
@@ -129,7 +121,7 @@ class A4Condenser(AgentStage[Writer, Condensed]):
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig
     ) -> list[str]:
-        left = self.options.max_attachment_tokens
+        left = self.config.max_attachment_tokens
         chosen: set[str] = set()
         for chunk in sp.chunks(sorted(ids, key=lambda chunk_id: -scores.get(chunk_id, -1.0))):
             size = count_tokens(chunk.snippet)

@@ -35,22 +35,16 @@ class ExtractedKey(Frozen):
     max_items: int = Field(default=1, ge=1)
 
 
-class EnforcerOptions(Frozen):
-    """Recipes of formats, the stricter ones first; a format without a recipe gets ``unknown_rules``.
+class EnforcerConfig(AgentConfig):
+    """The extractor of :data:`KEYS`, and recipes of formats, the stricter ones first.
 
-    ``as_requested`` adds the user's words to a recipe.
+    ``as_requested`` adds the user's words to a recipe. A format without a recipe gets ``unknown_rules``.
     """
 
+    keys: Mapping[str, ExtractedKey]
     unknown_rules: tuple[str, ...]
     as_requested: str = Field(pattern=r"\{format\}")
     formats: tuple[FormatRecipe, ...]
-
-
-class EnforcerConfig(AgentConfig):
-    """The extractor of :data:`KEYS`."""
-
-    keys: Mapping[str, ExtractedKey]
-    options: EnforcerOptions
 
     @model_validator(mode="after")
     def _keys(self) -> Self:
@@ -117,7 +111,6 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
     def __init__(self, config: EnforcerConfig, agent: Extractor | None = None) -> None:
         super().__init__(agent)
         self.config = config
-        self.options = config.options
 
     def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
         parts = {
@@ -129,16 +122,16 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Format:
         asked = clean(sp.body.get("format", "")).strip()
-        recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.options.formats)
+        recipe = recipe_for(cut(asked, self.config.max_part_tokens), self.config.formats)
         if not asked or "format" in sp.extras.get("defaults_used", ()):
             # The user named no format in a header, but the task may ask for one.
-            found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.options.formats)
+            found = format_in_task(cut(sp.body.get("task", ""), self.config.max_part_tokens), self.config.formats)
             recipe, asked = found or (recipe, asked)
         if recipe is None:
-            return Format(asked, "", self.options.unknown_rules if asked else ())
+            return Format(asked, "", self.config.unknown_rules if asked else ())
         spec = recipe.spec
         if not recipe.is_all_of(asked):
-            spec = f"{spec} {self.options.as_requested.replace(_FORMAT, asked)}"
+            spec = f"{spec} {self.config.as_requested.replace(_FORMAT, asked)}"
         return Format(spec, recipe.example, recipe.rules, recipe.name)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Format) -> None:

@@ -12,7 +12,7 @@ from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.super_prompt import LIFECYCLE, Lifecycle, SuperPrompt
+from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 
 ORDER = (
     "A0_PreProcessing",
@@ -64,16 +64,6 @@ class BaseStage(ABC):
     name: ClassVar[str]
     writes: ClassVar[frozenset[str]]
 
-    @property
-    def requires(self) -> Lifecycle:
-        """The value of ``SuperPrompt.stage`` before the stage."""
-        return LIFECYCLE[ORDER.index(self.name)]
-
-    @property
-    def completes(self) -> Lifecycle:
-        """The value of ``SuperPrompt.stage`` after the stage; Prompt_Builder does not change it."""
-        return LIFECYCLE[min(ORDER.index(self.name) + 1, len(LIFECYCLE) - 1)]
-
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         """Do the work on ``sp``, a copy. The caller sets ``stage`` and ``history_of_stages``.
@@ -93,10 +83,10 @@ class BaseStage(ABC):
         Raises:
             StageError: if another stage is next; the message names it.
         """
-        if sp.stage != self.requires:
-            turn = next_stage(sp)
+        turn = next_stage(sp)
+        if turn != self.name:
             raise StageError(
-                f"{self.name} needs stage {self.requires!r}, but the prompt is at {sp.stage!r}: "
+                f"{self.name} needs stage {LIFECYCLE[ORDER.index(self.name)]!r}, but the prompt is at {sp.stage!r}: "
                 f"run {turn} now, or {ORDER[0]} to begin again"
             )
         return sp
@@ -105,7 +95,7 @@ class BaseStage(ABC):
         """Return the SuperPrompt after this stage; the given one is unchanged.
 
         Args:
-            sp: a SuperPrompt at the stage that this one requires.
+            sp: a SuperPrompt at the stage before this one.
             config: limits, switches and the prompt schema.
             clock: clock for the stage's milliseconds; None for the monotonic clock.
 
@@ -120,9 +110,9 @@ class BaseStage(ABC):
         started = clock.now_ms()
         try:
             self.apply(work, config, meter)
-            if self.completes != self.requires:
-                work.stage = self.completes
-                work.history_of_stages.append(self.completes)
+            if self.name != ORDER[-1]:  # Prompt_Builder does not change the stage
+                work.stage = LIFECYCLE[ORDER.index(self.name) + 1]
+                work.history_of_stages.append(work.stage)
             self._check(before, work)
             _log_cost(work, self.name, meter, clock.now_ms() - started)
         except Exception as error:

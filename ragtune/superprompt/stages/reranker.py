@@ -27,7 +27,7 @@ NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is
 
 @dataclass(frozen=True)
 class Reranked:
-    """A new order of candidates."""
+    """All candidates, best first, and calibrated scores in [0, 1]; ``details`` may have each one's ``support``."""
 
     ids: list[str]
     scores: dict[str, float]

@@ -18,7 +18,7 @@ from ragtune.superprompt.stages.support import Evidence, duplicates
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = agent_config("A3_NLI_Gate", GateConfig)
-FLOOR = PACKAGED.options.floor
+FLOOR = PACKAGED.floor
 TEXTS = {
     "a": "Gummy bread was cut while it was hot.",
     "b": "Bread keeps for three days in a box.",

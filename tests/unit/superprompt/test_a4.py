@@ -122,7 +122,7 @@ def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any
 
 
 def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_path: Path) -> None:
-    no_floor = GATE.options.floor.model_dump() | {"relative_coverage": 0.0}
+    no_floor = GATE.floor.model_dump() | {"relative_coverage": 0.0}
     sp = condensed(agents=own_agents(tmp_path, GATE, {"floor": no_floor}))
     numbers = {name: n for n, name in enumerate(sp.final_selection_ids, start=1)}
     facts, constraints, issues = sp.s_ctx_md.split("\n\n")
