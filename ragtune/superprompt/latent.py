@@ -38,18 +38,14 @@ class LatentRerankStage(BaseRerankStage):
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.
     """
 
+    label = "terms and latent semantic analysis of the documents, without a model"
+
     def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
         self._index = index
         self._request_words = frozenset(request_words)
 
-    @property
-    def label(self) -> str:
-        return "terms and latent semantic analysis of the documents, without a model"
-
-    def query_of(self, body: Mapping[str, str]) -> str:
-        return " ".join(word for word, _ in subject_words(body, self._request_words))
-
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        query = " ".join(word for word, _ in subject_words(body, self._request_words))
         counts = [Counter(terms(text)) for text in (query, *(candidate.content for candidate in candidates))]
         rows, known = self._rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
         lexical = (rows[1:] @ rows[0].T).toarray().ravel()

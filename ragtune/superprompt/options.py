@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -29,6 +28,7 @@ _TABLES = {"version", "keys", "must_keys", "defaults", "aliases", "bilingual"} |
     *("header_templates", "line_templates", "keywords")
 }
 _REPLACED = ("llm.prices", "llm.extra")  # mappings that are one value
+_MODELS = ("", "limits", "memory", "embedder", "reranker", "llm")  # mappings whose keys are options
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 AgentStageName = Literal["A0_PreProcessing", "A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer"]
@@ -157,13 +157,14 @@ def load_options(file: str | Path | None = None, *changes: Values) -> PromptOpti
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"configuration {name!r} cannot be read ({error})") from error
         layers.insert(0, parse_options(text, name))
-    merged: dict[str, Any] = {**json.loads(packaged()), "prompt_schema": PromptSchema.load().model_dump()}
-    for layer in layers:
-        merged = _over(merged, layer)
+    merged = PromptOptions.model_validate_json(packaged()).model_dump(by_alias=True)
     try:
+        for layer in layers:
+            merged = _over(merged, layer)
         return PromptOptions.model_validate(merged)
-    except ValidationError as error:
-        raise ConfigError(f"{name}: {_unknown(error) or flaws_in(error)}") from None
+    except ValueError as error:
+        flaw = flaws_in(error) if isinstance(error, ValidationError) else error
+        raise ConfigError(f"{name}: {flaw}") from None
 
 
 @cache
@@ -212,25 +213,13 @@ def write_options(options: PromptOptions) -> str:
 
 
 def _over(below: Values, above: Values, place: str = "") -> dict[str, Any]:
-    """Merge ``above`` into ``below``, mapping by mapping."""
+    """Merge ``above`` into ``below``, mapping by mapping; a ``ValueError`` names an unknown option."""
     merged = dict(below)
     for key, value in above.items():
         old, where = merged.get(key), f"{place}.{key}".strip(".")
+        if place in _MODELS and key not in merged:
+            near = did_you_mean(str(key), list(merged)) or f": allowed are {', '.join(merged)}"
+            raise ValueError(f"{where}: there is no such option{near}")
         is_merged = isinstance(old, Mapping) and isinstance(value, Mapping) and where not in _REPLACED
         merged[key] = _over(old, value, where) if is_merged and old is not None else value
     return merged
-
-
-def _unknown(error: ValidationError) -> str | None:
-    """A message about an unknown option, with a similar name or all names."""
-    *above, last = next((flaw["loc"] for flaw in error.errors() if flaw["type"] == "extra_forbidden"), [""])
-    if not last:
-        return None
-    model: type[BaseModel] = PromptOptions
-    for part in above:
-        field = model.model_fields[str(part)]
-        kinds = (field.annotation, *get_args(field.annotation))
-        model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    near = did_you_mean(str(last), known) or f": allowed are {', '.join(known)}"
-    return f"{'.'.join(map(str, [*above, last]))}: there is no such option{near}"

@@ -17,7 +17,7 @@ from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.options import PipelineConfig, load_options
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 
 class SuperPromptRetriever(BaseRetriever):
@@ -42,7 +42,11 @@ class SuperPromptRetriever(BaseRetriever):
         replaced = {name: value for name, value in (limits or {}).items() if value is not None}
         self.config: PipelineConfig = load_options(config, {"limits": replaced})
         vectors = None if embedder is None else DocumentVectors(corpus, embedder, cache_dir)
-        self.memory = DocumentMemory.from_corpus(corpus, embedder, vectors)
+        chunks = [
+            ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
+            for doc in corpus
+        ]
+        self.memory = DocumentMemory(chunks, embedder, vectors)
         self._corpus = corpus
         self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 

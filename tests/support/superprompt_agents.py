@@ -101,8 +101,10 @@ def agent_client(server: LLMServer, clock: Clock | None = None, **options: Any) 
 def agent_pipeline(
     memory: BaseMemory, client: LLMClient | None = None, config: PipelineConfig | None = None, **options: Any
 ) -> Pipeline:
-    """All stages, without a cross-encoder, on a virtual clock."""
+    """All stages, without a cross-encoder, on a virtual clock; options of the configuration may be given too."""
+    changes = {name: options.pop(name) for name in ("agents", "a2_passes") if name in options}
     usual = {"rerank_stage": None, "client": client, "clock": VirtualClock()}
+    config = (config or PipelineConfig.load()).model_copy(update=changes)
     return build_pipeline(config, memory=memory, **(usual | options))
 
 
@@ -119,10 +121,10 @@ def chunk_memory(texts: Mapping[str, str]) -> DocumentMemory:
     )
 
 
-def own_agents(folder: Path, packaged: AgentConfig, options: Mapping[str, Any], **changes: Any) -> Path:
+def own_agents(folder: Path, packaged: AgentConfig, **changes: Any) -> Path:
     """A folder with one configuration that differs from the packaged one."""
     values = packaged.model_dump(mode="json")
-    mine = {**values, **changes, "options": {**values["options"], **options}}
+    mine = {**values, **changes}
     (folder / f"{packaged.agent_name.lower()}.{packaged.version}.json").write_text(json.dumps(mine))
     return folder
 

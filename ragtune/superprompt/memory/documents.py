@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ragtune.canonical import chunk, normalize
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
@@ -101,17 +100,6 @@ class DocumentMemory(BaseMemory):
             pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
             chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
         return cls(chunks)
-
-    @classmethod
-    def from_corpus(
-        cls, corpus: Corpus, embedder: BaseEmbedder | None = None, vectors: DocumentVectors | None = None
-    ) -> DocumentMemory:
-        """Take each document of a test collection as one chunk, so views can be evaluated with its judgments."""
-        chunks = [
-            ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
-            for doc in corpus
-        ]
-        return cls(chunks, embedder, vectors)
 
     def prepare(self) -> None:
         if self.embedder is None:

@@ -28,7 +28,7 @@ class ShaperConfig(ChooserConfig):
         return self
 
 
-class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
+class A2PromptShaper(AgentStage[ShaperConfig, Chooser, Sequence[Choices]]):
     """Chooses the five meta-fields. A value that the user wrote stays; a value of an enum gets its usual form.
 
     With two passes the agent is asked again with its first answer in the input, and only the second answer counts.
@@ -38,8 +38,7 @@ class A2PromptShaper(AgentStage[Chooser, Sequence[Choices]]):
     writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def __init__(self, config: ShaperConfig, agent: Chooser | None = None, passes: int = 1) -> None:
-        super().__init__(agent)
-        self.config = config
+        super().__init__(config, agent)
         self.passes = passes
 
     def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Sequence[Choices]:

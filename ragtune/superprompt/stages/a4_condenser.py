@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from ragtune.canonical import CompressPolicy
+from ragtune.canonical import Candidate, CompressPolicy, compress
+from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
+from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
+from ragtune.superprompt.reading.stopwords import content_words
+from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage
-from ragtune.superprompt.stages.quotes import extract, unmentioned, without_false_citations
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
 
 LITTLE = "The documents say little about this."
+
+_BREAK = "\n\n"
+_BETWEEN = r"\s*(?:[,;&\u2013-]|and|und)\s*"
+_CITATION = re.compile(
+    rf"`[^`\n]*`|\\?[\[\u3010]\s*(?:(?:source|attachment)\s+)?(\d+(?:{_BETWEEN}\d+)*)\s*\\?[\]\u3011](?!\()",
+    re.IGNORECASE,
+)
+"""Code, which cites nothing, or a citation in any form that models write. Links ``[n](url)`` and footnotes ``[^n]`` are
+none."""
+
+_DEFINITION = re.compile(r"\s{0,3}(?:[-*+]\s+)?\[\d+\]:\s")
+_NUMBER = re.compile(r"\d+")
+_FENCE = re.compile(r"\s*(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+_NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*$")
+_QUOTE = re.compile(r"\s*(?:>\s?)+")
+_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_ROW = re.compile(r"\s*\|(.*)\|\s*$")
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
 
 class CondenserConfig(WriterConfig):
@@ -52,7 +75,7 @@ class Condensed:
     rejected: list[str] = field(default_factory=list)
 
 
-class A4Condenser(AgentStage[Writer, Condensed]):
+class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
     """Writes S_CTX_MD from the selection, and trims the selection to N3 ids and ``max_attachment_tokens``.
 
     The most relevant chunks stay, each if it still fits. If some do not, the agent is asked again with the rest, so
@@ -61,10 +84,6 @@ class A4Condenser(AgentStage[Writer, Condensed]):
 
     name: ClassVar[str] = "A4_Condenser"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
-
-    def __init__(self, config: CondenserConfig, agent: Writer | None = None) -> None:
-        super().__init__(agent)
-        self.config = config
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
@@ -133,3 +152,127 @@ class A4Condenser(AgentStage[Writer, Condensed]):
 
 def _little(sp: SuperPrompt) -> list[str]:
     return [f"- {LITTLE}"] if any(n["message"] == WEAK_SUPPORT for n in sp.extras.get("notices", [])) else []
+
+
+def extract(
+    query: str,
+    chunks: Sequence[ContextChunk],
+    sections: Sequence[str],
+    cues: Mapping[str, Sequence[str]],
+    budget: CompressPolicy,
+) -> dict[str, list[str]]:
+    """Return bullets by section: sentences of :func:`ragtune.canonical.compress`, each once, with their ``[n]``."""
+    patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
+    numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
+    bullets: dict[str, list[str]] = {name: [] for name in sections}
+    seen: set[str] = set()
+    excerpts = [e for e in compress(query, [_candidate(chunk) for chunk in chunks], budget) if e["score"] > 0.0]
+    for excerpt in excerpts:
+        number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
+        for sentence in excerpt["text"].strip().split(_BREAK):
+            if sentence.casefold() in seen:
+                continue
+            seen.add(sentence.casefold())
+            named = [name for name, pattern in patterns.items() if pattern.search(sentence)]
+            section = sections[-1] if sentence.endswith("?") else (named or [sections[0]])[-1]
+            bullets[section].append(f"- {sentence} [{number}]")
+    return bullets
+
+
+def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
+    """Return the words of a question whose stem no chunk holds, in order, without numbers and ignored words."""
+    held = {term for chunk in chunks for term in terms(chunk.snippet)}.union(*map(terms, ignored))
+    missing: dict[str, str] = {}
+    for word, term in content_words(question):
+        if term not in held and word not in ignored and not word.isdigit():
+            missing.setdefault(term, word)
+    return list(missing.values())
+
+
+def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
+    """Return ``text`` without citations ``[n]`` outside 1 to ``sources``, and the removed lines.
+
+    A line with false citations only is removed. So is a line ``[n]: url``, which would turn every ``[n]`` into a link.
+    """
+    kept: list[str] = []
+    rejected: list[str] = []
+    for line in text.split("\n"):
+        cited = [int(number) for match in _CITATION.finditer(line) for number in _numbers(match)]
+        if _DEFINITION.match(line) or (cited and not any(1 <= number <= sources for number in cited)):
+            rejected.append(line)
+        else:
+            kept.append(_CITATION.sub(lambda match: _checked(match, sources), line).rstrip())
+    return "\n".join(kept), rejected
+
+
+def _checked(match: re.Match[str], sources: int) -> str:
+    numbers = _numbers(match)
+    true = [number for number in numbers if 1 <= int(number) <= sources]
+    return match[0] if len(true) == len(numbers) else f"[{', '.join(true)}]" if true else ""
+
+
+def _numbers(match: re.Match[str]) -> list[str]:
+    return _NUMBER.findall(match[1] or "")
+
+
+def _candidate(chunk: ContextChunk) -> Candidate:
+    text = _BREAK.join(sentences(chunk.snippet, chunk.start > 0))
+    return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=text, score=0.0)
+
+
+def _pattern(cues: Sequence[str]) -> re.Pattern[str]:
+    phrases = "|".join(r"\s+".join(map(re.escape, cue.split())) for cue in sorted(cues, key=len, reverse=True))
+    return re.compile(rf"\b(?:{phrases})\b", re.IGNORECASE)
+
+
+def sentences(text: str, begins_inside: bool = False) -> list[str]:
+    """Return sentences, list items and rows of tables, each on one line, without headings, code and introductions.
+
+    For a later part of a text (``begins_inside``) an incomplete one at the beginning is left out.
+    """
+    found: list[str] = []
+    for number, unit in enumerate(_units(text, begins_inside)):
+        starts = [0, *sentence_starts(unit)]
+        for start, end in zip(starts, [*starts[1:], len(unit)], strict=True):
+            sentence = one_line(unit[start:end])
+            is_rest = begins_inside and number == 0 and start == 0 and sentence[:1].islower()
+            if not (is_rest or sentence.endswith((":", "\uff1a")) or not any(map(str.isalnum, sentence))):
+                found.append(sentence)
+    return found
+
+
+def _units(text: str, begins_inside: bool) -> Iterator[str]:
+    unit: list[str] = []
+    for line in _outside_code(text.split("\n"), begins_inside):
+        row = _ROW.match(line)
+        if _UNDERLINE.match(line) and unit:
+            unit.clear()  # the line above it was a heading
+        elif row and _RULE.match(line):
+            unit.clear()  # the row above it was the table's head
+        elif not line.strip() or _NO_PROSE.match(line) or row or _ITEM.match(line):
+            yield "\n".join(unit)
+            cells = " | ".join(filter(None, map(str.strip, row[1].split("|")))) if row else ""
+            unit = [cells] if row else [] if _NO_PROSE.match(line) else [_ITEM.sub("", line, count=1)]
+        elif line.strip().startswith("|") or line.rstrip().endswith("|"):
+            yield "\n".join(unit)
+            unit = []  # the line itself is a row that the border of the text cuts
+        else:
+            unit.append(line)
+    yield "\n".join(unit)
+
+
+def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
+    fences = [(number, match) for number, line in enumerate(lines) if (match := _FENCE.match(line))]
+    # Of an odd number of fences the first closes earlier code, unless it names a language.
+    closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
+    begin = fences[0][0] + 1 if closes else 0
+    code = ""
+    for line in lines[begin:]:
+        match = _FENCE.match(line)
+        if match and not code:
+            code = match["marks"]
+            yield ""
+        elif match and match["marks"].startswith(code) and not match["info"].strip():
+            code = ""
+        elif not code:
+            yield _QUOTE.sub("", line)

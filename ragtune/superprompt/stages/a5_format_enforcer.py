@@ -99,7 +99,7 @@ class Extractor(BaseAgent[EnforcerConfig]):
         return Format(spec, example, tuple([rule for rule in rules if rule][: key.max_items]))
 
 
-class A5FormatEnforcer(AgentStage[Extractor, Format]):
+class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
     """Normalises the format and restates the rules. It changes neither selection nor S_CTX_MD.
 
     Without a language model a recipe describes ``body["format"]``, or the format that the task asks for.
@@ -107,10 +107,6 @@ class A5FormatEnforcer(AgentStage[Extractor, Format]):
 
     name: ClassVar[str] = "A5_Format_Enforcer"
     writes: ClassVar = frozenset({"body", "prompt_ready"})
-
-    def __init__(self, config: EnforcerConfig, agent: Extractor | None = None) -> None:
-        super().__init__(agent)
-        self.config = config
 
     def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
         parts = {

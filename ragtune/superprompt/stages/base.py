@@ -26,6 +26,7 @@ ORDER = (
 )
 """Names of the stages in their order (rule E1)."""
 
+ConfigT = TypeVar("ConfigT")
 AgentT = TypeVar("AgentT")
 AnswerT = TypeVar("AnswerT")
 
@@ -133,14 +134,15 @@ class BaseStage(ABC):
             raise StageError(f"it broke an invariant: {problem}")
 
 
-class AgentStage(BaseStage, Generic[AgentT, AnswerT]):
+class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
     """A stage whose answer comes from an agent or, without one, from a documented rule.
 
     ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``ask`` and ``default`` only
     read the SuperPrompt, and only ``write`` changes it, so a failed answer leaves no trace.
     """
 
-    def __init__(self, agent: AgentT | None = None) -> None:
+    def __init__(self, config: ConfigT, agent: AgentT | None = None) -> None:
+        self.config = config
         self.agent = agent
 
     @abstractmethod

@@ -37,17 +37,11 @@ class Reranked:
 class BaseRerankStage(ABC):
     """Orders candidates for a query."""
 
-    @property
-    def label(self) -> str:
-        return type(self).__name__
-
-    def query_of(self, body: Mapping[str, str]) -> str:
-        """Return the query for a prompt's ``body`` (rule E8)."""
-        return rerank_query(body)
+    label: str = "a reranker"
 
     @abstractmethod
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
-        """Return the same candidates, at least one, in a new order; ties keep the given order, best first."""
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        """Return the same candidates, at least one, in a new order for a prompt's body; ties keep the given order."""
 
 
 class TopRerankStage(BaseRerankStage):
@@ -55,6 +49,7 @@ class TopRerankStage(BaseRerankStage):
 
     def __init__(self, reranker: BaseReranker) -> None:
         self.reranker = reranker
+        self.label = str(getattr(reranker, "model", type(reranker).__name__))
 
     @classmethod
     def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
@@ -63,13 +58,11 @@ class TopRerankStage(BaseRerankStage):
 
         return cls(CrossEncoderReranker(model, **options))
 
-    @property
-    def label(self) -> str:
-        return str(getattr(self.reranker, "model", type(self.reranker).__name__))
-
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         items = [PoolItem.from_document(doc, rank, {"retrieval": doc.score}) for rank, doc in enumerate(candidates)]
-        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker(), meter=meter)
+        context = RAGtuneContext(
+            query=rerank_query(body), query_id="", tracker=CostBudget.unlimited().create_tracker(), meter=meter
+        )
         expected = self.reranker.expected_cost(items, context)
         scores = self.reranker.rerank(items, context, "default")
         if meter.charged is None:
@@ -88,12 +81,9 @@ class BudgetedRerankStage(TopRerankStage):
     def __init__(self, reranker: BaseReranker, docs: int) -> None:
         super().__init__(reranker)
         self.docs = docs
+        self.label += ", under a budget"
 
-    @property
-    def label(self) -> str:
-        return f"{super().label}, under a budget"
-
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
         from ragtune.assemblers.greedy import GreedyAssembler
         from ragtune.core.controller import RAGtuneController
@@ -118,7 +108,7 @@ class BudgetedRerankStage(TopRerankStage):
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             seed=0,
         )
-        output = controller.run(query, candidates=candidates)
+        output = controller.run(rerank_query(body), candidates=candidates)
         last = output.history[-1]
         meter.charge(last.cost)
         meter.pay(output.actual_cost)
@@ -154,7 +144,7 @@ class ReRanker(BaseStage):
         ]
         outcome = Reranked(ids, {})
         if stage is not None and candidates:
-            outcome = stage.order(stage.query_of(sp.body), candidates, meter)
+            outcome = stage.order(sp.body, candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
             raise StageError(f"{type(stage).__name__} returned other candidates than it received")
         sp.views_by_stage["reranked"] = list(outcome.ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ class Counting(BaseRerankStage):
     def __init__(self) -> None:
         self.seen: list[int] = []
 
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         self.seen.append(len(candidates))
         return Reranked([doc.id for doc in reversed(candidates)], {})
 

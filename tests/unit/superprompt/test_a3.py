@@ -13,8 +13,7 @@ from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, 
 
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.agent import agent_config
-from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, GateConfig
-from ragtune.superprompt.stages.support import Evidence, duplicates
+from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, Evidence, GateConfig, duplicates
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = agent_config("A3_NLI_Gate", GateConfig)
@@ -97,7 +96,7 @@ def test_missing_unknown_and_unsure_decisions_keep(llm_server: Any) -> None:
 def test_the_prefilter_drops_the_trivial_and_caps_the_working_set(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     llm_server.answer(decided(), GATE)
-    sp = gated(client, agents=own_agents(tmp_path, PACKAGED, {"max_candidates": 2}))
+    sp = gated(client, agents=own_agents(tmp_path, PACKAGED, max_candidates=2))
     assert len(sp.final_selection_ids) == 2
     reasons = {name: entry.get("because") for name, entry in sp.extras["a3_decisions"]["candidates"].items()}
     assert reasons["e#0"] == "trivial"
@@ -108,7 +107,7 @@ def test_the_prefilter_drops_the_trivial_and_caps_the_working_set(llm_server: An
 
 def test_without_a_language_model_repeated_candidates_are_dropped(tmp_path: Path) -> None:
     no_floor = FLOOR.model_dump() | {"relative_coverage": 0.0}
-    sp = gated(agents=own_agents(tmp_path, PACKAGED, {"floor": no_floor}))
+    sp = gated(agents=own_agents(tmp_path, PACKAGED, floor=no_floor))
     order = sp.views_by_stage["reranked"]
     log = sp.extras["a3_decisions"]["candidates"]
     first = min("ac", key=lambda name: order.index(f"{name}#0"))
@@ -195,4 +194,4 @@ def test_an_unfit_configuration_is_refused() -> None:
     with pytest.raises(ValidationError, match="allowed are the fields decision"):
         GateConfig.model_validate(values | {"fields": {"decision": values["fields"]["decision"]}})
     with pytest.raises(ValidationError, match=r"tag_of\['drop'\]='ugly' is outside"):
-        GateConfig.model_validate(values | {"options": values["options"] | {"tag_of": {"drop": "ugly"}}})
+        GateConfig.model_validate(values | {"tag_of": {"drop": "ugly"}})

@@ -24,8 +24,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.stages.a3_nli_gate import GateConfig
-from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, CondenserConfig
-from ragtune.superprompt.stages.quotes import sentences, without_false_citations
+from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, CondenserConfig, sentences, without_false_citations
 
 CONDENSE = asked_by("A4_Condenser")
 PACKAGED = agent_config("A4_Condenser", CondenserConfig)
@@ -95,7 +94,7 @@ def test_too_many_are_cut_to_the_most_relevant_and_the_text_rests_on_those_alone
         assert f"- {chunk.snippet} [{number}]" in sp.s_ctx_md
     log = sp.extras["a4_decisions"]
     assert sorted(log["trimmed"]) == ["a#0", "c#0"]
-    assert (log["calls"], log["scores"]["d#0"]) == (2, 1.0)
+    assert log["scores"]["d#0"] == 1.0
     assert "c#0" not in log["scores"]
     assert sp.extras["costs"][-1]["charged"]["calls"] == 2
 
@@ -103,27 +102,26 @@ def test_too_many_are_cut_to_the_most_relevant_and_the_text_rests_on_those_alone
 def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     sizes = {name: count_tokens(text) for name, text in TEXTS.items()}
-    agents = own_agents(tmp_path, PACKAGED, {"max_attachment_tokens": sizes["b"] + sizes["d"]})
+    agents = own_agents(tmp_path, PACKAGED, max_attachment_tokens=sizes["b"] + sizes["d"])
     llm_server.answer(scored({TEXTS["b"]: 1.0, TEXTS["a"]: 0.9, TEXTS["d"]: 0.8}), CONDENSE)
     sp = condensed(client, agents=agents)
     assert sorted(sp.final_selection_ids) == ["b#0", "d#0"]
-    nothing = condensed(client, agents=own_agents(tmp_path, PACKAGED, {"max_attachment_tokens": 1}))
+    nothing = condensed(client, agents=own_agents(tmp_path, PACKAGED, max_attachment_tokens=1))
     assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
 
 
-def test_a_text_that_is_too_long_loses_lines_and_the_log_says_so(llm_server: Any, tmp_path: Path) -> None:
+def test_a_text_that_is_too_long_loses_lines(llm_server: Any, tmp_path: Path) -> None:
     client = agent_client(llm_server)
     said = {"s_ctx_md": "## Facts\n" + "- fact [1]\n" * 100 + "## Constraints\n- only one"}
     llm_server.answer(json.dumps(said), CONDENSE)
-    sp = condensed(client, agents=own_agents(tmp_path, PACKAGED, {}, max_text_tokens=60))
+    sp = condensed(client, agents=own_agents(tmp_path, PACKAGED, max_text_tokens=60))
     assert count_tokens(sp.s_ctx_md) <= 60
     assert "- only one" in sp.s_ctx_md
-    assert sp.extras["a4_decisions"]["shortened"]
 
 
 def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_path: Path) -> None:
     no_floor = GATE.floor.model_dump() | {"relative_coverage": 0.0}
-    sp = condensed(agents=own_agents(tmp_path, GATE, {"floor": no_floor}))
+    sp = condensed(agents=own_agents(tmp_path, GATE, floor=no_floor))
     numbers = {name: n for n, name in enumerate(sp.final_selection_ids, start=1)}
     facts, constraints, issues = sp.s_ctx_md.split("\n\n")
     assert f"- Gummy bread was cut while it was hot. [{numbers['a#0']}]" in facts
@@ -227,5 +225,5 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
 
 def test_an_unfit_configuration_is_refused() -> None:
     values = PACKAGED.model_dump()
-    with pytest.raises(ValidationError, match=r"options.cues\['Rumours'\]: allowed are Facts, Constraints"):
-        CondenserConfig.model_validate(values | {"options": values["options"] | {"cues": {"Rumours": ["x"]}}})
+    with pytest.raises(ValidationError, match=r"cues\['Rumours'\]: allowed are Facts, Constraints"):
+        CondenserConfig.model_validate(values | {"cues": {"Rumours": ["x"]}})

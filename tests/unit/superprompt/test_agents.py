@@ -203,8 +203,7 @@ def test_a_writer_fills_its_sections_and_scores_what_it_was_shown(llm_server: An
     scores = {"1": 0.5, "2": "high", "3": 2, "9": 1.0, "x": 1.0}
     llm_server.answer(json.dumps({"s_ctx_md": text, "relevance": scores}))
     written = writer(llm_server).write({"task": "x"}, ["a", "b", "c"], CostMeter())
-    assert written.text == "## Facts\nBefore.\n- fact [1]\n\n## Gaps\n- gap"
-    assert written.scores == {0: 0.5}
+    assert written == ("## Facts\nBefore.\n- fact [1]\n\n## Gaps\n- gap", {0: 0.5})
     llm_server.answer(json.dumps({"s_ctx_md": "Fact.", "relevance": [{"id": 2, "score": 1}, 3]}))
     again = writer(llm_server).write({"task": "x"}, ["a", "b", "c"], CostMeter())
-    assert (again.text, again.scores) == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})
+    assert again == ("## Facts\nFact.\n\n## Gaps\n- none", {1: 1.0})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Ma
 
 
 class Losing(BaseRerankStage):
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         return Reranked([doc.id for doc in candidates[1:]], {})
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from superprompt_agents import chunk_memory
 
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.retriever import SuperPromptRetriever
 
@@ -23,7 +23,8 @@ def found(retriever: SuperPromptRetriever, context: RAGtuneContext, top_k: int =
 
 
 def test_it_is_the_view_of_the_whole_pipeline(corpus: Corpus, make_context: MakeContext) -> None:
-    pipeline = build_pipeline(memory=DocumentMemory.from_corpus(corpus), rerank_stage=None)
+    texts = {doc.id: doc.content for doc in corpus}
+    pipeline = build_pipeline(memory=chunk_memory(texts), rerank_stage=None)
     done = pipeline.run_all(SuperPrompt.raw(PROMPT))
     scores = done.extras["retrieval"]["scores"]
     expected = [(chunk_id.removesuffix("#0"), scores[chunk_id]) for chunk_id in done.views_by_stage["retrieval"]]
