@@ -24,9 +24,7 @@ from ragtune.superprompt.reading.schema import PromptSchema
 
 Values = Mapping[str, Any]
 
-_TABLES = {"version", "keys", "must_keys", "defaults", "aliases", "bilingual"} | {
-    *("header_templates", "line_templates", "keywords")
-}
+_TABLES = set(PromptSchema.model_fields) - {"typo", "headers", "modes"}
 _REPLACED = ("llm.prices", "llm.extra")  # mappings that are one value
 _MODELS = ("", "limits", "memory", "embedder", "reranker", "llm")  # mappings whose keys are options
 
@@ -73,15 +71,10 @@ class PipelineConfig(Frozen):
     a2_passes: Literal[1, 2] = 1
     prompt_schema: PromptSchema = Field(default_factory=PromptSchema.load)
 
-    @classmethod
-    def load(cls, **limits: int | float) -> PipelineConfig:
-        """Return the packaged configuration; :func:`ragtune.superprompt.options.load_options` reads a file over it."""
-        config = cls.model_validate_json(packaged())
-        changed = config.limits.model_dump(by_alias=True) | {name.upper(): value for name, value in limits.items()}
-        try:
-            return config.model_copy(update={"limits": Limits.model_validate(changed)})
-        except ValidationError as error:
-            raise ConfigError(f"pipeline configuration: {flaws_in(error)}") from error
+    @staticmethod
+    def load(**limits: int | float) -> PipelineConfig:
+        """Return the packaged configuration with limits replaced, e.g. ``n1_retr_max_candidates=50``."""
+        return load_options(None, {"limits": {name.upper(): value for name, value in limits.items()}})
 
 
 class EmbedderOptions(Frozen):

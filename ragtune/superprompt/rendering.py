@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.schema import PromptSchema
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.reading.text import clean, escape_borders, fenced, one_line
+from ragtune.superprompt.reading.text import clean, content_words, escape_borders, fenced, one_line
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
 RETRIEVAL_KEYS = ("task", "context", "purpose")
@@ -28,7 +26,7 @@ NOTHING_FOUND = "(no context was selected)"
 def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
     """Return a snapshot: ``body`` in the schema's order, unknown attributes, and S_CTX if there is one."""
     parts = [_part(title, sp.body[key]) for key, title in schema.keys.items() if sp.body.get(key)]
-    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    parts += [_part(name, text) for name, text in sp.extras.get("unknown_attributes", {}).items()]
     if sp.s_ctx_md:
         parts.append(_part("S_CTX", sp.s_ctx_md))
     return "\n\n".join(parts)
@@ -71,7 +69,7 @@ def prompt_md(sp: SuperPrompt, schema: PromptSchema) -> str:
     shape = sp.extras.get("format_enforcer", {}).get("example_shape")
     if shape:
         parts.append(_part("Example of the format", str(shape)))
-    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    parts += [_part(name, text) for name, text in sp.extras.get("unknown_attributes", {}).items()]
     return _joined(parts)
 
 
@@ -105,11 +103,6 @@ def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
 
 def _part(title: str, text: str) -> str:
     return f"## {one_line(title)}\n{escape_borders(text)}"
-
-
-def _unknown(sp: SuperPrompt) -> dict[str, Any]:
-    unknown: dict[str, Any] = sp.extras.get("unknown_attributes", {})
-    return unknown
 
 
 def _joined(parts: Iterable[str]) -> str:

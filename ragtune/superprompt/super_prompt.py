@@ -27,12 +27,7 @@ Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinst
 
 
 class ContextChunk(Chunk):
-    """One retrieved piece of text (rule E3), frozen.
-
-    Attributes:
-        source: ``conversation`` for turns of this session, ``memory`` for long-term documents.
-        doc_id, chunk_index, content, tags, metadata, start, end: as in :class:`ragtune.canonical.types.Chunk`.
-    """
+    """One retrieved piece of text (rule E3), frozen: a canonical chunk with its source."""
 
     source: Source
 
@@ -132,11 +127,7 @@ class SuperPrompt(BaseModel):
         return fresh.model_copy(deep=True)
 
     def chunks(self, chunk_ids: Sequence[str]) -> list[ContextChunk]:
-        """Return chunks by id, in the order of the ids.
-
-        Raises:
-            KeyError: on an unknown id.
-        """
+        """Return chunks by id, in the order of the ids; an unknown id is a ``KeyError``."""
         known = {chunk.id: chunk for chunk in self.base_context_chunks}
         return [known[chunk_id] for chunk_id in chunk_ids]
 

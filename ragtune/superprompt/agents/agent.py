@@ -30,7 +30,6 @@ SHARE: Mapping[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
 
 VERSION = "v1"
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
-_PLACEHOLDERS = frozenset({"payload", "choices", "answer"})
 _MARKER = re.compile(r"\[\[\s*(?:begin|end)\s+[^\[\]\n]*\]\]")
 
 Text = Annotated[str, BeforeValidator(lambda value: "\n".join(value) if isinstance(value, list) else value)]
@@ -50,8 +49,8 @@ class AgentPromptText(Frozen):
     @model_validator(mode="after")
     def _placeholders(self) -> Self:
         in_system, in_user = (set(PLACEHOLDER.findall(text)) for text in (self.system, self.user))
-        if unknown := sorted((in_system | in_user) - _PLACEHOLDERS):
-            raise ValueError(f"placeholder {{{unknown[0]}}}: allowed are {', '.join(sorted(_PLACEHOLDERS))}")
+        if unknown := sorted((in_system | in_user) - {"payload", "choices", "answer"}):
+            raise ValueError(f"placeholder {{{unknown[0]}}}: allowed are answer, choices, payload")
         if "payload" not in in_user or "payload" in in_system:
             raise ValueError("{payload} must stand in the user's text, and only there")
         return self

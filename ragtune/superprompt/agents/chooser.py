@@ -123,8 +123,7 @@ class ChooserConfig(AgentConfig):
     def items_contract(self, most: int) -> type[Contract]:
         """Return the contract of a list ``items`` of at most ``most`` objects with ``id`` and the fields.
 
-        For servers that enforce schemas an entry requires all keys, so a small model can neither leave a key out nor
-        continue until its answer is cut off.
+        For servers that enforce schemas an entry requires all keys, so a small model cannot leave one out.
         """
         properties: dict[str, Any] = {"id": {"type": "integer"}}
         properties |= {name: {"enum": field.allowed} for name, field in self.fields.items()}
@@ -145,8 +144,7 @@ class Chooser(BaseAgent[ChooserConfig]):
     def choose_each(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> list[Choices]:
         """Choose for every item, in order, in as few calls as the input limit allows.
 
-        Items are numbered from 1 through all calls. An answer counts for the items of its own call only, and the first
-        entry for an item counts. An item without an entry gets the defaults.
+        An answer counts for the items of its own call only, and the first entry for an item counts.
         """
         groups = self.split(parts, list(enumerate(items, start=1)), self.config.max_items_per_call)
         if not groups:

@@ -1,4 +1,4 @@
-"""Long-term memory in this process."""
+"""Long-term memory: documents in this process, and collections of a canonical store."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
+from ragtune.canonical.types import Candidate, Filters
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.docvectors import DocumentVectors
@@ -19,8 +21,7 @@ from ragtune.llm.types import well_formed
 from ragtune.superprompt.memory.base import BaseMemory, Matches
 from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
 from ragtune.superprompt.options import Chunking
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.reading.text import clean
+from ragtune.superprompt.reading.text import clean, content_words
 from ragtune.superprompt.super_prompt import ContextChunk
 
 
@@ -56,9 +57,8 @@ class TermIndex:
     def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
         """Return TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1].
 
-        Weights are (1 + ln tf) * (ln((1 + N) / (1 + df)) + 1), as scikit-learn's TfidfVectorizer with sublinear_tf and
-        smooth_idf. Stopwords of a piece do not count. Unknown terms count in a piece's norm, so a text is not similar
-        only because little of the piece is known.
+        Weights are those of scikit-learn's TfidfVectorizer with sublinear_tf and smooth_idf. Stopwords of a piece do
+        not count. Unknown terms do in its norm, so a text is not similar only because little of the piece is known.
         """
         idf = self.idf(self.frequencies)
         query = np.zeros((len(idf), len(pieces)))
@@ -139,3 +139,55 @@ class DocumentMemory(BaseMemory):
             return self._cached.matrix
         assert self.embedder is not None  # noqa: S101 -- for the type checker
         return self.embedder.embed([item.snippet for item in self.chunks])
+
+
+class StoreMemory(BaseMemory):
+    """A collection of a canonical store and further documents, searched as one.
+
+    The vector index gives one list a piece. A chunk that a full list lacks gets the list's lowest cosine, an upper
+    bound where the index is exact. A further document replaces the collection's document of the same name.
+    """
+
+    def __init__(
+        self, store: BaseStore, beside: Iterable[ContextChunk] = (), database: BaseDatabase | None = None
+    ) -> None:
+        self.store = store
+        self.beside = DocumentMemory(beside, store.embedder)
+        self._replaced = {chunk.doc_id for chunk in self.beside.chunks}
+        self._database = database
+
+    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
+        vectors = self.store.embedder.embed(pieces)
+        # A zero vector has no neighbours: the embedder knows nothing of that piece.
+        lists = [self._nearest(vector, limit) if vector.any() else [] for vector in vectors]
+        found: dict[tuple[str, int], Candidate] = {}
+        for candidates in lists:
+            for candidate in candidates:
+                found.setdefault(candidate.key, candidate)
+        cosines = np.zeros((len(found), len(pieces)))
+        for column, candidates in enumerate(lists):
+            known = {candidate.key: candidate.score for candidate in candidates}
+            lowest = min(known.values(), default=0.0)
+            cosines[:, column] = [known.get(key, lowest) for key in found]
+        exact = self.beside.search(pieces, conversation, limit)
+        return Matches([*exact.chunks, *self._chunks(found.values())], np.vstack([exact.cosines, cosines]))
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    def _nearest(self, vector: NDArray[np.float32], limit: int) -> list[Candidate]:
+        nearest = self.store.vector_candidates(vector, limit, Filters())
+        return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
+
+    def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:
+        """The candidates with their spans, which candidates do not have."""
+        spans: dict[str, dict[int, tuple[int, int]]] = {}
+        chunks = []
+        for found in candidates:
+            if found.doc_id not in spans:
+                spans[found.doc_id] = {c.chunk_index: (c.start, c.end) for c in self.store.chunks(found.doc_id)}
+            start, end = spans[found.doc_id].get(found.chunk_index, (0, 0))
+            fields = found.model_dump(exclude={"score", "sources"})
+            chunks.append(ContextChunk.model_validate({**fields, "start": start, "end": end, "source": "memory"}))
+        return chunks

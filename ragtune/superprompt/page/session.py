@@ -59,9 +59,6 @@ class PageSession:
         except RagtuneError as error:
             self.input_problems["conversation"] = str(error)
 
-    def set_documents(self, *documents: Documents) -> None:
-        self.documents = documents
-
     def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
         """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
         self.input_problems.pop("settings", None)

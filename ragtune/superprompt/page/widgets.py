@@ -49,7 +49,7 @@ def draw_documents(session: PageSession) -> None:
     uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
     for line in refused:
         st.error(plain(line))
-    session.set_documents(*sets, *([uploads] if uploads else []))
+    session.documents = (*sets, *([uploads] if uploads else []))
 
 
 def draw_conversation(session: PageSession) -> None:

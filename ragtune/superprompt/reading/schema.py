@@ -109,10 +109,7 @@ class Mapped(NamedTuple):
 
 
 class MappingLadder:
-    """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown.
-
-    The first rung that knows the name decides. A rung on which two keys match has no answer.
-    """
+    """normalize -> exact -> alias -> tiny typo -> bilingual -> templates -> keyword -> unknown; the first decides."""
 
     def __init__(self, schema: PromptSchema) -> None:
         self._schema = schema
@@ -130,10 +127,7 @@ class MappingLadder:
         }
 
     def resolve(self, header: str, *, keywords: bool = False) -> Mapped:
-        """Return the key that a header means.
-
-        The keyword rung is for headings. It would split a ``Key: value`` line that is a sentence with a colon.
-        """
+        """Return the key that a header means. The keyword rung is for headings, not for sentences with a colon."""
         name = normalize_name(header)
         for step, rung in self._rungs.items():
             found = rung(name) if keywords or step != "keyword" else None

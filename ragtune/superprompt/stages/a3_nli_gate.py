@@ -221,8 +221,7 @@ def is_trivial(text: str, min_word_tokens: int) -> bool:
 def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
     """Return the ids of texts that repeat an earlier text, each with the id of the first one.
 
-    A text repeats another if they differ in case and spacing only, or if the Jaccard index of their sets of terms is at
-    least ``threshold``, in (0, 1].
+    Repeats differ in case and spacing only, or have sets of terms with a Jaccard index of ``threshold`` or more.
     """
     kept: dict[str, tuple[str, frozenset[str]]] = {}
     found: dict[str, str] = {}

@@ -18,8 +18,7 @@ from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.reading.text import one_line
+from ragtune.superprompt.reading.text import content_words, one_line
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage

@@ -67,23 +67,14 @@ class BaseStage(ABC):
 
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
-        """Do the work on ``sp``, a copy. The caller sets ``stage`` and ``history_of_stages``.
-
-        Args:
-            sp: the working copy.
-            config: limits, switches and the prompt schema.
-            meter: meter for charged and paid costs.
+        """Do the work on ``sp``, a copy, and charge costs to ``meter``. The caller sets the stage and its history.
 
         Raises:
             StageError: if the stage cannot do its work; the message tells what to do.
         """
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """Return the SuperPrompt that this stage starts from.
-
-        Raises:
-            StageError: if another stage is next; the message names it.
-        """
+        """Return the SuperPrompt that this stage starts from, or raise a ``StageError`` that names the next stage."""
         turn = next_stage(sp)
         if turn != self.name:
             raise StageError(
@@ -179,15 +170,11 @@ class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
 
 
 def failure_record(error: LLMError, config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
-    """Charge a failed call, and return the log of the rule that replaces it.
-
-    The error is raised where ``llm_failure`` is ``refuse``, and on an incomplete record: no rule replaces a recorded
-    answer.
-    """
+    """Charge a failed call, and return the log of the rule that replaces it, or raise the error."""
     if isinstance(error, ServiceError | AnswerError):
         meter.charge(error.cost)
         meter.pay(error.paid)
-    if config.llm_failure == "refuse" or isinstance(error, CacheMissError):
+    if config.llm_failure == "refuse" or isinstance(error, CacheMissError):  # no rule replaces a recorded answer
         raise error
     return {"used": False, "reason": "llm_failure", "error": str(error)}
 

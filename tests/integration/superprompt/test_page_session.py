@@ -32,7 +32,7 @@ def _asking(url: str) -> dict[str, Any]:
 def session(monkeypatch: pytest.MonkeyPatch) -> PageSession:
     monkeypatch.setenv("PAGE_TEST_KEY", "secret-of-the-page")
     session = PageSession("Why is my crumb gummy?")
-    session.set_documents(BREAD)
+    session.documents = (BREAD,)
     session.set_settings(NO_RERANKER)
     return session
 
@@ -125,11 +125,11 @@ def test_documents_are_searched_together_with_a_collection(
     monkeypatch.setattr(parts, "open_database", lambda options: database)
     index(chunk("A gummy crumb was cut hot.", doc_id="kept"), database.open("notes", HashingEmbedder(64), create=True))
     session.set_settings(f"memory: {{collection: notes}}\n{NO_RERANKER}")
-    session.set_documents({"mine.txt": "My crumb is gummy."})
+    session.documents = ({"mine.txt": "My crumb is gummy."},)
     session.run_all()
     assert session.problem is None
     assert {"kept#0", "mine.txt#0"} <= set(session.sp.views_by_stage["retrieval"])
-    session.set_documents()
+    session.documents = ()
     assert session.stale is not None
     session.run_all()
     assert "mine.txt#0" not in session.sp.views_by_stage["retrieval"]

@@ -17,9 +17,8 @@ from ragtune.data.text import terms
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
 from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.documents import DocumentMemory, TermIndex
+from ragtune.superprompt.memory.documents import DocumentMemory, StoreMemory, TermIndex
 from ragtune.superprompt.memory.inputs import read_folder
-from ragtune.superprompt.memory.store import StoreMemory
 from ragtune.superprompt.rendering import normalized_query
 from ragtune.superprompt.stages.retrieval import conversation_chunks, log_avg_exp, split_query
 
