@@ -22,7 +22,7 @@ _OPTIONS: dict[str, list[tuple[str, str, str, type, str]]] = {
         ("collection", "memory.collection", "NAME", str, "a collection of ragd; --corpus is searched, too"),
         ("dsn", "memory.dsn", "DSN", str, "its PostgreSQL server; $RAGTUNE_DSN hides a password"),
         ("data_dir", "memory.data_dir", "DIR", Path, "folder of the embedded PostgreSQL"),
-        ("embedder", "embedder.kind", "KIND", str, "auto, tfidf, hashing, sentence_transformer, openai_compatible"),
+        ("embedder", "embedder.kind", "KIND", str, "auto, tfidf, sentence_transformer, openai_compatible"),
         ("embedder_model", "embedder.model", "MODEL", str, "folder or name of the embedding model"),
     ],
     "reranker": [
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how_far.add_argument("--auto", action="store_true", help="all eight stages")
     how_far.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
     how_far.add_argument("--answer", action="store_true", help="all eight, then print the language model's answer")
-    parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns: 'User: ...' lines, or JSON")
+    parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns as 'User: ...' lines")
     parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
     parser.add_argument("--timings", action="store_true", help="with --json: milliseconds and paid costs, which differ")
     config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
