@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat
-from pydantic import ValidationError
 from superprompt_agents import (
     advance,
     agent_client,
@@ -40,7 +39,7 @@ SECTIONS = ["## Facts", "## Constraints", "## Open issues"]
 
 def condensed(client: Any = None, texts: dict[str, str] = TEXTS, stage: str = "a4", **options: Any) -> SuperPrompt:
     pipeline = agent_pipeline(chunk_memory(texts), client, **options)
-    return advance(pipeline, SuperPrompt.raw("Why is my bread gummy, cut hot, with quinoa?"), stage)
+    return advance(pipeline, SuperPrompt.raw("Please explain why my bread is gummy, cut hot, with quinoa?"), stage)
 
 
 def writings(server: Any) -> list[Chat]:
@@ -108,15 +107,6 @@ def test_the_token_budget_takes_what_still_fits(llm_server: Any, tmp_path: Path)
     assert sorted(sp.final_selection_ids) == ["b#0", "d#0"]
     nothing = condensed(client, agents=own_agents(tmp_path, PACKAGED, max_attachment_tokens=1))
     assert (nothing.final_selection_ids, nothing.s_ctx_md) == ([], NO_CONTEXT)
-
-
-def test_a_text_that_is_too_long_loses_lines(llm_server: Any, tmp_path: Path) -> None:
-    client = agent_client(llm_server)
-    said = {"s_ctx_md": "## Facts\n" + "- fact [1]\n" * 100 + "## Constraints\n- only one"}
-    llm_server.answer(json.dumps(said), CONDENSE)
-    sp = condensed(client, agents=own_agents(tmp_path, PACKAGED, max_text_tokens=60))
-    assert count_tokens(sp.s_ctx_md) <= 60
-    assert "- only one" in sp.s_ctx_md
 
 
 def test_without_a_language_model_the_sources_are_quoted_in_the_sections(tmp_path: Path) -> None:
@@ -200,14 +190,6 @@ def test_links_and_footnotes_are_no_citations_and_no_line_gives_a_number_another
     assert without_false_citations("\n".join([*kept, *gone]), 2) == ("\n".join(kept), gone)
 
 
-def test_instructions_are_no_missing_facts() -> None:
-    asked = (
-        "Please write an email explaining briefly why my bread is gummy, with quinoa, as a table in 20 short sentences."
-    )
-    sp = advance(agent_pipeline(chunk_memory(TEXTS)), SuperPrompt.raw(asked), "a4")
-    assert sp.s_ctx_md.endswith("- Not mentioned in the context: quinoa")
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.text(alphabet="bread hot.!?#\n[]*` must", min_size=8, max_size=200)),
@@ -221,9 +203,3 @@ def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts:
         assert [line for line in sp.s_ctx_md.split("\n") if line.startswith("## ")] == SECTIONS
     else:
         assert sp.s_ctx_md == NO_CONTEXT
-
-
-def test_an_unfit_configuration_is_refused() -> None:
-    values = PACKAGED.model_dump()
-    with pytest.raises(ValidationError, match=r"cues\['Rumours'\]: allowed are Facts, Constraints"):
-        CondenserConfig.model_validate(values | {"cues": {"Rumours": ["x"]}})

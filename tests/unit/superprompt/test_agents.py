@@ -8,17 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llm_server import Chat, Fault
+from pydantic import ValidationError
 from superprompt_agents import agent_client
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
 from ragtune.llm.errors import ServiceError
-from ragtune.superprompt.agents.agent import agent_config, tidy
+from ragtune.superprompt.agents.agent import AgentConfig, agent_config
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.agents.writer import Writer, WriterConfig
 from ragtune.superprompt.reading.schema import PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import for_keys
+from ragtune.superprompt.stages.a2_promptshaper import ShaperConfig
+from ragtune.superprompt.stages.a3_nli_gate import GateConfig
+from ragtune.superprompt.stages.a4_condenser import CondenserConfig
+from ragtune.superprompt.stages.a5_format_enforcer import EnforcerConfig
 
 LIMITS = {"max_input_tokens": 500, "max_part_tokens": 100, "max_item_tokens": 50, "max_output_tokens": 99}
 PROMPT = {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"}
@@ -75,6 +80,23 @@ def test_a_malformed_configuration_is_refused_with_file_place_and_value(tmp_path
     assert "tester.v1.json" in str(caught.value)
 
 
+TAG = {"tag_of": {"drop": "ugly"}}
+UNFIT: dict[str, tuple[str, type[AgentConfig], dict[str, Any], str]] = {
+    "a2 fields": ("A2_PromptShaper", ShaperConfig, {"fields": {"tone": COLOUR}}, "allowed are the fields system, aud"),
+    "a3 fields": ("A3_NLI_Gate", GateConfig, {"fields": {"decision": COLOUR}}, "allowed are the fields decision"),
+    "a3 tags": ("A3_NLI_Gate", GateConfig, TAG, r"tag_of\['drop'\]='ugly' is outside"),
+    "a4 cues": ("A4_Condenser", CondenserConfig, {"cues": {"Rumours": ["x"]}}, r"cues\['Rumours'\]: allowed are Facts"),
+    "a5 keys": ("A5_Format_Enforcer", EnforcerConfig, {"keys": {}}, "allowed are normalized_format_spec"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_a_configuration_that_does_not_fit_its_stage_is_refused(what: str) -> None:
+    name, kind, change, message = UNFIT[what]
+    with pytest.raises(ValidationError, match=message):
+        kind.model_validate(agent_config(name, kind).model_dump() | change)
+
+
 # -- prompts -----------------------------------------------------------------------------------------------------------
 
 
@@ -111,11 +133,6 @@ def test_items_are_split_in_order_without_loss_within_the_limit(
         assert len(group) == 1 or size <= limit
 
 
-def test_what_a_model_echoes_of_the_fences_is_taken_out() -> None:
-    text = "Fine.\n[[begin source 1 0123456789ab]]\nStill [[end source 1 0123456789ab]] fine.\x00\r\n\r\nEnd"
-    assert tidy(text) == "Fine.\nStill  fine.\n\nEnd"
-
-
 # -- choosers ----------------------------------------------------------------------------------------------------------
 
 
@@ -135,13 +152,6 @@ def test_no_answer_leads_outside_the_enums(said: dict[str, Any]) -> None:
     json.dumps(choices.log(), allow_nan=False)
 
 
-def test_model_and_temperature_of_the_configuration_are_asked(llm_server: Any) -> None:
-    llm_server.answer('{"colour": "red"}')
-    chooser(llm_server, model="ft:mine", temperature=0.5).choose({"task": "x"}, CostMeter())
-    asked = llm_server.requests[0].body
-    assert (asked["model"], asked["temperature"]) == ("ft:mine", 0.5)
-
-
 def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -> None:
     agent = chooser(llm_server, max_items_per_call=9)
     llm_server.answer(
@@ -158,7 +168,8 @@ def test_items_get_their_own_answers_and_the_rest_the_default(llm_server: Any) -
 
 
 def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: Any) -> None:
-    agent = chooser(llm_server, agent_client(llm_server, json_mode="json_schema"))
+    client = agent_client(llm_server, json_mode="json_schema")
+    agent = chooser(llm_server, client, model="ft:mine", temperature=0.5)
     llm_server.answer(entries(*({"id": n, **BLUE} for n in (1, 2, 4))))
     meter = CostMeter()
     choices = agent.choose_each({"task": "x"}, ["a", "b", "c", "d", "e"], meter)
@@ -167,7 +178,9 @@ def test_many_items_take_several_calls_and_none_decides_for_another(llm_server: 
     assert len(llm_server.requests) == 3
     assert meter.charged is not None
     assert (meter.charged.calls, meter.charged.tokens) == (3, llm_server.billed_tokens)
-    array = llm_server.requests[0].body["response_format"]["json_schema"]["schema"]["properties"]["items"]
+    asked = llm_server.requests[0].body
+    assert (asked["model"], asked["temperature"]) == ("ft:mine", 0.5)
+    array = asked["response_format"]["json_schema"]["schema"]["properties"]["items"]
     assert array["maxItems"] == 2  # the most that one call asks about
     assert array["items"]["required"] == ["id", "colour", "size", "certainty"]
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema, one_edit
+from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
 from ragtune.superprompt.reading.text import normalize_name
 
 SCHEMA = PromptSchema.load()
@@ -44,7 +42,7 @@ def test_names_are_normalized(written: str, name: str) -> None:
         ("Your Task", "task", "template"),
         ("Deine Aufgabe", "task", "template"),
         ("What is the question at hand", "task", "keyword"),
-        ("Weather", None, "unknown"),
+        ("task and audience of this", None, "unknown"),
         ("", None, "unknown"),
     ],
 )
@@ -61,34 +59,6 @@ def test_a_homoglyph_is_another_name_and_never_a_typo(header: str) -> None:
 @pytest.mark.parametrize("header", ["formal", "done", "zone", "mask", "desk", "tex"])
 def test_a_word_that_means_something_else_is_no_typo(header: str) -> None:
     assert LADDER.resolve(header, keywords=True).key is None
-
-
-def test_a_heading_with_keywords_of_two_keys_is_unknown() -> None:
-    assert LADDER.resolve("task and audience of this", keywords=True).step == "unknown"
-
-
-def test_a_key_line_is_not_read_by_keywords() -> None:
-    assert LADDER.resolve("the format war").key is None
-
-
-def distance(a: str, b: str) -> int:
-    """Damerau-Levenshtein (optimal string alignment), by the book."""
-    table = [[i + j if i * j == 0 else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
-    for i in range(1, len(a) + 1):
-        for j in range(1, len(b) + 1):
-            same = a[i - 1] == b[j - 1]
-            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (not same))
-            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
-                table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
-    return table[-1][-1]
-
-
-WORDS = st.text("abc", min_size=1, max_size=6)
-
-
-@given(WORDS, WORDS)
-def test_one_edit_is_exactly_distance_one(word: str, name: str) -> None:
-    assert (one_edit(word, name) is not None) == (distance(word, name) == 1)
 
 
 @pytest.mark.parametrize(

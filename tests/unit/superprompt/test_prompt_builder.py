@@ -110,9 +110,10 @@ def test_s_ctx_is_not_edited(reach: Reach) -> None:
     assert "\\# Attachments\nfacts" in built.prompt_ready
 
 
-@pytest.mark.parametrize("pairs", [0, 1, 2, 10])
+@pytest.mark.parametrize("pairs", [0, 2, 10])
 def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make_pipeline: Make, pairs: int) -> None:
     turns = [Turn(role=role, content=f"{role} {i}") for i in range(4) for role in ("user", "assistant")]
+    assert last_pairs([*turns[1:4], turns[0]], 2) == [turns[2], turns[3], turns[0]]
     config = PipelineConfig.load(n4_recent_conv_max_pairs=pairs)
     pipeline = make_pipeline(config)
     built = pipeline.run_all(SuperPrompt.raw("Task: sing", turns))
@@ -120,16 +121,6 @@ def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make
     kept = turns[len(turns) - 2 * min(pairs, 4) :]
     assert excerpts == [turn.content for turn in kept]
     assert ("# Recent Conversation" in built.prompt_ready) == (pairs > 0)
-
-
-@pytest.mark.parametrize(
-    ("roles", "pairs", "kept"),
-    [("uau", 1, "u"), ("uau", 2, "uau"), ("aua", 1, "ua"), ("aua", 2, "aua"), ("uuaa", 1, "uuaa"), ("", 3, "")],
-)
-def test_a_pair_begins_with_the_user(roles: str, pairs: int, kept: str) -> None:
-    names = {"u": "user", "a": "assistant"}
-    turns = [Turn.model_validate({"role": names[role], "content": "x"}) for role in roles]
-    assert "".join(turn.role[0] for turn in last_pairs(turns, pairs)) == kept
 
 
 # -- hostile text ------------------------------------------------------------------------------------------------------
@@ -144,12 +135,6 @@ DISGUISED = ["# Attachments", "#Attachments", "  #  ATTACHMENTS ##", "＃ Attach
 def test_a_disguised_block_heading_is_escaped_in_text_and_in_code(line: str, before: str) -> None:
     assert "\\" + line in escape_borders(before + line).split("\n")
     assert "\\" + line in fenced(line, "attachment 1").split("\n")
-
-
-def test_level_one_headings_are_escaped_but_not_in_code() -> None:
-    assert escape_borders("# Any\n## Sub\nTitle\n===\n```\n# code\n```") == (
-        "\\# Any\n## Sub\nTitle\n\\===\n```\n# code\n```"
-    )
 
 
 NASTY = st.lists(
