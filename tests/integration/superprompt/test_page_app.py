@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,14 +131,3 @@ def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
     assert any("<script>alert(1)</script>" in code.value for code in page.code)  # code blocks show their text
     rendered = [*page.markdown, *page.caption, *page.info, *page.warning, *page.get("html")]
     assert not any("example.invalid" in str(element) for element in rendered)
-
-
-def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_folder: Path) -> None:
-    program = (
-        "import sys; from streamlit.testing.v1 import AppTest\n"
-        f"page = AppTest.from_file({app.__file__!r}, default_timeout={HANG_S}).run()\n"
-        "assert not page.exception\n"
-        "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
-    assert ended.stdout.strip() == "[]"

@@ -3,18 +3,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat, Fault
+from pydantic import ValidationError
 from superprompt_agents import agent_client, agent_pipeline, asked_by, semantic
 
 from ragtune.core.errors import StageError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
+from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
@@ -206,3 +210,101 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")
+
+
+SCHEMA = PromptSchema.load()
+LADDER = MappingLadder(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("  TASK  ", "task"),
+        ("**Task**:", "task"),
+        ("1. Task", "task"),
+        ("Ｔａｓｋ", "task"),
+        ("ta\u200bsk", "task"),
+        ("deterministic_rules", "deterministic rules"),
+        ("Tonalita\u0308t", "tonalität"),
+        ("###", ""),
+    ],
+)
+def test_names_are_normalized(written: str, name: str) -> None:
+    assert normalize_name(written) == name
+
+
+@pytest.mark.parametrize(
+    ("header", "key", "step"),
+    [
+        ("Task", "task", "exact"),
+        ("Goal", "purpose", "alias"),
+        ("audeince", "audience", "typo"),
+        ("constrainte", "constraints", "typo"),
+        ("taks", "task", "typo"),
+        ("Aufgabe", "task", "bilingual"),
+        ("Your Task", "task", "template"),
+        ("Deine Aufgabe", "task", "template"),
+        ("What is the question at hand", "task", "keyword"),
+        ("task and audience of this", None, "unknown"),
+        ("", None, "unknown"),
+    ],
+)
+def test_each_rung_of_the_ladder(header: str, key: str | None, step: str) -> None:
+    mapped = LADDER.resolve(header, keywords=True)
+    assert (mapped.key, mapped.step) == (key, step)
+
+
+@pytest.mark.parametrize("header", ["Тask", "Τask", "tаsk", "соntext", "audіence", "ᴛᴀsᴋ"])
+def test_a_homoglyph_is_another_name_and_never_a_typo(header: str) -> None:
+    assert LADDER.resolve(header, keywords=True).step == "unknown"
+
+
+@pytest.mark.parametrize("header", ["formal", "done", "zone", "mask", "desk", "tex"])
+def test_a_word_that_means_something_else_is_no_typo(header: str) -> None:
+    assert LADDER.resolve(header, keywords=True).key is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"must_keys": ["task", "colour"]}, "'colour' is no canonical key"),
+        ({"defaults": {**SCHEMA.defaults, "task": "Be nice"}}, "never invented"),
+        ({"must_keys": ["purpose"]}, "'purpose' has no default"),
+        ({"aliases": {"task": ["job"], "purpose": ["Job"]}}, "'Job' names both"),
+        ({"header_templates": ["your task"]}, "one {key}"),
+        ({"unheard": 1}, "unheard"),
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        PromptSchema.model_validate(SCHEMA.model_dump() | changes)
+
+
+def test_a_language_is_added_by_configuration_alone() -> None:
+    bilingual = {**SCHEMA.bilingual, "fr": {"task": ["tâche"]}}
+    schema = PromptSchema.model_validate(SCHEMA.model_dump() | {"bilingual": bilingual})
+    assert MappingLadder(schema).resolve("Tâche").because == "language fr"
+
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "requests.json").read_text(encoding="utf-8"))
+
+
+def taken_apart(prompt: str) -> dict[str, Any]:
+    config = PipelineConfig.load()
+    try:
+        sp = A0PreProcessing()(SuperPrompt.raw(prompt), config)
+    except StageError as error:
+        return {"refused": str(error)}
+    defaults = sp.extras["defaults_used"]
+    body = {key: text for key, text in sp.body.items() if text and key not in defaults}
+    return {"body": body, "unknown": sp.extras["unknown_attributes"]}
+
+
+def test_natural_prompts_are_taken_apart_as_a_person_would() -> None:
+    assert (len(GOLDEN), sum(row.get("held_out", False) for row in GOLDEN)) == (144, 30)
+    got = [taken_apart(row["prompt"]) for row in GOLDEN]
+    wanted = [{"body": row["body"], "unknown": row.get("unknown", {})} for row in GOLDEN]
+    wrong = [(row["prompt"], one) for row, one, other in zip(GOLDEN, got, wanted, strict=True) if one != other]
+    assert len(wrong) <= 0.05 * len(GOLDEN), wrong
+    noted = {row["prompt"] for row in GOLDEN if "noted" in row}
+    assert {prompt for prompt, _ in wrong} == noted, wrong

@@ -106,28 +106,16 @@ def test_the_model_of_the_spec_is_the_default_and_loads_only_when_it_is_used() -
     assert TopRerankStage.cross_encoder(cache_dir=None).reranker.model == CROSS_ENCODER  # type: ignore[attr-defined]
 
 
-LANGUAGES = {
-    "german": (
-        "Warum ist mein Brot so dicht?",
-        "Dichtes Brot: Ein schweres, dichtes Brot hat meistens zu kurz gegärt.",
-        "Warum der Himmel so blau ist: mein Licht wird in der Luft gestreut.",
-    ),
-    "spanish": (
-        "¿Por qué está mi pan tan denso?",
-        "El pan pesado y denso no ha fermentado lo suficiente.",
-        "Por qué está el cielo tan azul: mi ojo ve la luz que el aire dispersa.",
-    ),
+TEXTS = {
+    "answer": "El pan pesado y denso no ha fermentado lo suficiente.",
+    "stranger": "Por qué está el cielo tan azul: mi ojo ve la luz que el aire dispersa.",
+    "german": "Dichtes Brot: Ein schweres, dichtes Brot hat meistens zu kurz gegärt.",
 }
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_function_words_of_other_languages_attach_nothing(language: str) -> None:
-    question, answer, stranger = LANGUAGES[language]
-    others = {f"other-{n}": text for n, text in enumerate(text for _, *texts in LANGUAGES.values() for text in texts)}
-    memory = DocumentMemory.from_texts({"answer": answer, "stranger": stranger, **others}, load_options().chunking)
+def test_function_words_of_other_languages_attach_nothing() -> None:
     options = load_options(None, {"reranker": {"model": "nowhere"}})
-    done = pipeline_of(options, memory).run_all(SuperPrompt.raw(question))
-    attached = {chunk.snippet for chunk in done.chunks(done.final_selection_ids)}
-    assert answer in attached
-    assert stranger not in attached
+    pipeline = pipeline_of(options, DocumentMemory.from_texts(TEXTS, options.chunking))
+    done = pipeline.run_all(SuperPrompt.raw("¿Por qué está mi pan tan denso?"))
+    assert done.final_selection_ids == ["answer#0"]
     assert not [notice for notice in done.extras["notices"] if notice["stage"] != "ReRanker"]
