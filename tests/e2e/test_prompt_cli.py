@@ -20,7 +20,7 @@ from ragtune.superprompt.stages.reranker import NO_RERANKER
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "datasets" / "demo"
 PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
-BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
+BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments", "# Recent Conversation")
 
 Call = Callable[..., SimpleNamespace]
 
@@ -66,14 +66,19 @@ def call_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     return run
 
 
-def test_auto_prints_the_final_prompt(call: Call, notes: Path) -> None:
-    ended = call(PROMPT, "--corpus", notes, "--auto")
+def test_auto_prints_the_final_prompt_of_stdin_and_a_conversation(call: Call, notes: Path, tmp_path: Path) -> None:
+    turns = tmp_path / "turns.txt"
+    turns.write_text("User: My sourdough is called Bob.\nAssistant: A fine name for a crumb.")
+    ended = call("-", "--corpus", notes, "--auto", "--conversation", turns, stdin=PROMPT.encode())
     assert (ended.code, ended.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
     text = ended.out.decode()
     places = [text.index(f"{block}\n") for block in BLOCKS]
     assert places == sorted(places)
     assert "A gummy crumb means it was cut hot." in text
     assert "früh" in text
+    assert "conversation/0000#0" in text
+    refused = call("-", "--corpus", notes, "--auto", stdin=b"\xff\xfe")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
 def test_without_a_model_the_documents_own_terms_rerank_and_what_is_attached_bears_on_the_question(
@@ -101,15 +106,6 @@ def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call
     assert sum(entry["ms"] for entry in json.loads(timed.out)["extras"]["costs"]) > 0
 
 
-def test_a_dash_reads_stdin_and_a_file_brings_the_conversation(call: Call, notes: Path, tmp_path: Path) -> None:
-    turns = tmp_path / "turns.txt"
-    turns.write_text("User: My sourdough is called Bob.\nAssistant: A fine name for a crumb.")
-    ended = call("-", "--corpus", notes, "--auto", "--conversation", turns, stdin=PROMPT.encode())
-    assert ended.code == 0, ended.err
-    assert "# Recent Conversation" in ended.out.decode()
-    assert "conversation/0000#0" in ended.out.decode()
-
-
 def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
     from llm_server import Fault
 
@@ -130,14 +126,10 @@ def test_a_configuration_file_holds_for_what_the_command_line_does_not_say(
     search = f"memory: {{folder: {notes}}}\nembedder: {{dims: 64}}"
     file.write_text(f"{search}\nlimits: {{N0_QUERY_PIECES: 1}}")
     given = [PROMPT, "--config", file, "--set", "reranker.kind=none"]
-    shown = call_here(*given, "--print-config").out
-    assert "  dims: 64\n" in shown
-    assert "kind: none" in shown
+    assert "  dims: 64\n" in call_here(*given, "--print-config").out
     ended = call_here(*given, "--until", "Retrieval", "--json")
     assert ended.err == ""
-    retrieval = json.loads(ended.out)["extras"]["retrieval"]
-    assert len(retrieval["pieces"]) == 1
-    assert set(retrieval["scores"]) == {"bread.md#0", "rye.txt#0"}
+    assert set(json.loads(ended.out)["extras"]["retrieval"]["scores"]) == {"bread.md#0", "rye.txt#0"}
 
 
 def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, notes: Path, llm_server: Any) -> None:
@@ -194,16 +186,12 @@ BAD = {
     "not followed": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--budget: allowed with --reranker budgeted"),
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
     "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
-    "both": (["--corpus", "NOTES", "--auto", "--until", "Retrieval"], "--until Retrieval: allowed without --auto"),
     "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
-    "malformed option": (["--corpus", "NOTES", "--auto", "--set", "llm_failure"], "NAME=VALUE"),
     "no model": (
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--reranker-model", "./nowhere"],
         "nowhere",
     ),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
-    "timings alone": (["--corpus", "NOTES", "--auto", "--timings"], "--json"),
-    "unknown option": (["--corpus", "NOTES", "--auto", "--set", "rerankr.kind=none"], "did you mean reranker?"),
     "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
 }
 
@@ -217,12 +205,3 @@ def test_bad_input_is_one_line_and_exit_code_2(call_here: Call, notes: Path, cas
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert ended.out == ""
-
-
-@pytest.mark.parametrize(("prompt", "stdin"), [("-", b"\xff\xfe"), ("-", b""), ("  ", b"")])
-def test_a_prompt_that_says_nothing_or_is_no_text_is_refused(
-    call: Call, notes: Path, prompt: str, stdin: bytes
-) -> None:
-    ended = call(prompt, "--corpus", notes, "--auto", stdin=stdin)
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1

@@ -98,17 +98,6 @@ def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start)
     assert box(click(start(), "auto")) == by_hand
 
 
-def test_views_show_text_source_and_score_of_every_chunk(start: Start) -> None:
-    page = click(start(), *ORDER[:3])
-    assert any("A gummy crumb means it was cut hot." in code.value for code in page.code[1:])
-    captions = said(page.caption)
-    assert "memory bread.md#" in captions
-    assert "ships.txt" not in captions
-    assert [radio.options for radio in page.radio] == [["Retrieval"]]
-    assert page.radio[0].value == "retrieval"
-    assert click(page, "ReRanker").radio[0].value == "reranked"
-
-
 def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
     page = click(start(prompt="   "), ORDER[0])
     assert "write what is to be done" in said(page.error)

@@ -18,7 +18,6 @@ from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
-from ragtune.superprompt.reading.text import normalize_name
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
@@ -105,7 +104,6 @@ def test_must_keys_get_their_defaults_and_the_log_says_which() -> None:
     assert sp.body["tone"] == "sad"
     assert "tone" not in sp.extras["defaults_used"]
     assert "audience" in sp.extras["defaults_used"]
-    assert list(sp.body) == [key for key in schema.keys if key in sp.body]
 
 
 def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
@@ -113,12 +111,8 @@ def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "VENUE": "opera"}
     assert "3 EUR" in sp.prompt_ready
     assert not {"budget", "Budget", "VENUE"} & set(sp.body)
-
-
-def test_unknown_key_lines_are_attributes_among_known_ones_only() -> None:
     sp = prepared("Task: sing\nBudget: 3 EUR\nPlace: home\n\nIt is late.\nMind: the cat")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "Place": "home\n\nIt is late.\nMind: the cat"}
-    assert parts("# Task\nplay this:\nBob: hello\nAnn: hi") == {"task": "play this:\nBob: hello\nAnn: hi"}
 
 
 def test_every_decision_is_logged() -> None:
@@ -172,10 +166,6 @@ def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: A
     assert done.extras["semantic_used"]["reason"] == "llm_failure"
 
 
-def test_without_a_chooser_the_ladder_stands() -> None:
-    assert prepared("Task: x\n\n# Odd\ny", semantic(CONFIG)).extras["semantic_used"]["reason"] == "llm_off"
-
-
 HOSTILE = st.lists(
     st.one_of(
         st.text(max_size=30),
@@ -217,23 +207,6 @@ LADDER = MappingLadder(SCHEMA)
 
 
 @pytest.mark.parametrize(
-    ("written", "name"),
-    [
-        ("  TASK  ", "task"),
-        ("**Task**:", "task"),
-        ("1. Task", "task"),
-        ("Ｔａｓｋ", "task"),
-        ("ta\u200bsk", "task"),
-        ("deterministic_rules", "deterministic rules"),
-        ("Tonalita\u0308t", "tonalität"),
-        ("###", ""),
-    ],
-)
-def test_names_are_normalized(written: str, name: str) -> None:
-    assert normalize_name(written) == name
-
-
-@pytest.mark.parametrize(
     ("header", "key", "step"),
     [
         ("Task", "task", "exact"),
@@ -245,23 +218,14 @@ def test_names_are_normalized(written: str, name: str) -> None:
         ("Your Task", "task", "template"),
         ("Deine Aufgabe", "task", "template"),
         ("What is the question at hand", "task", "keyword"),
+        ("1. Ｔa\u200bsk", "task", "exact"),
         ("task and audience of this", None, "unknown"),
-        ("", None, "unknown"),
+        *((name, None, "unknown") for name in ("", "Тask", "соntext", "ᴛᴀsᴋ", "formal", "desk")),
     ],
 )
 def test_each_rung_of_the_ladder(header: str, key: str | None, step: str) -> None:
     mapped = LADDER.resolve(header, keywords=True)
     assert (mapped.key, mapped.step) == (key, step)
-
-
-@pytest.mark.parametrize("header", ["Тask", "Τask", "tаsk", "соntext", "audіence", "ᴛᴀsᴋ"])
-def test_a_homoglyph_is_another_name_and_never_a_typo(header: str) -> None:
-    assert LADDER.resolve(header, keywords=True).step == "unknown"
-
-
-@pytest.mark.parametrize("header", ["formal", "done", "zone", "mask", "desk", "tex"])
-def test_a_word_that_means_something_else_is_no_typo(header: str) -> None:
-    assert LADDER.resolve(header, keywords=True).key is None
 
 
 @pytest.mark.parametrize(
@@ -278,12 +242,6 @@ def test_a_word_that_means_something_else_is_no_typo(header: str) -> None:
 def test_a_schema_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         PromptSchema.model_validate(SCHEMA.model_dump() | changes)
-
-
-def test_a_language_is_added_by_configuration_alone() -> None:
-    bilingual = {**SCHEMA.bilingual, "fr": {"task": ["tâche"]}}
-    schema = PromptSchema.model_validate(SCHEMA.model_dump() | {"bilingual": bilingual})
-    assert MappingLadder(schema).resolve("Tâche").because == "language fr"
 
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "requests.json").read_text(encoding="utf-8"))

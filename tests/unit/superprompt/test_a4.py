@@ -23,7 +23,7 @@ from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.stages.a3_nli_gate import GateConfig
-from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, CondenserConfig, sentences, without_false_citations
+from ragtune.superprompt.stages.a4_condenser import NO_CONTEXT, CondenserConfig, without_false_citations
 
 CONDENSE = asked_by("A4_Condenser")
 PACKAGED = agent_config("A4_Condenser", CondenserConfig)
@@ -138,22 +138,6 @@ def test_only_whole_sentences_items_and_rows_are_quoted() -> None:
         "- dense bread | weak starter",
         "- A dense bread is `bake --soft`d.",
     }
-
-
-def test_what_a_chunk_begins_within_is_not_quoted() -> None:
-    assert sentences("of the loaf. Cut it cold.\n> - Then eat it", begins_inside=True) == [
-        "Cut it cold.",
-        "Then eat it",
-    ]
-    assert sentences("x = 1\n```\nIt prints one.", begins_inside=True) == ["It prints one."]
-    assert sentences("cell | two | three |\n| a | b |", begins_inside=True) == ["a | b"]
-    assert sentences("no beginning cut off") == ["no beginning cut off"]
-
-
-def test_without_a_language_model_the_first_n3_stay() -> None:
-    sp = condensed(config=PipelineConfig.load(n3_final_selection_max=2))
-    assert sp.final_selection_ids == sp.views_by_stage["a3"][:2]
-    assert sp.extras["a4_decisions"]["trimmed"] == sp.views_by_stage["a3"][2:]
 
 
 @pytest.mark.parametrize("with_model", [True, False])

@@ -59,22 +59,22 @@ def built(reach: Reach, make_pipeline: Make) -> SuperPrompt:
     return make_pipeline().run_stage("Prompt_Builder", reach("a5"))
 
 
-def test_the_blocks_come_in_the_agreed_order_and_each_is_there_in_full(built: SuperPrompt) -> None:
+def test_the_blocks_come_in_the_agreed_order_and_each_is_there_in_full(built: SuperPrompt, make_pipeline: Make) -> None:
     ready = built.prompt_ready
     assert parse(ready).blocks == list(BLOCKS)
     places = [ready.index(text) for text in (built.system_md, built.prompt_md, built.s_ctx_md, built.attachments_md)]
     assert places == sorted(places)
     assert ready.index("# Recent Conversation") > places[-1]
-
-
-def test_the_system_block_has_system_tone_depth_and_the_enforced_rules(built: SuperPrompt) -> None:
-    for text in (
-        built.body["system"],
-        f"- Tone: {built.body['tone']}",
-        f"- Depth: {built.body['depth']}",
-        "- Answer with a Markdown list, one point a bullet.",
-    ):
-        assert text in built.system_md
+    manner = [f"- Tone: {built.body['tone']}", f"- Depth: {built.body['depth']}"]
+    for said in (built.body["system"], *manner, "- Answer with a Markdown list, one point a bullet."):
+        assert said in built.system_md
+    excerpts = [(labels, text) for block, _, labels, text in parse(ready).excerpts if block == "Attachments"]
+    assert excerpts == [
+        ([f"SOURCE: {c.source} {c.id}", f"SPAN: {c.start}-{c.end}"], c.snippet)
+        for c in built.chunks(built.final_selection_ids)
+    ]
+    again = make_pipeline().run_stage("Prompt_Builder", built)
+    assert again.model_dump(exclude={"extras"}) == built.model_dump(exclude={"extras"})
 
 
 def test_the_prompt_block_has_what_was_asked_and_nothing_of_the_system(reach: Reach, make_pipeline: Make) -> None:
@@ -84,22 +84,6 @@ def test_the_prompt_block_has_what_was_asked_and_nothing_of_the_system(reach: Re
     for word in ("sing", "fun", "night", "cats", "verse", "la la", "3 EUR"):
         assert word in built.prompt_md
     assert built.body["system"] not in built.prompt_md
-
-
-def test_attachments_are_the_final_selection_in_order_with_source_and_span(built: SuperPrompt) -> None:
-    excerpts = [e for e in parse(built.prompt_ready).excerpts if e[0] == "Attachments"]
-    chunks = built.chunks(built.final_selection_ids)
-    assert [(labels, text) for _, _, labels, text in excerpts] == [
-        ([f"SOURCE: {c.source} {c.id}", f"SPAN: {c.start}-{c.end}"], c.snippet) for c in chunks
-    ]
-
-
-def test_the_stage_stays_a5_and_building_again_changes_nothing_but_the_costs(
-    built: SuperPrompt, make_pipeline: Make
-) -> None:
-    again = make_pipeline().run_stage("Prompt_Builder", built)
-    assert (again.stage, again.history_of_stages) == ("a5", built.history_of_stages)
-    assert again.model_dump(exclude={"extras"}) == built.model_dump(exclude={"extras"})
 
 
 def test_s_ctx_is_not_edited(reach: Reach) -> None:
