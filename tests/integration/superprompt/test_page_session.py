@@ -11,10 +11,10 @@ import pytest
 
 from ragtune.canonical import chunk, index
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import ConfigError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import parts
-from ragtune.superprompt.memory.inputs import demo_folder, parse_conversation, read_folder
+from ragtune.superprompt.memory.inputs import parse_conversation
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.page.session import PageSession, read_uploads
 from ragtune.superprompt.stages.base import ORDER
@@ -36,24 +36,14 @@ def session(monkeypatch: pytest.MonkeyPatch) -> PageSession:
     return session
 
 
-def test_the_demo_collection_is_found_and_titles_stand_before_the_texts() -> None:
+def test_a_collection_has_titles_before_the_texts_and_a_malformed_one_is_refused_by_line(tmp_path: Path) -> None:
     documents = read_folder(demo_folder())
     assert len(documents) == 341
     assert documents["sourdough-01"].startswith("Tight, heavy bread and what it tells you: A heavy, gummy")
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("{", "corpus.jsonl:1: expected a JSON object"),
-        ('{"_id": 7, "text": "x"}', "with strings _id"),
-        ('{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', "corpus.jsonl:2: document id 'a' comes twice"),
-    ],
-)
-def test_a_malformed_collection_is_refused_by_line(tmp_path: Path, line: str, message: str) -> None:
-    (tmp_path / "corpus.jsonl").write_text(line)
-    with pytest.raises(DatasetError, match=message):
-        read_folder(tmp_path)
+    for lines in ("{", '{"_id": 7, "text": "x"}', '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}'):
+        (tmp_path / "corpus.jsonl").write_text(lines)
+        with pytest.raises(DatasetError, match=r"corpus.jsonl:[12]: (expected a JSON object|document id 'a' comes)"):
+            read_folder(tmp_path)
 
 
 def test_each_refused_upload_is_named_and_the_others_are_used() -> None:

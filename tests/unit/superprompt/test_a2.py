@@ -30,21 +30,12 @@ def test_one_call_chooses_the_five_fields(llm_server: Any) -> None:
         "system": PACKAGED.fields["system"].texts["teacher"],
         "audience": "beginner", "tone": "friendly", "depth": "brief", "confidence": "high",
     }  # fmt: skip
-    assert len(llm_server.requests) == 1
+    [asked] = llm_server.requests
+    assert set(Chat(asked.body).fenced) == {"task", "context", "purpose", "raw_prompt"}
     assert {entry["by"] for entry in sp.extras["a2_decisions"]["fields"].values()} == {"agent"}
     assert (sp.stage, sp.history_of_stages) == ("a2", ["preprocessed", "a2"])
     assert (sp.base_context_chunks, sp.views_by_stage, sp.final_selection_ids) == ([], {}, [])
     assert "## Tone\nfriendly" in sp.prompt_ready
-
-
-def test_the_question_holds_task_context_purpose_and_the_raw_prompt(llm_server: Any) -> None:
-    shaped(agent_client(llm_server))
-    assert Chat(llm_server.requests[0].body).fenced == {
-        "task": "explain why bread is gummy",
-        "context": "it was cut hot",
-        "purpose": "a better loaf",
-        "raw_prompt": TASK,
-    }
 
 
 def test_what_is_outside_the_enums_is_clamped_and_logged(llm_server: Any) -> None:

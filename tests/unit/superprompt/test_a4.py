@@ -4,9 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from llm_server import Chat
 from superprompt_agents import (
     advance,
@@ -140,24 +137,10 @@ def test_only_whole_sentences_items_and_rows_are_quoted() -> None:
     }
 
 
-@pytest.mark.parametrize("with_model", [True, False])
-def test_an_empty_selection_is_said_to_be_empty_and_nobody_is_asked(llm_server: Any, with_model: bool) -> None:
-    sp = condensed(agent_client(llm_server) if with_model else None, {"x": "Ships sail."})
-    assert (sp.s_ctx_md, sp.final_selection_ids) == (NO_CONTEXT, [])
-    assert writings(llm_server) == []
-
-
 def test_citations_of_no_source_are_rejected(llm_server: Any) -> None:
     client = agent_client(llm_server)
     said = "## Facts\n- true [1]\n- false [9]\n- both [1, 9]\n- year [2024] and [2]\n- `a[9]`\n## Constraints\n"
-    disguised = [
-        "- none of ours [0]",
-        "- hot[9]",
-        "- wide [ 9 ]",
-        "- odd \u30109\u3011",
-        "- named [source 9]",
-        "- two [8 and 9]",
-    ]
+    disguised = ["- none of ours [0]", "- hot[9]", "- odd \u30109\u3011", "- named [source 9]", "- two [8 and 9]"]
     said += "\n".join(disguised)
     llm_server.answer(json.dumps({"s_ctx_md": said, "relevance": {}}), CONDENSE)
     sp = condensed(client)
@@ -172,18 +155,3 @@ def test_links_and_footnotes_are_no_citations_and_no_line_gives_a_number_another
     gone = ["- a link [1](u), but [9]", "- a footnote[^1] [9]", "[1]: https://a.example", "- \\[9\\]"]
     gone += ["- [attachment 9]"]
     assert without_false_citations("\n".join([*kept, *gone]), 2) == ("\n".join(kept), gone)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.dictionaries(st.sampled_from("abcdef"), st.text(alphabet="bread hot.!?#\n[]*` must", min_size=8, max_size=200)),
-    st.integers(1, 4),
-)
-def test_the_rule_without_a_model_always_gives_all_sections_within_budget(texts: dict[str, str], n3: int) -> None:
-    sp = condensed(None, texts, config=PipelineConfig.load(n3_final_selection_max=n3))
-    assert len(sp.final_selection_ids) <= n3
-    assert count_tokens(sp.s_ctx_md) <= PACKAGED.max_text_tokens
-    if sp.final_selection_ids:
-        assert [line for line in sp.s_ctx_md.split("\n") if line.startswith("## ")] == SECTIONS
-    else:
-        assert sp.s_ctx_md == NO_CONTEXT
