@@ -11,10 +11,10 @@ import pytest
 
 from ragtune.canonical import chunk, index
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import parts
-from ragtune.superprompt.memory.inputs import parse_conversation
+from ragtune.superprompt.memory.inputs import demo_folder, parse_conversation, read_folder
 from ragtune.superprompt.options import load_options
 from ragtune.superprompt.page.session import PageSession, read_uploads
 from ragtune.superprompt.stages.base import ORDER

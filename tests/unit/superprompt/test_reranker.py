@@ -69,12 +69,6 @@ def test_no_more_than_n2_candidates_reach_the_reranker(make_pipeline: Make, reac
     assert all(set(ids) <= set(sp.views_by_stage["retrieval"][:2]) for _, ids in reranker.seen)
 
 
-def test_without_a_rerank_stage_the_order_is_kept(reach: Reach) -> None:
-    sp = reach("reranked")
-    assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"]
-    assert sp.extras["reranked"] == {"rerank_stage": "none", "scores": {}}
-
-
 def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Make, reach: Reach) -> None:
     before = reach("retrieval").views_by_stage["retrieval"]
     reranker = Scripted(lambda item: None if item.doc_id in before[:2] else 0.1)
