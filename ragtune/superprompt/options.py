@@ -183,7 +183,7 @@ def parse_change(text: str) -> dict[str, Any]:
     """Return ``llm.mode=replay`` as a mapping; the value is YAML."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
-        raise ConfigError(f"{text!r}: expected NAME=VALUE, e.g. llm_off=refuse or reranker.budget=30")
+        raise ConfigError(f"{text!r}: expected NAME=VALUE, e.g. llm_failure=default or reranker.budget=30")
     return nested({name.strip(): parse_options(f"value: {value}", repr(text)).get("value")})
 
 
