@@ -112,4 +112,4 @@ def test_function_words_of_other_languages_attach_nothing() -> None:
     pipeline = pipeline_of(options, DocumentMemory.from_texts(TEXTS, options.chunking))
     done = pipeline.run_all(SuperPrompt.raw("¿Por qué está mi pan tan denso?"))
     assert done.final_selection_ids == ["answer#0"]
-    assert not [notice for notice in done.extras["notices"] if notice["stage"] != "ReRanker"]
+    assert not [notice for notice in done.extras.get("notices", []) if notice["stage"] != "ReRanker"]

@@ -98,8 +98,9 @@ def test_a_folder_is_read_in_the_order_of_names_without_what_is_hidden(tmp_path:
     (tmp_path / "bad.txt").write_bytes(b"caf\xe9 \xff")
     with pytest.raises(DatasetError, match=r"bad.txt: not UTF-8 \(byte 0xe9 at position 3\)"):
         read_folder(tmp_path)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="holds no document: allowed are"):
-        read_folder(tmp_path / ".git")
+        read_folder(tmp_path / "empty")
 
 
 def test_turns_are_documents_by_number_with_their_role(config: PipelineConfig) -> None:
