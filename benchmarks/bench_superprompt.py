@@ -17,12 +17,11 @@ import time
 from itertools import cycle, islice
 from pathlib import Path
 
-from ragtune.core.interfaces import BaseReranker
-from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
-from ragtune.superprompt import Pipeline, SuperPrompt
-from ragtune.superprompt.memory.folders import read_folder
-from ragtune.superprompt.options import PromptOptions, load_options
-from ragtune.superprompt.options.parts import make_memory, make_pipeline
+from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.memory.inputs import read_folder
+from ragtune.superprompt.pipeline import build_pipeline
+from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, TopRerankStage
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "datasets" / "demo"
@@ -35,15 +34,14 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=15)
     arguments = parser.parse_args()
     prompts = [json.loads(line)["text"] for line in (DEMO / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    report("no reranker", load_options(None, {"reranker": {"kind": "none"}}), None, prompts, arguments.repeats)
+    report("no reranker", None, prompts, arguments.repeats)
     if arguments.model is None:
         sys.stdout.write("cross-encoder: left out, no folder under ../shared/models (give --model DIR)\n")
         return 0
     model = str(arguments.model)
-    for kind in ("cross_encoder", "budgeted"):
-        settings = load_options(None, {"reranker": {"kind": kind, "model": model}})
-        reranker = CrossEncoderReranker(model, cache_dir=None)
-        report(f"{kind} {arguments.model.name}", settings, reranker, prompts, max(3, arguments.repeats // 3))
+    top = TopRerankStage.cross_encoder(model, cache_dir=None)
+    for kind, stage in (("cross_encoder", top), ("budgeted", BudgetedRerankStage(top.reranker, 20))):
+        report(f"{kind} {arguments.model.name}", stage, prompts, max(3, arguments.repeats // 3))
     return 0
 
 
@@ -53,10 +51,10 @@ def find_model() -> Path | None:
     return folders[0].parent if folders else None
 
 
-def report(name: str, settings: PromptOptions, reranker: BaseReranker | None, prompts: list[str], repeats: int) -> None:
+def report(name: str, stage: BaseRerankStage | None, prompts: list[str], repeats: int) -> None:
     """Time ``repeats`` prompts after one that loads everything."""
-    memory = make_memory(settings, read_folder(DEMO))
-    pipeline = make_pipeline(settings, memory, reranker=reranker)
+    memory = DocumentMemory.from_texts(read_folder(DEMO), PipelineConfig.load().chunking)
+    pipeline = build_pipeline(memory=memory, rerank_stage=stage)
     pipeline.run_all(SuperPrompt.raw(prompts[-1]))
     runs = [timed(pipeline, prompt) for prompt in islice(cycle(prompts), repeats)]
     totals, cpu = [total for total, _, _ in runs], statistics.median(busy for _, busy, _ in runs)

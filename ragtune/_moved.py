@@ -70,6 +70,7 @@ MOVED = (
         "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
         "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
         "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
+        "ragtune.superprompt.build": "ragtune.superprompt.pipeline",
     }
 )
 """New path of each moved module, by its old path."""

@@ -35,7 +35,6 @@ def main() -> int:
         save(page, "page-reranked", HEIGHT)
         for name in ORDER[4:]:
             _run(page, name)
-        page.get_by_role("tab", name="Final selection").click()
         save(page, "page-final", HEIGHT)
         _answered(page, url, "page-after")
         page.goto(url)
@@ -53,7 +52,6 @@ def _answered(page: Any, url: str, name: str) -> None:
     _ask(page, QUESTION)
     page.get_by_role("button", name="Auto").click()
     page.get_by_role("button", name=f"✓ {_title(ORDER[-1])}", exact=True).wait_for()
-    page.get_by_role("tab", name="Final selection").click()
     save(page, name, HEIGHT)
 
 

@@ -1,8 +1,7 @@
 """The eight-stage prompt pipeline: from a user's words to a prompt with context."""
 
-from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.super_prompt import SuperPrompt, Turn
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt, Turn
 
 __all__ = ["ContextChunk", "Pipeline", "PipelineConfig", "SuperPrompt", "Turn"]

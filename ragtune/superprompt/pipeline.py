@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from ragtune.core.errors import ConfigError, StageError
 from ragtune.core.request.clock import Clock
 from ragtune.llm.client import LLMClient
 from ragtune.llm.types import ChatResult, Message
-from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.fences import BLOCKS, blocks
+from ragtune.superprompt.agents.agent import AgentConfig, BaseAgent, agent_config
+from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
+from ragtune.superprompt.agents.writer import Writer
+from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.reading.text import BLOCKS, blocks
+from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing, for_keys
+from ragtune.superprompt.stages.a2_promptshaper import A2PromptShaper, ShaperConfig
+from ragtune.superprompt.stages.a3_nli_gate import A3NLIGate, GateConfig
+from ragtune.superprompt.stages.a4_condenser import A4Condenser, CondenserConfig
+from ragtune.superprompt.stages.a5_format_enforcer import A5FormatEnforcer, EnforcerConfig, Extractor
 from ragtune.superprompt.stages.base import ORDER, BaseStage
+from ragtune.superprompt.stages.prompt_builder import PromptBuilder
+from ragtune.superprompt.stages.reranker import BaseRerankStage, ReRanker, TopRerankStage
+from ragtune.superprompt.stages.retrieval import Retrieval
 from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
+
+AgentT = TypeVar("AgentT", bound=BaseAgent[Any])
 
 
 class Pipeline:
@@ -28,7 +44,7 @@ class Pipeline:
 
     Example:
         >>> from ragtune.superprompt import SuperPrompt
-        >>> from ragtune.superprompt.build import build_pipeline
+        >>> from ragtune.superprompt.pipeline import build_pipeline
         >>> pipeline = build_pipeline(rerank_stage=None)
         >>> done = pipeline.run_all(SuperPrompt.raw("Task: explain sourdough"))
         >>> done.stage, done.prompt_ready.split()[:2]
@@ -48,8 +64,7 @@ class Pipeline:
     def run_stage(self, name: str, sp: SuperPrompt) -> SuperPrompt:
         """Return the SuperPrompt after one stage; the given one never changes.
 
-        A0 may run at any time and begins again. Another stage runs only when it is next
-        (:func:`ragtune.superprompt.stages.base.next_stage`).
+        A0 may run at any time and begins again. Another stage runs only when it is next.
 
         Raises:
             StageError: on an unknown name, out of order, or if the stage fails (``FailedStageError``).
@@ -76,6 +91,57 @@ class Pipeline:
             if after is not None:
                 after(name, sp)
         return sp
+
+
+def build_pipeline(
+    config: PipelineConfig | None = None,
+    *,
+    memory: BaseMemory | None = None,
+    rerank_stage: BaseRerankStage | Literal["cross_encoder"] | None = "cross_encoder",
+    client: LLMClient | None = None,
+    asking: Collection[str] | None = None,
+    clock: Clock | None = None,
+) -> Pipeline:
+    """Return a pipeline of all eight stages.
+
+    Args:
+        config: limits, switches and the prompt schema; None takes the packaged ones.
+        memory: long-term memory; None searches the conversation alone.
+        rerank_stage: how the ReRanker orders; ``cross_encoder`` for the model of rule E8, None to keep the order of
+            Retrieval.
+        client: client of the language model; without one each stage follows its documented rule.
+        asking: names of the stages that ask the language model; None for all.
+        clock: clock for the stages' milliseconds.
+
+    Raises:
+        ConfigError: if a configuration is malformed or of the wrong kind.
+        MissingExtraError: if the cross-encoder needs a package that is not installed.
+    """
+    config = config or PipelineConfig.load()
+    folder = None if config.agents is None else config.agents.expanduser()
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(f"agents folder {str(folder)!r}: there is no such folder")
+
+    def agent(kind: type[AgentT], settings: AgentConfig) -> AgentT | None:
+        is_asked = asking is None or settings.agent_name in asking
+        return None if client is None or not is_asked else kind(settings, client)
+
+    headers = for_keys(agent_config(A0PreProcessing.name, ChooserConfig, folder), config.prompt_schema)
+    shaper = agent_config(A2PromptShaper.name, ShaperConfig, folder)
+    gate = agent_config(A3NLIGate.name, GateConfig, folder)
+    condenser = agent_config(A4Condenser.name, CondenserConfig, folder)
+    enforcer = agent_config(A5FormatEnforcer.name, EnforcerConfig, folder)
+    stages = [
+        A0PreProcessing(agent(Chooser, headers)),
+        A2PromptShaper(shaper, agent(Chooser, shaper), config.a2_passes),
+        Retrieval(DocumentMemory() if memory is None else memory),
+        ReRanker(TopRerankStage.cross_encoder() if isinstance(rerank_stage, str) else rerank_stage),
+        A3NLIGate(gate, agent(Chooser, gate)),
+        A4Condenser(condenser, agent(Writer, condenser)),
+        A5FormatEnforcer(enforcer, agent(Extractor, enforcer)),
+        PromptBuilder(),
+    ]
+    return Pipeline(stages, config, clock)
 
 
 def answer(sp: SuperPrompt, client: LLMClient | None) -> ChatResult:

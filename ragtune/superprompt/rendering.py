@@ -1,16 +1,18 @@
-"""Renders a SuperPrompt: the snapshot, the reranker's query, the blocks of the final prompt."""
+"""Renders a SuperPrompt: the snapshot, the queries, the blocks of the final prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ragtune.superprompt.reading.cleaning import clean, one_line
-from ragtune.superprompt.reading.fences import escape_borders, fenced
+from ragtune.superprompt.reading.formats import without_format
 from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.text import clean, content_words, escape_borders, fenced, one_line
 from ragtune.superprompt.super_prompt import SuperPrompt, Turn
 
-QUERY_KEYS = ("task", "purpose", "context", "format")
+RETRIEVAL_KEYS = ("task", "context", "purpose")
+"""Keys of Retrieval's query (rule E7)."""
+
+RERANK_KEYS = ("task", "purpose", "context", "format")
 """Keys of the reranker's query (rule E8)."""
 
 PROMPT_KEYS = ("task", "purpose", "context", "text", "audience", "format", "constraints")
@@ -24,15 +26,26 @@ NOTHING_FOUND = "(no context was selected)"
 def compose_prompt_ready(sp: SuperPrompt, schema: PromptSchema) -> str:
     """Return a snapshot: ``body`` in the schema's order, unknown attributes, and S_CTX if there is one."""
     parts = [_part(title, sp.body[key]) for key, title in schema.keys.items() if sp.body.get(key)]
-    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    parts += [_part(name, text) for name, text in sp.extras.get("unknown_attributes", {}).items()]
     if sp.s_ctx_md:
         parts.append(_part("S_CTX", sp.s_ctx_md))
     return "\n\n".join(parts)
 
 
+def normalized_query(body: Mapping[str, str]) -> str:
+    """Return task, context and purpose, each on its own line with white space collapsed."""
+    return "\n".join(line for key in RETRIEVAL_KEYS if (line := one_line(body.get(key, ""))))
+
+
+def subject_words(body: Mapping[str, str], request_words: Collection[str]) -> list[tuple[str, str]]:
+    """Return the words of the query that name its subject, as pairs of lower-case word and term."""
+    words = content_words(without_format(normalized_query(body)))
+    return [pair for pair in words if pair[0] not in request_words]
+
+
 def rerank_query(body: Mapping[str, str]) -> str:
     """Return the query for reranking: task, purpose, context and format, each on its own line."""
-    return "\n".join(clean(body[key]) for key in QUERY_KEYS if body.get(key))
+    return "\n".join(clean(body[key]) for key in RERANK_KEYS if body.get(key))
 
 
 def system_md(sp: SuperPrompt, schema: PromptSchema) -> str:
@@ -56,7 +69,7 @@ def prompt_md(sp: SuperPrompt, schema: PromptSchema) -> str:
     shape = sp.extras.get("format_enforcer", {}).get("example_shape")
     if shape:
         parts.append(_part("Example of the format", str(shape)))
-    parts += [_part(name, text) for name, text in _unknown(sp).items()]
+    parts += [_part(name, text) for name, text in sp.extras.get("unknown_attributes", {}).items()]
     return _joined(parts)
 
 
@@ -90,11 +103,6 @@ def last_pairs(turns: Sequence[Turn], max_pairs: int) -> list[Turn]:
 
 def _part(title: str, text: str) -> str:
     return f"## {one_line(title)}\n{escape_borders(text)}"
-
-
-def _unknown(sp: SuperPrompt) -> dict[str, Any]:
-    unknown: dict[str, Any] = sp.extras.get("unknown_attributes", {})
-    return unknown
 
 
 def _joined(parts: Iterable[str]) -> str:

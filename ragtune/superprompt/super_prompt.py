@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from ragtune.canonical.types import Chunk
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.chunks import ContextChunk
 from ragtune.superprompt.frozen import Frozen
 
 Lifecycle = Literal["raw", "preprocessed", "a2", "retrieval", "reranked", "a3", "a4", "a5"]
@@ -20,9 +20,36 @@ LIFECYCLE: tuple[Lifecycle, ...] = get_args(Lifecycle)
 VIEWS: tuple[Lifecycle, ...] = ("retrieval", "reranked", "a3", "a4")
 """Stages that write a view, each a selection from the one before it."""
 
+Source = Literal["conversation", "memory"]
 
 Text = Annotated[str, BeforeValidator(lambda value: well_formed(value) if isinstance(value, str) else value)]
 """A string that a file or request can hold: without half surrogate pairs."""
+
+
+class ContextChunk(Chunk):
+    """One retrieved piece of text (rule E3), frozen: a canonical chunk with its source."""
+
+    source: Source
+
+    @property
+    def id(self) -> str:
+        """``doc_id#chunk_index``. The index follows the last ``#``, so ids are unambiguous."""
+        return f"{self.doc_id}#{self.chunk_index}"
+
+    @property
+    def snippet(self) -> str:
+        """The text that is scored, judged and quoted."""
+        return self.content
+
+    @property
+    def tie_key(self) -> tuple[int, str, int]:
+        """Ascending order of equal scores: conversation first, document, position in it."""
+        return int(self.source == "memory"), self.doc_id, self.chunk_index
+
+    @classmethod
+    def of(cls, chunk: Chunk, source: Source) -> ContextChunk:
+        """Return a canonical chunk with its source and a copy of its metadata."""
+        return cls(**chunk.model_copy(deep=True).__dict__, source=source)
 
 
 class Turn(Frozen):
@@ -35,8 +62,7 @@ class Turn(Frozen):
 class SuperPrompt(BaseModel):
     """A prompt on its way through the pipeline.
 
-    Python names are snake_case; the JSON form uses the specification's names. Stages change a copy
-    (:class:`ragtune.superprompt.stages.base.BaseStage`).
+    Python names are snake_case; the JSON form uses the specification's names. Stages change a copy.
 
     Attributes:
         user_text: the raw prompt that A0 reads.
@@ -101,11 +127,7 @@ class SuperPrompt(BaseModel):
         return fresh.model_copy(deep=True)
 
     def chunks(self, chunk_ids: Sequence[str]) -> list[ContextChunk]:
-        """Return chunks by id, in the order of the ids.
-
-        Raises:
-            KeyError: on an unknown id.
-        """
+        """Return chunks by id, in the order of the ids; an unknown id is a ``KeyError``."""
         known = {chunk.id: chunk for chunk in self.base_context_chunks}
         return [known[chunk_id] for chunk_id in chunk_ids]
 

@@ -57,7 +57,7 @@ from ragtune.signals.lexical import LexicalSignal
 from ragtune.signals.metadata import MetadataSignal
 from ragtune.signals.table import TableSignal
 from ragtune.signals.vectors import VectorsSignal
-from ragtune.superprompt.retrievers.superprompt import SuperPromptRetriever
+from ragtune.superprompt.retriever import SuperPromptRetriever
 from ragtune.testing import (
     AcquisitionContract,
     AssemblerContract,

@@ -20,7 +20,7 @@ from ragtune.superprompt.stages.reranker import NO_RERANKER
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "datasets" / "demo"
 PROMPT = "## Task\nExplain why my sourdough crumb is gummy.\n\n## Format\nA list"
-BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments")
+BLOCKS = ("# System", "# Prompt", "# S_CTX", "# Attachments", "# Recent Conversation")
 
 Call = Callable[..., SimpleNamespace]
 
@@ -66,15 +66,19 @@ def call_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
     return run
 
 
-def test_auto_prints_the_final_prompt_and_the_same_bytes_every_time(call: Call, notes: Path) -> None:
-    first, second = (call(PROMPT, "--corpus", notes, "--auto") for _ in range(2))
-    assert (first.code, first.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
-    text = first.out.decode()
+def test_auto_prints_the_final_prompt_of_stdin_and_a_conversation(call: Call, notes: Path, tmp_path: Path) -> None:
+    turns = tmp_path / "turns.txt"
+    turns.write_text("User: My sourdough is called Bob.\nAssistant: A fine name for a crumb.")
+    ended = call("-", "--corpus", notes, "--auto", "--conversation", turns, stdin=PROMPT.encode())
+    assert (ended.code, ended.err) == (0, f"ragtune: note: {NO_RERANKER}\n")
+    text = ended.out.decode()
     places = [text.index(f"{block}\n") for block in BLOCKS]
     assert places == sorted(places)
     assert "A gummy crumb means it was cut hot." in text
     assert "früh" in text
-    assert first.out == second.out
+    assert "conversation/0000#0" in text
+    refused = call("-", "--corpus", notes, "--auto", stdin=b"\xff\xfe")
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
 def test_without_a_model_the_documents_own_terms_rerank_and_what_is_attached_bears_on_the_question(
@@ -102,21 +106,6 @@ def test_json_is_the_whole_super_prompt_and_the_same_bytes_every_time(call: Call
     assert sum(entry["ms"] for entry in json.loads(timed.out)["extras"]["costs"]) > 0
 
 
-def test_a_dash_reads_stdin_and_a_file_brings_the_conversation(call: Call, notes: Path, tmp_path: Path) -> None:
-    turns = tmp_path / "turns.txt"
-    turns.write_text("User: My sourdough is called Bob.\nAssistant: A fine name for a crumb.")
-    ended = call("-", "--corpus", notes, "--auto", "--conversation", turns, stdin=PROMPT.encode())
-    assert ended.code == 0, ended.err
-    assert "# Recent Conversation" in ended.out.decode()
-    assert "conversation/0000#0" in ended.out.decode()
-
-
-def test_nothing_found_is_a_note_and_no_failure(call: Call, notes: Path) -> None:
-    ended = call("Zebras?", "--corpus", notes, "--auto")
-    assert ended.code == 0
-    assert "ragtune: note:" in ended.err
-
-
 def test_a_service_that_fails_is_one_line_and_exit_code_1(call: Call, notes: Path, llm_server: Any) -> None:
     from llm_server import Fault
 
@@ -134,17 +123,13 @@ def test_a_configuration_file_holds_for_what_the_command_line_does_not_say(
     call_here: Call, notes: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.yaml"
-    search = f"memory: {{folder: {notes}}}\nembedder: {{kind: hashing, dims: 64}}"
+    search = f"memory: {{folder: {notes}}}\nembedder: {{dims: 64}}"
     file.write_text(f"{search}\nlimits: {{N0_QUERY_PIECES: 1}}")
     given = [PROMPT, "--config", file, "--set", "reranker.kind=none"]
-    shown = call_here(*given, "--print-config").out
-    assert "  dims: 64\n" in shown
-    assert "kind: none" in shown
+    assert "  dims: 64\n" in call_here(*given, "--print-config").out
     ended = call_here(*given, "--until", "Retrieval", "--json")
     assert ended.err == ""
-    retrieval = json.loads(ended.out)["extras"]["retrieval"]
-    assert len(retrieval["pieces"]) == 1
-    assert set(retrieval["scores"]) == {"bread.md#0", "rye.txt#0"}
+    assert set(json.loads(ended.out)["extras"]["retrieval"]["scores"]) == {"bread.md#0", "rye.txt#0"}
 
 
 def test_the_final_prompt_is_answered_recorded_and_replayed(call_here: Call, notes: Path, llm_server: Any) -> None:
@@ -194,33 +179,20 @@ def test_a_collection_that_ragd_keeps_is_the_long_term_memory(
     assert {"crumb#0", "crumb.txt#0"} <= set(both["views_by_stage"]["retrieval"])
     other = call_here(PROMPT, "--collection", "kpt", "--auto")
     assert (other.code, other.err) == (2, "error: no collection 'kpt': there are 'kept'\n")
-    wrong = call_here(PROMPT, "--collection", "kept", "--auto", "--embedder", "hashing")
-    assert wrong.code == 2
-    assert "128" in wrong.err
 
 
 BAD = {
     "missing folder": (["--corpus", "nowhere", "--auto"], "there is no such folder"),
+    "not followed": (["--corpus", "NOTES", "--auto", "--budget", "3"], "--budget: allowed with --reranker budgeted"),
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
     "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
-    "both": (["--corpus", "NOTES", "--auto", "--until", "Retrieval"], "--until Retrieval: allowed without --auto"),
-    "limit out of range": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
-    "malformed limit": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES"], "NAME=NUMBER"),
+    "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
     "no model": (
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--reranker-model", "./nowhere"],
         "nowhere",
     ),
-    "missing conversation": (["--corpus", "NOTES", "--auto", "--conversation", "nowhere.txt"], "cannot be read"),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
-    "timings alone": (["--corpus", "NOTES", "--auto", "--timings"], "--json"),
-    "unknown option": (["--corpus", "NOTES", "--auto", "--set", "rerankr.kind=none"], "did you mean reranker?"),
-    "missing configuration": (["--auto", "--config", "nowhere.yaml"], "cannot be read"),
-    "embedder without model": (["--corpus", "NOTES", "--auto", "--embedder", "sentence_transformer"], "embedder.model"),
     "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
-    "nothing recorded": (
-        ["--corpus", "NOTES", "--auto", "--llm-model", "m", "--llm-mode", "replay"],
-        "A2_PromptShaper",
-    ),
 }
 
 
@@ -233,12 +205,3 @@ def test_bad_input_is_one_line_and_exit_code_2(call_here: Call, notes: Path, cas
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert ended.out == ""
-
-
-@pytest.mark.parametrize(("prompt", "stdin"), [("-", b"\xff\xfe"), ("-", b""), ("  ", b"")])
-def test_a_prompt_that_says_nothing_or_is_no_text_is_refused(
-    call: Call, notes: Path, prompt: str, stdin: bytes
-) -> None:
-    ended = call(prompt, "--corpus", notes, "--auto", stdin=stdin)
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1

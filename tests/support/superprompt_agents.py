@@ -12,22 +12,15 @@ from llm_server import Chat, LLMServer, Rule, overlap
 
 from ragtune.core.request.clock import Clock, VirtualClock
 from ragtune.llm.client import LLMClient
-from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.config import AgentConfig
-from ragtune.superprompt.build import build_pipeline
-from ragtune.superprompt.chunks import ContextChunk
+from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.agents.agent import AgentConfig
 from ragtune.superprompt.memory.base import BaseMemory
 from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import next_stage
 
-SHAPED = {
-    "system": "teacher",
-    "audience": "beginner",
-    "tone": "friendly",
-    "depth": "brief",
-    "confidence": "high",
-    "certainty": 0.9,
-}
+FIELDS = {"system": "teacher", "audience": "beginner", "tone": "friendly", "depth": "brief", "confidence": "high"}
+SHAPED = {**FIELDS, "certainty": 0.9}
 
 AGENTS = {
     "A0_PreProcessing": "You map the headers",
@@ -46,11 +39,8 @@ def asked_by(name: str) -> Callable[[Chat], bool]:
 
 def numbered(chat: Chat, label: str) -> dict[int, str]:
     """Items of a chat by number."""
-    found = {}
-    for name, text in chat.fenced.items():
-        if match := re.fullmatch(rf"{label} (\d+)", name):
-            found[int(match[1])] = text
-    return found
+    matches = [(re.fullmatch(rf"{label} (\d+)", name), text) for name, text in chat.fenced.items()]
+    return {int(match[1]): text for match, text in matches if match}
 
 
 def snippet(item: str) -> str:
@@ -67,13 +57,9 @@ def gate(chat: Chat) -> str:
     items = []
     for number, item in numbered(chat, "candidate").items():
         text = snippet(item)
-        decision, tag = "keep", None
-        if text in seen:
-            decision, tag = "drop", "duplicate"
-        elif not overlap(chat.fenced["prompt"], text):
-            decision, tag = "drop", "off-topic"
+        tag = "duplicate" if text in seen else None if overlap(chat.fenced["prompt"], text) else "off-topic"
         seen.add(text)
-        items.append({"id": number, "decision": decision, "tag": tag, "certainty": 0.9})
+        items.append({"id": number, "decision": "drop" if tag else "keep", "tag": tag, "certainty": 0.9})
     return json.dumps({"items": items})
 
 
@@ -86,13 +72,9 @@ def condense(chat: Chat) -> str:
 
 
 def enforce(chat: Chat) -> str:
-    return json.dumps(
-        {
-            "normalized_format_spec": f"Exactly this: {chat.fenced.get('format', 'anything')}",
-            "example_shape": "- item",
-            "hard_rules": ["Keep to the format."],
-        }
-    )
+    spec = f"Exactly this: {chat.fenced.get('format', 'anything')}"
+    rules = ["Keep to the format."]
+    return json.dumps({"normalized_format_spec": spec, "example_shape": "- item", "hard_rules": rules})
 
 
 ANSWERS: Mapping[str, Callable[[Chat], str]] = {
@@ -119,10 +101,17 @@ def agent_client(server: LLMServer, clock: Clock | None = None, **options: Any) 
 def agent_pipeline(
     memory: BaseMemory, client: LLMClient | None = None, config: PipelineConfig | None = None, **options: Any
 ) -> Pipeline:
-    """All stages, without a cross-encoder, on a virtual clock."""
-    return build_pipeline(
-        config, memory=memory, **({"rerank_stage": None, "client": client, "clock": VirtualClock()} | options)
-    )
+    """All stages, without a cross-encoder, on a virtual clock; options of the configuration may be given too."""
+    changes = {name: options.pop(name) for name in ("agents", "a2_passes") if name in options}
+    usual = {"rerank_stage": None, "client": client, "clock": VirtualClock()}
+    config = (config or PipelineConfig.load()).model_copy(update=changes)
+    return build_pipeline(config, memory=memory, **(usual | options))
+
+
+def semantic(config: PipelineConfig, **modes: Any) -> PipelineConfig:
+    """The configuration with A0's chooser enabled."""
+    changed = config.prompt_schema.modes.model_copy(update={"semantic_enabled": True, **modes})
+    return config.model_copy(update={"prompt_schema": config.prompt_schema.model_copy(update={"modes": changed})})
 
 
 def chunk_memory(texts: Mapping[str, str]) -> DocumentMemory:
@@ -132,10 +121,11 @@ def chunk_memory(texts: Mapping[str, str]) -> DocumentMemory:
     )
 
 
-def own_agents(folder: Path, packaged: AgentConfig, options: Mapping[str, Any], **changes: Any) -> Path:
+def own_agents(folder: Path, packaged: AgentConfig, **changes: Any) -> Path:
     """A folder with one configuration that differs from the packaged one."""
-    mine = packaged.model_copy(update={"options": {**packaged.options, **options}, **changes})
-    (folder / f"{mine.agent_name.lower()}.{mine.version}.json").write_text(mine.model_dump_json())
+    values = packaged.model_dump(mode="json")
+    mine = {**values, **changes}
+    (folder / f"{packaged.agent_name.lower()}.{packaged.version}.json").write_text(json.dumps(mine))
     return folder
 
 

@@ -74,5 +74,5 @@ def test_the_datasets_folder_holds_no_python() -> None:
 
 
 def test_the_prompt_pipeline_loads_neither_the_page_nor_a_model() -> None:
-    statement = "import ragtune.superprompt.build, ragtune.superprompt.options, ragtune.superprompt.page.session"
+    statement = "import ragtune.superprompt.pipeline, ragtune.superprompt.options, ragtune.superprompt.page.session"
     assert not {"streamlit", "torch", "openai", "psycopg"} & modules_after(statement)

@@ -8,16 +8,44 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.cli.commands.prompt_options import add_pipeline_options, pipeline_options
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
 if TYPE_CHECKING:
     from ragtune.llm.types import ChatResult
-    from ragtune.superprompt import Pipeline, SuperPrompt, Turn
+    from ragtune.superprompt import SuperPrompt, Turn
     from ragtune.superprompt.options import PromptOptions
 
-
 _STDIN = "-"
+_OPTIONS: dict[str, list[tuple[str, str, str, type, str]]] = {
+    "what is searched": [
+        ("corpus", "memory.folder", "DIR", Path, "Markdown and text files, one file, or BEIR's corpus.jsonl"),
+        ("collection", "memory.collection", "NAME", str, "a collection of ragd; --corpus is searched, too"),
+        ("dsn", "memory.dsn", "DSN", str, "its PostgreSQL server; $RAGTUNE_DSN hides a password"),
+        ("data_dir", "memory.data_dir", "DIR", Path, "folder of the embedded PostgreSQL"),
+        ("embedder", "embedder.kind", "KIND", str, "auto, tfidf, sentence_transformer, openai_compatible"),
+        ("embedder_model", "embedder.model", "MODEL", str, "folder or name of the embedding model"),
+    ],
+    "reranker": [
+        ("reranker", "reranker.kind", "KIND", str, "auto, none, cross_encoder or budgeted"),
+        ("reranker_model", "reranker.model", "MODEL", str, "folder or hub name of a cross-encoder"),
+        ("budget", "reranker.budget", "N", int, "chunks that budgeted may score"),
+    ],
+    "language model, off without --llm-model": [
+        ("llm_model", "llm.model", "MODEL", str, "name of the model on the server"),
+        ("llm_base_url", "llm.base_url", "URL", str, "OpenAI-compatible server; else $OPENAI_BASE_URL"),
+        ("llm_mode", "llm.mode", "MODE", str, "live, record or replay; default: record"),
+        ("llm_key_env", "llm.api_key_env", "NAME", str, "variable with the key; default: OPENAI_API_KEY"),
+    ],
+}
+"""Options by heading: the name, the option of the configuration that it sets, what stands for its value, and help."""
+
+_SETS = {"agents": "agents"} | {name: sets for rows in _OPTIONS.values() for name, sets, *_ in rows}
+_KINDS = {
+    "embedder_model": ("embedder", ("sentence_transformer", "openai_compatible")),
+    "reranker_model": ("reranker", ("cross_encoder", "budgeted")),
+    "budget": ("reranker", ("budgeted",)),
+}
+"""Options that only some kinds of a part follow."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,30 +54,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how_far = parser.add_argument_group("how far")
     how_far.add_argument("--auto", action="store_true", help="all eight stages")
     how_far.add_argument("--until", metavar="STAGE", help="stop after this one, e.g. Retrieval")
-    how_far.add_argument(
-        "--answer", action="store_true", help="all eight, then print the language model's answer to the final prompt"
-    )
-    parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns: 'User: ...' lines, or JSON")
+    how_far.add_argument("--answer", action="store_true", help="all eight, then print the language model's answer")
+    parser.add_argument("--conversation", metavar="FILE", type=Path, help="recent turns as 'User: ...' lines")
     parser.add_argument("--json", action="store_true", help="print the whole SuperPrompt; with --answer both")
-    parser.add_argument(
-        "--timings", action="store_true", help="with --json: milliseconds and actual costs, which differ between runs"
-    )
-    add_pipeline_options(parser)
+    parser.add_argument("--timings", action="store_true", help="with --json: milliseconds and paid costs, which differ")
+    config = parser.add_argument_group("configuration", "Options below stand over --set, and that over the file.")
+    config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON with any option of --print-config")
+    config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set one option; repeatable")
+    config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
+    config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files, which replace the packaged ones")
+    for heading, rows in _OPTIONS.items():
+        group = parser.add_argument_group(heading)
+        for name, _, metavar, kind, meaning in rows:
+            group.add_argument(_flag(name), metavar=metavar, type=kind, help=meaning)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the stages; notices go to stderr, the prompt or its answer to stdout.
-
-    Raises:
-        InputError: on bad input, or if a stage cannot do its work with the input.
-        RagtuneError: if a service failed.
-    """
+    """Run the stages; notices go to stderr, the prompt or its answer to stdout."""
     from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
-    from ragtune.superprompt.options.parts import open_pipeline
-    from ragtune.superprompt.options.reading import write_options
+    from ragtune.superprompt.options import write_options
+    from ragtune.superprompt.parts import make_client, open_pipeline
+    from ragtune.superprompt.pipeline import answer
+    from ragtune.superprompt.stages.base import ORDER, FailedStageError
 
-    options = pipeline_options(arguments)
+    options = _options(arguments)
     if arguments.print_config:
         _print(write_options(options).rstrip("\n"))
         return 0
@@ -58,27 +87,47 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--timings: allowed with --json only")
     if arguments.answer and options.llm.model is None:
         raise ConfigError("--answer needs a language model: --llm-model, or llm.model in --config")
-    turns = _turns(arguments.conversation)
-    sp = SuperPrompt.raw(_prompt(arguments.prompt), turns)
+    sp = SuperPrompt.raw(_prompt(arguments.prompt), _turns(arguments.conversation))
     if options.memory.folder is None and options.memory.collection is None:
         sys.stderr.write("ragtune: note: no --corpus: the shipped demo collection is searched\n")
     with open_pipeline(options, None if arguments.timings else VirtualClock()) as pipeline:
-        done = _run_until(pipeline, sp, last)
-    answer = _ask(options, done) if arguments.answer else None
-    for notice in done.extras.get("notices", []):
+        try:
+            for name in ORDER[: ORDER.index(last) + 1]:
+                sp = pipeline.run_stage(name, sp)
+        except FailedStageError as error:
+            if isinstance(error.__cause__, InputError):
+                raise
+            raise RagtuneError(str(error)) from error
+    said = answer(sp, make_client(options.llm)) if arguments.answer else None
+    for notice in sp.extras.get("notices", []):
         sys.stderr.write(f"ragtune: note: {notice['message']}\n")
     if arguments.json:
-        _print(_whole(done, answer, with_timings=arguments.timings))
+        _print(_whole(sp, said, with_timings=arguments.timings))
     else:
-        _print(done.prompt_ready if answer is None else answer.text)
+        _print(sp.prompt_ready if said is None else said.text)
     return 0
 
 
-def _ask(options: PromptOptions, done: SuperPrompt) -> ChatResult:
-    from ragtune.superprompt.options.parts import make_client
-    from ragtune.superprompt.pipeline import answer
+def _options(arguments: argparse.Namespace) -> PromptOptions:
+    """The options: the file's, over them single ones, over them those of the command line."""
+    from ragtune.superprompt.options import load_options, nested, parse_change
 
-    return answer(done, make_client(options.llm))
+    given = {name: value for name in _SETS if (value := getattr(arguments, name)) is not None}
+    flat: dict[str, Any] = {_SETS[name]: value for name, value in given.items()}
+    options = load_options(arguments.config, *map(parse_change, arguments.set), nested(flat))
+    llm = [_flag(name) for name in given if name.startswith("llm_")]
+    if llm and options.llm.model is None:
+        raise ConfigError(f"{', '.join(llm)}: allowed with --llm-model only")
+    if ("dsn" in given or "data_dir" in given) and options.memory.collection is None:
+        raise ConfigError("--dsn and --data-dir: allowed with --collection only")
+    for name, (part, kinds) in _KINDS.items():
+        if name in given and getattr(options, part).kind not in kinds:
+            raise ConfigError(f"{_flag(name)}: allowed with {_flag(part)} {' or '.join(kinds)} only")
+    return options
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _print(text: str) -> None:
@@ -94,24 +143,10 @@ def _last_stage(arguments: argparse.Namespace) -> str:
         raise ConfigError("how far? Say --auto (all stages), --until STAGE or --answer (all, and the model's answer)")
     if arguments.until is not None and (arguments.auto or arguments.answer):
         raise ConfigError(f"--until {arguments.until}: allowed without --auto and --answer, which take all stages")
-    if arguments.until is None:
-        return ORDER[-1]
-    if arguments.until not in ORDER:
-        raise ConfigError(f"--until {arguments.until}: allowed are {', '.join(ORDER)}")
-    return str(arguments.until)
-
-
-def _run_until(pipeline: Pipeline, sp: SuperPrompt, last: str) -> SuperPrompt:
-    from ragtune.superprompt.stages.base import ORDER, FailedStageError
-
-    try:
-        for name in ORDER[: ORDER.index(last) + 1]:
-            sp = pipeline.run_stage(name, sp)
-    except FailedStageError as error:
-        if isinstance(error.__cause__, InputError):
-            raise
-        raise RagtuneError(str(error)) from error
-    return sp
+    last = str(arguments.until or ORDER[-1])
+    if last not in ORDER:
+        raise ConfigError(f"--until {last}: allowed are {', '.join(ORDER)}")
+    return last
 
 
 def _prompt(given: str | None) -> str:
@@ -123,7 +158,7 @@ def _prompt(given: str | None) -> str:
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.superprompt.memory.conversation import parse_conversation
+    from ragtune.superprompt.memory.inputs import parse_conversation
 
     if file is None:
         return []

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, create_model, model_validator
 
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.agents.agent import SHARE, BaseAgent, Contract, bounded, number_of, share_of, tidy
-from ragtune.superprompt.agents.config import AgentConfig
+from ragtune.superprompt.agents.agent import (
+    SHARE,
+    AgentConfig,
+    BaseAgent,
+    Contract,
+    bounded,
+    number_of,
+    share_of,
+    tidy,
+)
 
 TEXT = "s_ctx_md"
 """Name of the Markdown in an answer."""
@@ -25,14 +32,8 @@ _HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+)?\**([^*#:]+?)\**:?\**\s*#*\s*")
 
 
 class WriterConfig(AgentConfig):
-    """Writes Markdown from items.
+    """Writes Markdown from items."""
 
-    Attributes:
-        sections: headings of the Markdown in order; text before the first heading belongs to the first section.
-        max_text_tokens: limit of the Markdown; a longer text loses lines from the end of its longest section.
-    """
-
-    kind: Literal["writer"]
     sections: tuple[str, ...] = Field(min_length=1)
     max_text_tokens: int = Field(ge=1)
 
@@ -46,12 +47,11 @@ class WriterConfig(AgentConfig):
         headings = "\n".join(f"## {section}" for section in self.sections)
         return f"{headings}\n(at most {self.max_text_tokens} tokens in all)"
 
-    def answer(self, first: int) -> dict[str, Any]:
+    def answer(self, first: int | None) -> dict[str, Any]:
         text = "\n".join(f"## {section}\n- ..." for section in self.sections)
-        return {TEXT: text, SCORES: {str(first): 0.9}}
+        return {TEXT: text, SCORES: {str(first or 1): 0.9}}
 
     def contract(self) -> type[Contract]:
-        """Return the contract: a text, and scores by item number; invalid scores are left out."""
         text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
         schema = WithJsonSchema({"type": "object", "additionalProperties": dict(SHARE)})
         scores = Annotated[dict[int, float], BeforeValidator(_as_scores), schema]
@@ -59,31 +59,23 @@ class WriterConfig(AgentConfig):
         return create_model(self.title, __base__=Contract, **fields)
 
 
-@dataclass(frozen=True)
-class Written:
-    """The result of a writer: Markdown with all sections, whether lines were removed, scores by position from 0."""
-
-    text: str
-    is_shortened: bool
-    scores: Mapping[int, float]
-
-
 class Writer(BaseAgent[WriterConfig]):
     """Writes Markdown in fixed sections from items, in one call."""
 
     def fitting(self, parts: Mapping[str, str], items: Sequence[str]) -> int:
         """Return how many of the items, from the first, fit into one call."""
-        groups = self.prompt.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
+        groups = self.split(parts, list(enumerate(items, start=1)), max(1, len(items)))
         return len(groups[0]) if groups else 0
 
-    def write(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> Written:
-        """Return the text and the items' scores; items are numbered from 1 and fenced."""
-        messages = self.prompt.messages(parts, list(enumerate(items, start=1)))
+    def write(
+        self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter
+    ) -> tuple[str, Mapping[int, float]]:
+        """Return the text and the items' scores by position from 0; items are fenced and numbered from 1."""
+        messages = self.messages(parts, list(enumerate(items, start=1)))
         [said] = self._ask([messages], self.config.contract(), meter)
         lines = into_sections(tidy(said[TEXT]), self.config.sections)
-        text, is_shortened = sectioned(lines, self.config.max_text_tokens)
-        scores = said[SCORES]
-        return Written(text, is_shortened, {i: scores[i + 1] for i in range(len(items)) if i + 1 in scores})
+        scores = {i: said[SCORES][i + 1] for i in range(len(items)) if i + 1 in said[SCORES]}
+        return sectioned(lines, self.config.max_text_tokens), scores
 
 
 def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
@@ -101,8 +93,8 @@ def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
     return lines
 
 
-def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str, bool]:
-    """Return the Markdown with each section under ``## NAME``, and whether lines were removed.
+def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> str:
+    """Return the Markdown with each section under ``## NAME``.
 
     Lines are removed from the end of the longest section until the whole has at most ``max_tokens`` tokens. The last
     remaining line is cut instead. A section without lines holds ``- none``.
@@ -110,9 +102,7 @@ def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str,
     kept = {name: [(line, count_tokens(line)) for line in given] for name, given in lines.items()}
     room = max_tokens - sum(count_tokens(f"## {name}\n{_NONE}") for name in kept)
     sizes = {name: sum(size for _, size in given) for name, given in kept.items()}
-    is_shortened = False
     while sum(sizes.values()) > room:
-        is_shortened = True
         longest = max(sizes, key=lambda name: sizes[name])
         line, size = kept[longest].pop()
         sizes[longest] -= size
@@ -120,8 +110,7 @@ def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> tuple[str,
             rest = bounded(line, room)
             kept[longest] = [(rest, count_tokens(rest))] if rest else []
             break
-    text = "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
-    return text, is_shortened
+    return "\n\n".join(f"## {name}\n" + ("\n".join(line for line, _ in given) or _NONE) for name, given in kept.items())
 
 
 def _as_scores(value: Any) -> dict[int, float]:

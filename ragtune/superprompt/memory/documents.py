@@ -1,39 +1,82 @@
-"""Long-term memory in this process."""
+"""Long-term memory: documents in this process, and collections of a canonical store."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.canonical import chunk, normalize
+from ragtune.canonical.store.base import BaseDatabase, BaseStore
+from ragtune.canonical.types import Candidate, Filters
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
+from ragtune.data.text import terms
 from ragtune.llm.types import well_formed
-from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory, Matches
-from ragtune.superprompt.memory.folders import MARKDOWN, read_folder
-from ragtune.superprompt.memory.terms import TermIndex
-from ragtune.superprompt.reading.cleaning import clean
+from ragtune.superprompt.memory.inputs import MARKDOWN, Documents
+from ragtune.superprompt.options import Chunking
+from ragtune.superprompt.reading.text import clean, content_words
+from ragtune.superprompt.super_prompt import ContextChunk
+
+
+class TermIndex:
+    """Term counts of texts, followed by those of a further index. They are weighted in a search."""
+
+    def __init__(self, texts: Sequence[str], further: TermIndex | None = None) -> None:
+        from scipy.sparse import csr_matrix, vstack
+
+        self.columns: dict[str, int] = {} if further is None else dict(further.columns)
+        rows, columns, values = [], [], []
+        for row, text in enumerate(texts):
+            for term, count in Counter(terms(text)).items():
+                rows.append(row)
+                columns.append(self.columns.setdefault(term, len(self.columns)))
+                values.append(1.0 + np.log(count))
+        width = max(1, len(self.columns))
+        self.counts: Any = csr_matrix((values, (rows, columns)), shape=(len(texts), width), dtype=np.float64)
+        if further is not None:
+            known = further.counts
+            wider = csr_matrix((known.data, known.indices, known.indptr), shape=(known.shape[0], width))
+            self.counts = vstack([self.counts, wider], format="csr")
+        self.frequencies = np.bincount(self.counts.indices, minlength=width)
+
+    def frequency(self, term: str) -> int:
+        column = self.columns.get(term)
+        return 0 if column is None else int(self.frequencies[column])
+
+    def idf(self, frequency: Any) -> Any:
+        """Return ``ln((1 + N) / (1 + df)) + 1``, scikit-learn's smooth idf, of one document frequency or an array."""
+        return np.log((1.0 + self.counts.shape[0]) / (1.0 + frequency)) + 1.0
+
+    def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
+        """Return TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1].
+
+        Weights are those of scikit-learn's TfidfVectorizer with sublinear_tf and smooth_idf. Stopwords of a piece do
+        not count. Unknown terms do in its norm, so a text is not similar only because little of the piece is known.
+        """
+        idf = self.idf(self.frequencies)
+        query = np.zeros((len(idf), len(pieces)))
+        for column, piece in enumerate(pieces):
+            counts = Counter(term for _, term in content_words(piece)).items()
+            weights = {term: (1.0 + np.log(count)) * float(self.idf(self.frequency(term))) for term, count in counts}
+            norm = np.sqrt(sum(weight * weight for weight in weights.values()))
+            for term, weight in weights.items():
+                if term in self.columns:
+                    query[self.columns[term], column] = weight / norm
+        norms = np.sqrt(self.counts.multiply(self.counts) @ (idf * idf))
+        norms[norms == 0.0] = 1.0
+        cosines: NDArray[np.float64] = (self.counts @ (idf[:, None] * query)) / norms[:, None]
+        return cosines
 
 
 class DocumentMemory(BaseMemory):
-    """Chunks of documents, searched exhaustively.
-
-    Args:
-        chunks: chunks with unique ids; may be empty.
-        embedder: embedder of chunks and pieces; None for TF-IDF over memory and conversation, which needs no model.
-        vectors: cached vectors of the chunks; None embeds them on first use.
-
-    Raises:
-        DatasetError: if a chunk id occurs twice.
-    """
+    """Chunks of documents, searched exhaustively."""
 
     def __init__(
         self,
@@ -44,48 +87,21 @@ class DocumentMemory(BaseMemory):
         self.chunks = tuple(chunks)
         self.embedder = embedder
         self._cached = vectors
-        seen: set[str] = set()
-        for item in self.chunks:
-            if item.id in seen:
-                raise DatasetError(f"memory holds chunk {item.id!r} twice: ids must be unique")
-            seen.add(item.id)
+        counts = Counter(item.id for item in self.chunks)
+        if repeated := next((chunk_id for chunk_id, count in counts.items() if count > 1), None):
+            raise DatasetError(f"memory holds chunk {repeated!r} twice: ids must be unique")
 
     @classmethod
-    def from_texts(
-        cls, texts: Mapping[str, str], chunking: Chunking, embedder: BaseEmbedder | None = None
-    ) -> DocumentMemory:
+    def from_texts(cls, texts: Documents, chunking: Chunking) -> DocumentMemory:
         """Chunk documents by name: ``.md`` and ``.markdown`` as Markdown, all others as text."""
         chunks = []
         for name, text in texts.items():
             policy = chunking.markdown if name.lower().endswith(MARKDOWN) else chunking.text
             pieces = chunk(normalize(clean(text)), policy, doc_id=well_formed(name))
             chunks += [ContextChunk.of(piece, "memory") for piece in pieces]
-        return cls(chunks, embedder)
-
-    @classmethod
-    def from_folder(
-        cls, folder: str | Path, chunking: Chunking, embedder: BaseEmbedder | None = None
-    ) -> DocumentMemory:
-        """Chunk the documents of :func:`read_folder`.
-
-        Raises:
-            DatasetError: if the folder is missing or has no document, or a document is not UTF-8 text.
-        """
-        return cls.from_texts(read_folder(folder).texts, chunking, embedder)
-
-    @classmethod
-    def from_corpus(
-        cls, corpus: Corpus, embedder: BaseEmbedder | None = None, vectors: DocumentVectors | None = None
-    ) -> DocumentMemory:
-        """Take each document of a test collection as one chunk, so views can be evaluated with its judgments."""
-        chunks = [
-            ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
-            for doc in corpus
-        ]
-        return cls(chunks, embedder, vectors)
+        return cls(chunks)
 
     def prepare(self) -> None:
-        """Load the embedder and the chunks' vectors, or index the chunks' terms."""
         if self.embedder is None:
             _ = self.index
         else:
@@ -108,11 +124,13 @@ class DocumentMemory(BaseMemory):
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """Return ``ln(1 + N / (1 + df))`` over the chunks; None with an embedder."""
-        return None if self.embedder is not None else {term: self.index.rarity(term) for term in sorted(terms)}
+        if self.embedder is not None:
+            return None
+        texts = len(self.chunks)
+        return {term: float(np.log1p(texts / (1.0 + self.index.frequency(term)))) for term in sorted(terms)}
 
     @cached_property
     def index(self) -> TermIndex:
-        """The chunks' terms."""
         return TermIndex([item.snippet for item in self.chunks])
 
     @cached_property
@@ -121,3 +139,55 @@ class DocumentMemory(BaseMemory):
             return self._cached.matrix
         assert self.embedder is not None  # noqa: S101 -- for the type checker
         return self.embedder.embed([item.snippet for item in self.chunks])
+
+
+class StoreMemory(BaseMemory):
+    """A collection of a canonical store and further documents, searched as one.
+
+    The vector index gives one list a piece. A chunk that a full list lacks gets the list's lowest cosine, an upper
+    bound where the index is exact. A further document replaces the collection's document of the same name.
+    """
+
+    def __init__(
+        self, store: BaseStore, beside: Iterable[ContextChunk] = (), database: BaseDatabase | None = None
+    ) -> None:
+        self.store = store
+        self.beside = DocumentMemory(beside, store.embedder)
+        self._replaced = {chunk.doc_id for chunk in self.beside.chunks}
+        self._database = database
+
+    def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
+        vectors = self.store.embedder.embed(pieces)
+        # A zero vector has no neighbours: the embedder knows nothing of that piece.
+        lists = [self._nearest(vector, limit) if vector.any() else [] for vector in vectors]
+        found: dict[tuple[str, int], Candidate] = {}
+        for candidates in lists:
+            for candidate in candidates:
+                found.setdefault(candidate.key, candidate)
+        cosines = np.zeros((len(found), len(pieces)))
+        for column, candidates in enumerate(lists):
+            known = {candidate.key: candidate.score for candidate in candidates}
+            lowest = min(known.values(), default=0.0)
+            cosines[:, column] = [known.get(key, lowest) for key in found]
+        exact = self.beside.search(pieces, conversation, limit)
+        return Matches([*exact.chunks, *self._chunks(found.values())], np.vstack([exact.cosines, cosines]))
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+    def _nearest(self, vector: NDArray[np.float32], limit: int) -> list[Candidate]:
+        nearest = self.store.vector_candidates(vector, limit, Filters())
+        return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
+
+    def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:
+        """The candidates with their spans, which candidates do not have."""
+        spans: dict[str, dict[int, tuple[int, int]]] = {}
+        chunks = []
+        for found in candidates:
+            if found.doc_id not in spans:
+                spans[found.doc_id] = {c.chunk_index: (c.start, c.end) for c in self.store.chunks(found.doc_id)}
+            start, end = spans[found.doc_id].get(found.chunk_index, (0, 0))
+            fields = found.model_dump(exclude={"score", "sources"})
+            chunks.append(ContextChunk.model_validate({**fields, "start": start, "end": end, "source": "memory"}))
+        return chunks

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ragtune.superprompt.page.inputs import draw_conversation, draw_documents, draw_settings, plain
-from ragtune.superprompt.page.results import draw_results
 from ragtune.superprompt.page.session import FIRST, PageSession
+from ragtune.superprompt.page.widgets import draw_conversation, draw_documents, draw_results, draw_settings, plain
 from ragtune.superprompt.stages.base import ORDER, next_stage
 
 # The demo collection answers this prompt. A string below it as its docstring would be drawn on the page.
@@ -21,16 +20,6 @@ A short list, the most likely cause first.
 """
 
 _HEIGHT = 330
-_HELP = {
-    "A0_PreProcessing": "Reads your headers and fills in what may have a default.",
-    "A2_PromptShaper": "Chooses role, audience, tone, depth and confidence.",
-    "Retrieval": "Finds chunks of conversation and documents that are similar to your prompt.",
-    "ReRanker": "Scores the best chunks again, together with the prompt.",
-    "A3_NLI_Gate": "Keeps useful chunks; drops off-topic, duplicate and conflicting ones.",
-    "A4_Condenser": "Condenses the selection and cuts it to the budget.",
-    "A5_Format_Enforcer": "States the answer's format and rules.",
-    "Prompt_Builder": "Builds the final prompt, block by block.",
-}
 
 
 def main() -> None:
@@ -50,21 +39,21 @@ def main() -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.caption("Your prompt, with headers or without")
-        session.set_prompt(
-            st.text_area(
-                "Your prompt", key="prompt", height=_HEIGHT, placeholder="## Task ...", label_visibility="collapsed"
-            )
+        session.prompt = st.text_area(
+            "Your prompt", key="prompt", height=_HEIGHT, placeholder="## Task ...", label_visibility="collapsed"
         )
         draw_conversation(session)
     _draw_stages(session)
     with right:
-        _draw_prompt(session)
+        st.caption("Super-Prompt, final" if session.has_run(ORDER[-1]) else "Super-Prompt")
+        with st.container(key="super_prompt"):
+            st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)
     if session.problem is not None:
         st.error(plain(session.problem), icon=":material/error:")
     if session.stale:
         st.warning(_sentence(session.stale), icon=":material/edit:")
-    for message in session.notices:
-        st.info(_sentence(message), icon=":material/info:")
+    for notice in session.sp.extras.get("notices", []):
+        st.info(_sentence(notice["message"]), icon=":material/info:")
     if session.answer is not None:
         st.subheader("Answer", anchor=False)
         st.code(session.answer, language=None, wrap_lines=True)
@@ -72,7 +61,6 @@ def main() -> None:
 
 
 def _draw_stages(session: PageSession) -> None:
-    """Draw eight buttons in two rows, then Auto, Answer and Reset; a click acts and draws the page again."""
     turn = FIRST if session.stale else next_stage(session.sp)
     clicked = None
     columns = [*st.columns(len(ORDER) // 2, gap="small"), *st.columns(len(ORDER) // 2, gap="small")]
@@ -81,64 +69,26 @@ def _draw_stages(session: PageSession) -> None:
         if column.button(
             f"✓ {_title(name)}" if is_done else _title(name),
             key=f"stage_{name}",
-            help=_HELP[name],
             type="primary" if name == turn and not is_done else "secondary",
             disabled=not session.can_run(name),
             width="stretch",
         ):
             clicked = name
-    auto, answer, reset, note = st.columns([1, 1, 1, 5], gap="small", vertical_alignment="center")
-    auto_help = "All eight stages, then the answer if there is a language model."
-    is_auto = auto.button("Auto", key="auto", help=auto_help, disabled=not session.can_run(FIRST), width="stretch")
-    answer_help = "Sends the final prompt to the language model."
-    is_asking = answer.button("Answer", key="answer", help=answer_help, disabled=not session.can_ask, width="stretch")
-    reset_help = "Forgets the results; prompt, documents and settings stay."
-    is_reset = reset.button("Reset", key="reset", help=reset_help, width="stretch")
+    auto, answer, note = st.columns([1, 1, 6], gap="small", vertical_alignment="center")
+    is_auto = auto.button("Auto", key="auto", disabled=not session.can_run(FIRST), width="stretch")
+    is_asking = answer.button("Answer", key="answer", disabled=not session.can_ask, width="stretch")
     llm = session.options.llm
     note.caption(f"Language model: {plain(llm.model)} ({llm.mode})." if llm.model else "No language model.")
-    if is_reset:
-        session.reset()
-    elif is_auto:
-        _run_all(session)
-    elif is_asking:
-        _ask(session)
-    elif clicked is not None:
-        with st.spinner(f"{_title(clicked)} ..."):
-            session.run(clicked)
-    else:
+    if not (is_auto or is_asking or clicked):
         return
+    with st.spinner(f"{_title(clicked or ('Auto' if is_auto else 'Answer'))} ..."):
+        if clicked is not None:
+            session.run(clicked)
+        if is_auto:
+            session.run_all()
+        if is_asking or (is_auto and session.problem is None and session.can_ask):
+            session.ask()
     st.rerun()
-
-
-def _run_all(session: PageSession) -> None:
-    bar = st.progress(0.0, text=_title(FIRST))
-
-    def show(name: str) -> None:
-        bar.progress((ORDER.index(name) + 1) / len(ORDER), text=f"{_title(name)} done")
-
-    session.run_all(show)
-    if session.problem is None and session.can_ask:
-        _ask(session)
-
-
-def _ask(session: PageSession) -> None:
-    with st.spinner("The language model answers ..."):
-        session.ask()
-
-
-def _draw_prompt(session: PageSession) -> None:
-    if session.sp.stage == "raw":
-        st.caption("Super-Prompt, empty until A0 has run")
-    elif session.has_run(ORDER[-1]):
-        st.caption("Super-Prompt, final")
-    else:
-        st.caption(f"Super-Prompt, as stage {session.sp.stage!r} left it")
-    with st.container(key="super_prompt"):
-        if session.sp.prompt_ready:
-            st.code(session.sp.prompt_ready, language=None, wrap_lines=True, height=_HEIGHT)
-        else:
-            with st.container(height=_HEIGHT, border=True):
-                st.caption("Press **A0 PreProcessing** and one stage after the other, or **Auto** for all eight.")
 
 
 def _title(name: str) -> str:

@@ -6,18 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragtune.core.errors import DatasetError, RagtuneError
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.limits import Chunking
 from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.conversation import parse_conversation
-from ragtune.superprompt.memory.folders import DocumentSet, decode
-from ragtune.superprompt.options import load_options
-from ragtune.superprompt.options.model import EmbedderOptions, MemoryOptions, RerankerOptions
-from ragtune.superprompt.options.parts import check_options, make_client, make_memory, make_pipeline, make_reranker
-from ragtune.superprompt.options.reading import parse_options
+from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
+from ragtune.superprompt.options import Chunking, EmbedderOptions, MemoryOptions, load_options, parse_options
+from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline
 from ragtune.superprompt.pipeline import answer
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
 from ragtune.superprompt.super_prompt import LIFECYCLE
@@ -32,119 +27,80 @@ FILE_MIB = 2
 """Limit of an uploaded file, in MiB."""
 
 FIRST = ORDER[0]
-ANSWER = "answer"
-_UNITS = ("calls", "docs", "tokens", "usd")
 _Inputs = tuple[str, tuple[Turn, ...]]
-_Search = tuple[tuple[DocumentSet, ...], MemoryOptions, EmbedderOptions, Chunking]
+_Search = tuple[tuple[Documents, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
 class PageSession:
     """One person's work on one prompt: inputs, SuperPrompt, failures and allowed actions.
 
-    Inputs may change at any time. After a change of prompt or conversation, or of documents after Retrieval, the
-    results stay and only A0 may run. Settings count for the next stages, so a stage that failed with a language model
-    can run without one. Settings of the search itself (memory, embedder, chunking) count as documents.
-
-    Attributes:
-        options: the settings; :meth:`set_settings` changes them.
-        sp: the SuperPrompt after the last stage.
-        problem: failure of the last stage and what to do; None if it succeeded.
-        input_problems: flaws of ``conversation`` and ``settings``.
-        answer: the language model's answer to the final prompt; None before it.
+    After a change of prompt, conversation or what is searched, the results stay and only A0 may run. Other settings
+    count for the next stages, so a stage that failed with a language model can run without one.
     """
 
     def __init__(self, prompt: str = "") -> None:
         self.prompt = prompt
-        self.conversation = ""
         self.options = load_options()
-        self.documents: tuple[DocumentSet, ...] = ()
+        self.documents: tuple[Documents, ...] = ()
         self.sp = SuperPrompt.raw(prompt)
         self.problem: str | None = None
         self.answer: str | None = None
         self.input_problems: dict[str, str] = {}
-        self._settings: tuple[Any, ...] = ()
         self._other_costs: list[dict[str, Any]] = []
         self._turns: tuple[Turn, ...] = ()
         self._started: _Inputs | None = None
         self._searched: _Search | None = None
         self._memory: tuple[_Search, BaseMemory] | None = None
-        self._reranker: tuple[RerankerOptions, BaseReranker | None] | None = None
-
-    def set_prompt(self, text: str) -> None:
-        """Set the prompt."""
-        self.prompt = text
 
     def set_conversation(self, text: str) -> None:
-        """Set the recent turns, in a form that :func:`parse_conversation` reads."""
-        if text != self.conversation:
-            self.conversation = text
-            self.input_problems.pop("conversation", None)
-            try:
-                self._turns = tuple(parse_conversation(text))
-            except RagtuneError as error:
-                self.input_problems["conversation"] = str(error)
-
-    def set_documents(self, *documents: DocumentSet) -> None:
-        """Set the documents to search."""
-        self.documents = documents
+        self.input_problems.pop("conversation", None)
+        try:
+            self._turns = tuple(parse_conversation(text))
+        except RagtuneError as error:
+            self.input_problems["conversation"] = str(error)
 
     def set_settings(self, text: str = "", changes: Mapping[str, Any] | None = None) -> None:
         """Set the options from a configuration's text and changes over it; a bad value changes nothing."""
-        if (text, changes) != self._settings:
-            self._settings = (text, changes)
-            self.input_problems.pop("settings", None)
-            try:
-                options = load_options(None, parse_options(text), changes or {})
-                check_options(options)
-                self.options = options
-            except RagtuneError as error:
-                self.input_problems["settings"] = str(error)
+        self.input_problems.pop("settings", None)
+        try:
+            options = load_options(None, parse_options(text), changes or {})
+            check_options(options)
+            self.options = options
+        except RagtuneError as error:
+            self.input_problems["settings"] = str(error)
 
     @property
     def stale(self) -> str | None:
         """Why the stages must begin again, in words; None if they need not."""
         if self._started is None:
             return None
-        prompt, turns = self._started
-        searched = self._searched or self._search
-        is_changed = {
-            "the prompt": prompt != self.prompt,
-            "the conversation": turns != self._turns,
-            "the documents": searched[:2] != self._search[:2],
-            "embedder or chunking": searched[2:] != self._search[2:],
-        }
-        changed = [name for name, is_other in is_changed.items() if is_other]
-        return f"{' and '.join(changed)} changed: run {FIRST} to begin again" if changed else None
+        if self._started != (self.prompt, self._turns):
+            return f"the prompt or the conversation changed: run {FIRST} to begin again"
+        if self._searched not in (None, self._search):
+            return f"the documents or the settings of their search changed: run {FIRST} to begin again"
+        return None
 
     @property
     def costs(self) -> list[dict[str, Any]]:
-        """Costs since the last reset, with failed attempts and the answer: stage, outcome, ms, charged and paid."""
-        entries = [*({"outcome": "done", **entry} for entry in self.sp.extras.get("costs", [])), *self._other_costs]
+        rows = [*self.sp.extras.get("costs", []), *self._other_costs]
         return [
-            {key: entry[key] for key in ("stage", "outcome", "ms")}
-            | {f"{kind}_{unit}": entry[kind].get(unit, 0) for kind in ("charged", "paid") for unit in _UNITS}
-            for entry in entries
+            {"stage": row["stage"].replace("_", " "), "ms": row.get("ms")}
+            | {unit: row["charged"].get(unit) for unit in ("calls", "docs", "tokens", "usd")}
+            | {"paid usd": row["paid"].get("usd")}
+            for row in rows
         ]
 
     @property
-    def notices(self) -> list[str]:
-        """Notices of the stages."""
-        return [notice["message"] for notice in self.sp.extras.get("notices", [])]
-
-    @property
     def can_ask(self) -> bool:
-        """Whether the final prompt can be sent to the language model."""
         is_ready = self.has_run(ORDER[-1]) and self.stale is None and not self.input_problems
         return is_ready and self.options.llm.model is not None
 
     def can_run(self, name: str) -> bool:
-        """Return whether a stage's button is enabled."""
         if self.input_problems:
             return False
         return name == FIRST or (self.stale is None and name == next_stage(self.sp))
 
     def has_run(self, name: str) -> bool:
-        """Return whether the SuperPrompt has passed a stage."""
         if name == ORDER[-1]:
             return bool(self.sp.system_md)
         return LIFECYCLE.index(self.sp.stage) > ORDER.index(name)
@@ -153,15 +109,8 @@ class PageSession:
         """Run one stage; after a failure ``problem`` tells what to do."""
         self._attempt(name, lambda pipeline, sp: self._accept(name, pipeline.run_stage(name, sp)))
 
-    def run_all(self, after: Callable[[str], None] | None = None) -> None:
-        """Run all stages from A0; results before a failure stay. ``after`` receives each finished stage's name."""
-
-        def reached(name: str, sp: SuperPrompt) -> None:
-            self._accept(name, sp)
-            if after is not None:
-                after(name)
-
-        self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, reached))
+    def run_all(self) -> None:
+        self._attempt(FIRST, lambda pipeline, sp: pipeline.run_all(sp, self._accept))
 
     def ask(self) -> None:
         """Send the final prompt to the language model; after a failure ``problem`` tells what to do."""
@@ -171,16 +120,10 @@ class PageSession:
         except RagtuneError as error:
             self.problem = str(error)
             if isinstance(error, ServiceError | AnswerError):
-                self._spend(ANSWER, "failed", error.cost, error.paid)
+                self._spend("answer (failed)", error.cost, error.paid)
             return
         self.answer = result.text
-        self._spend(ANSWER, "done", result.cost, result.paid)
-
-    def reset(self) -> None:
-        """Forget the results; inputs and settings stay."""
-        self.sp = SuperPrompt.raw(self.prompt)
-        self.problem = self.answer = self._started = self._searched = None
-        self._other_costs = []
+        self._spend("answer", result.cost, result.paid)
 
     def _attempt(self, name: str, act: Callable[[Pipeline, SuperPrompt], object]) -> None:
         self.problem = None
@@ -189,19 +132,16 @@ class PageSession:
             if name == FIRST:
                 sp = sp.with_user_text(self.prompt).model_copy(update={"recent_conversation": list(self._turns)})
             act(self._pipeline(), sp)
-        except FailedStageError as error:
-            self._spend(error.stage, "failed", error.cost, error.paid)
-            self.problem = str(error)
         except RagtuneError as error:
             self.problem = str(error)
+            if isinstance(error, FailedStageError):
+                self._spend(f"{error.stage} (failed)", error.cost, error.paid)
 
-    def _spend(self, name: str, outcome: str, charged: CostObject, paid: CostObject) -> None:
-        costs = {"charged": charged.model_dump(mode="json"), "paid": paid.model_dump(mode="json")}
-        self._other_costs.append({"stage": name, "outcome": outcome, "ms": None, **costs})
+    def _spend(self, name: str, charged: CostObject, paid: CostObject) -> None:
+        self._other_costs.append({"stage": name, "charged": charged.model_dump(), "paid": paid.model_dump()})
 
     @property
     def _search(self) -> _Search:
-        """Everything that determines the results of Retrieval."""
         options = self.options
         return self.documents, options.memory, options.embedder, options.chunking
 
@@ -215,19 +155,16 @@ class PageSession:
             self._searched = self._search
 
     def _pipeline(self) -> Pipeline:
-        """The pipeline of the options; memory and reranker stay loaded while their options are the same."""
+        """The pipeline of the options; the memory stays open while its options are the same."""
         if self._memory is None or self._memory[0] != self._search:
             if self._memory is not None:
                 self._memory[1].close()
                 self._memory = None
             self._memory = (self._search, make_memory(self.options, *self.documents))
-        wanted = self.options.reranker
-        if self._reranker is None or self._reranker[0] != wanted:
-            self._reranker = (wanted, make_reranker(wanted))
-        return make_pipeline(self.options, self._memory[1], self._reranker[1])
+        return make_pipeline(self.options, self._memory[1])
 
 
-def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[DocumentSet, list[str]]:
+def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[dict[str, str], list[str]]:
     """Return the usable documents among uploaded files (name and content), and one line for each refused file."""
     texts: dict[str, str] = {}
     refused: list[str] = []
@@ -238,4 +175,4 @@ def read_uploads(files: Sequence[tuple[str, bytes]]) -> tuple[DocumentSet, list[
             texts[name] = decode(name, data)
         except DatasetError as error:
             refused.append(str(error))
-    return DocumentSet("uploads", texts), refused
+    return texts, refused

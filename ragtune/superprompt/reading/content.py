@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ragtune.superprompt.reading.mapping import Mapped
+from ragtune.superprompt.reading.schema import Mapped
 
 MANNER = ("audience", "tone", "depth", "confidence", "format", "purpose", "constraints")
 """Keys that describe the answer; logs and e-mails rarely have fields of these names."""
@@ -86,16 +86,7 @@ def request_in(text: str) -> str:
 def content_lines(
     lines: Sequence[str], in_code: Sequence[bool], resolve: Callable[[str], Mapped], max_words: int
 ) -> frozenset[int]:
-    """Return the numbers of the lines that are material, whatever they look like.
-
-    - Lines after one that asks for something and points at it ("Fix this YAML:"). They end at a header behind a blank
-      line that is marked, or is a key's own name with a capital. A document that begins with a title includes the
-      headings below that title's level. After a complete request ("Proofread this job ad.") prose is the material, and
-      ``Task:`` is part of it.
-    - A run of ``Key: value`` lines where most keys are not a prompt's. A beginning that asks must precede it, or one
-      that ends in a colon, with a question after the run.
-    - Sections of settings: ``[name]`` above ``key = value`` lines, except a key's own name with a capital.
-    """
+    """Return the numbers of the lines that are material, whatever they look like; docs/superprompt.md has the rules."""
 
     def meant(line: str) -> Mapped | None:
         match = _KEY_LINE.match(line)
@@ -115,7 +106,6 @@ def content_lines(
 
 
 def _announces(line: str, key: Mapped | None) -> bool:
-    """Whether the line asks for something and points at the next lines."""
     said = _FIELD.sub("", line, count=1) if key is not None and key.key is not None else line
     return bool(_POINTING.search(said)) and asks(said)
 
@@ -197,7 +187,6 @@ def _is_field(line: str, key: Mapped | None) -> bool:
 
 
 def _is_ours(key: Mapped, line: str) -> bool:
-    """Whether a key line may be a header: a key that describes the answer, or a key's own name with a capital."""
     if key.key in MANNER:
         return True
     return key.step in ("exact", "bilingual", "typo") and line.lstrip()[:1].isupper()

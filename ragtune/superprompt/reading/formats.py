@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.reading.cleaning import one_line
 from ragtune.superprompt.reading.content import request_in
+from ragtune.superprompt.reading.text import one_line
 
 _FORM = (
     r"(?:(?:an?|one|the|single|valid|short|simple|plain|clean|well[- ]formed|markdown|numbered|ordered|bulleted|bullet|"
@@ -60,16 +60,7 @@ _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"", re.DOTALL)
 
 
 class FormatRecipe(Frozen):
-    """One format.
-
-    Attributes:
-        name: name of the format.
-        words: words and phrases that ask for the format.
-        spec: the format in a sentence.
-        example: example of the format; may be empty.
-        rules: rules for an answer in the format.
-        alone: whether an answer may hold nothing else.
-    """
+    """One format."""
 
     name: str
     words: tuple[str, ...] = Field(min_length=1)
@@ -79,7 +70,6 @@ class FormatRecipe(Frozen):
     alone: bool = False
 
     def is_asked_for(self, text: str) -> bool:
-        """Return whether the text has one of the words, in any case, spacing and hyphenation."""
         return any(re.search(rf"\b{_phrase(word)}\b", text, re.IGNORECASE) for word in self.words)
 
     def is_all_of(self, text: str) -> bool:
@@ -97,9 +87,7 @@ def recipe_for(text: str, recipes: Sequence[FormatRecipe]) -> FormatRecipe | Non
 def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRecipe, str] | None:
     """Return the format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
 
-    The last request counts. These are none: a negated format ("no tables"), the subject of a question ("how do I store
-    dates in JSON?"), the form of the material ("turn this table into prose" asks for prose). A format that allows
-    nothing else is none where the task wants more text ("in JSON, and explain each field").
+    The last request counts. A format that allows nothing else is none where the task wants more text.
     """
     wishes = list(_wishes(task))
     for wish in reversed(wishes):

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ragtune.superprompt.reading.cleaning import normalize_name
 from ragtune.superprompt.reading.content import MANNER, content_lines
-from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
-from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.schema import Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.text import normalize_name
 
 Form = Literal["heading", "bracket", "bold", "key_line", "line_template"]
 
@@ -39,11 +38,7 @@ class Header(NamedTuple):
 
 @dataclass
 class Section:
-    """A part of the prompt.
-
-    ``header`` is None before the first header, and after a short key line with a blank line. ``in_run`` tells whether a
-    key line opens the part in a run with a known key.
-    """
+    """A part of the prompt; ``header`` is None before the first header, and after a short key line and a blank line."""
 
     header: Header | None
     mapped: Mapped | None
@@ -53,22 +48,18 @@ class Section:
 
     @property
     def written(self) -> str:
-        """The part as written in the prompt."""
         return "\n".join(self.lines if self.header is None else [self.opening, *self.lines[1:]])
 
     @property
     def text(self) -> str:
-        """The part's text without blank lines around it."""
         return _BLANK_START.sub("", "\n".join(self.lines)).rstrip()
 
     @property
     def is_known(self) -> bool:
-        """Whether the header means a canonical key."""
         return self.mapped is not None and self.mapped.key is not None
 
     @property
     def is_one_key_line(self) -> bool:
-        """Whether the part so far is a single ``Key: value`` line in a run with a known key."""
         return self.in_run and len(self.lines) == 1
 
     @property
@@ -81,13 +72,7 @@ class Section:
 
 
 class PromptParser:
-    """Splits a cleaned prompt into sections.
-
-    A header of a known key always opens a section. With an unknown key these do: a heading that is no sub-heading of a
-    known section; ``[KEY]`` alone on its line; ``Key: value`` in a run of key lines with a known one, or in capitals
-    after a blank line. A prompt may be a list of ``- **KEY**`` lines. A blank line ends a ``Key: value`` line that
-    describes the answer. Fenced code and material (:mod:`ragtune.superprompt.reading.content`) hold no headers.
-    """
+    """Splits a cleaned prompt into sections; docs/superprompt.md has the rules. Code and material hold no headers."""
 
     def __init__(self, schema: PromptSchema, ladder: MappingLadder) -> None:
         self._rules = schema.headers
@@ -138,7 +123,6 @@ class PromptParser:
         return unknown if unknown is not None and self._opens_unknown(unknown[0], last, after_gap) else None
 
     def _readings(self, line: str) -> Iterator[Header]:
-        """Ways to read a line as a header, the most likely first."""
         if match := _HEADING.match(line):
             title = match[2].rstrip(" \t#") if len(match[2]) <= self._scan else match[2]
             level = len(match[1])

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ragtune.core.errors import ConfigError, LLMError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
-from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.cleaning import clean, one_line
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.content import asks, leading_role
 from ragtune.superprompt.reading.headers import PromptParser, Section
-from ragtune.superprompt.reading.mapping import Mapped, MappingLadder
-from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, PromptSchema
+from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, MappingLadder, PromptSchema
+from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import compose_prompt_ready
-from ragtune.superprompt.stages.agent import charge_failure, require_fallback
-from ragtune.superprompt.stages.base import BaseStage
+from ragtune.superprompt.stages.base import BaseStage, failure_record
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 _BETWEEN = "\n\n"
 _KEY = "key"
 
 
-@dataclass
-class _Parts:
+class _Parts(NamedTuple):
     """The body so far, unknown attributes, and the rules that were applied."""
 
-    body: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
-    rules: list[str] = field(default_factory=list)
+    body: dict[str, str]
+    unknown: dict[str, str]
+    rules: list[str]
 
 
 class A0PreProcessing(BaseStage):
     """Parses headers, maps them with the ladder, and fills the MUST keys. It asks no model unless the schema says so.
 
-    It may run at any stage; then everything downstream is cleared and the history continues.
-
-    Args:
-        chooser: maps unknown headers where ``prompt_schema.modes.semantic_enabled``. Its field is ``key``. A choice
-            without certainty has confidence 0. None for the ladder alone.
+    It may run at any stage; then everything downstream is cleared and the history continues. The chooser maps unknown
+    headers where ``prompt_schema.modes.semantic_enabled``. A choice without certainty has confidence 0.
     """
 
     name: ClassVar[str] = "A0_PreProcessing"
@@ -50,7 +43,6 @@ class A0PreProcessing(BaseStage):
         self.chooser = chooser
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """Accept any SuperPrompt, and clear what later stages wrote."""
         return sp.restarted()
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
@@ -61,9 +53,8 @@ class A0PreProcessing(BaseStage):
         _require_task(parts)
         missing = [key for key in NEVER_DEFAULTED if not parts.body.get(key)]
         defaulted = [key for key in schema.must_keys if key in schema.defaults and not parts.body.get(key)]
-        parts.body |= {key: schema.defaults[key] for key in defaulted}
-        parts.body |= dict.fromkeys(missing, "")
-        sp.body = {key: parts.body[key] for key in schema.keys if key in parts.body}
+        body = parts.body | {key: schema.defaults[key] for key in defaulted} | dict.fromkeys(missing, "")
+        sp.body = {key: body[key] for key in schema.keys if key in body}
         sp.extras |= {
             "normalized_map": {s.header.name: s.mapped.key for s in sections if s.header and s.mapped},
             "decisions": _decisions(sections),
@@ -84,15 +75,11 @@ class A0PreProcessing(BaseStage):
         if not modes.semantic_enabled or not asked:
             return log
         if self.chooser is None:
-            require_fallback(config, f"{self.name} (semantic_enabled)")
             return log | {"reason": "llm_off"}
         try:
             answers = self.chooser.choose_each({}, asked, meter)
         except LLMError as error:
-            charge_failure(error, meter)
-            if config.llm_failure == "refuse":
-                raise
-            return log | {"reason": "llm_failure", "error": str(error)}
+            return log | failure_record(error, config, meter)
         choices: dict[str, dict[str, Any]] = {
             header: {"key": answer.fields[_KEY].value, "confidence": answer.certainty or 0.0}
             for header, answer in zip(asked, answers, strict=True)
@@ -110,8 +97,8 @@ class A0PreProcessing(BaseStage):
 
 def for_keys(config: ChooserConfig, schema: PromptSchema) -> ChooserConfig:
     """Return the chooser's configuration with the schema's keys as its allowed values."""
-    if config.over != "items" or list(config.fields) != [_KEY]:
-        raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY} over items")
+    if list(config.fields) != [_KEY]:
+        raise ConfigError(f"agent {config.title} chooses {', '.join(config.fields)}: allowed is {_KEY}")
     closed = config.fields[_KEY].model_copy(update={"enum": tuple(schema.keys)})
     return config.model_copy(update={"fields": {_KEY: closed}})
 
@@ -177,7 +164,7 @@ def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: d
 def _take_all(sections: list[Section]) -> _Parts:
     text = "\n".join(section.written for section in sections).strip()
     rule = "no header of a known key: the whole text is the task"
-    return _Parts({"task": text}, rules=[rule]) if text else _Parts()
+    return _Parts({"task": text}, {}, [rule]) if text else _Parts({}, {}, [])
 
 
 def _joined(texts: dict[str, list[str]]) -> dict[str, str]:

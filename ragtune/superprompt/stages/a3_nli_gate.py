@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from math import fsum
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
+from ragtune.core.tokens import count_tokens
+from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.chooser import Choices, Chooser, ChooserConfig
-from ragtune.superprompt.evidence.support import Evidence, FloorOptions, duplicates, is_trivial
 from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.rendering import prompt_md
-from ragtune.superprompt.stages.agent import AgentStage
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.stages.base import AgentStage
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 KEEP = "keep"
 DUPLICATE = "duplicate"
@@ -26,115 +29,152 @@ OFF_TOPIC = "off-topic"
 NOTHING_LEFT = "no candidate passed the gate: the prompt goes on without context"
 WEAK_SUPPORT = "the documents say little about this: check the answer, or add documents that cover it"
 
+_QUARTER = 4
+_WORDS = re.compile(r"\w+")
 
-class GateOptions(Frozen):
-    """``options`` of the agent configuration.
 
-    Attributes:
-        max_candidates: size of the working set; further candidates are dropped unseen.
-        min_word_tokens: texts with fewer tokens of words are trivial and dropped unseen.
-        near_duplicate: similarity in (0, 1] from which the rule without a language model treats two texts as one.
-        floor: thresholds of that rule, and of weak support of the kept candidates; None for no thresholds.
-        tag_of: implied tag by decision.
+class FloorOptions(Frozen):
+    """Thresholds for candidates, relative to the distribution over one prompt's candidates."""
+
+    relative_score: float = Field(ge=0.0, le=1.0)
+    relative_coverage: float = Field(ge=0.0, le=1.0)
+    neutral_score: float = Field(ge=0.0, le=1.0)
+    min_contrast: float = Field(ge=0.0, le=1.0)
+    min_support: float = Field(ge=0.0, le=1.0)
+    sure_coverage: float = Field(ge=0.0, le=1.0)
+    min_coverage: float = Field(ge=0.0, le=1.0)
+    rarest_terms: int = Field(ge=1)
+    weak_selection: int = Field(ge=0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Scores, coverage and support of candidates by id, and the floor for them. Any of them may be empty.
+
+    Scores in [0, 1] are the reranker's, or Retrieval's where it compares no terms. Coverage is a share of the prompt's
+    term weights.
     """
+
+    ids: Sequence[str]
+    scores: Mapping[str, float]
+    coverage: Mapping[str, float]
+    support: Mapping[str, float]
+    floor: FloorOptions
+
+    @classmethod
+    def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> Evidence:
+        found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
+        weights: Mapping[str, float] = found.get("term_weights") or {}
+        scores: Mapping[str, float] = reranked["scores"]
+        if not scores and not weights:
+            scores = {chunk_id: (1.0 + cosine) / 2.0 for chunk_id, cosine in found["scores"].items()}
+        known = {chunk_id: scores[chunk_id] for chunk_id in ids if chunk_id in scores}
+        chunks = sp.chunks(ids) if weights else []
+        covered = {chunk.id: coverage(chunk, weights, floor.rarest_terms) for chunk in chunks}
+        return cls(ids, known, covered, reranked.get("support", {}), floor)
+
+    @property
+    def background(self) -> float:
+        """The score of an unrelated candidate: the lower quartile, at most ``neutral_score``."""
+        ordered = sorted(self.scores.values())
+        return min(self.floor.neutral_score, ordered[len(ordered) // _QUARTER])
+
+    def is_weak(self, among: Collection[str]) -> bool:
+        """Return whether the candidates with these ids support the prompt only weakly, compared with all candidates."""
+        most = _highest(self.coverage, among)
+        if not self.scores:
+            return bool(self.coverage) and most < self.floor.min_coverage
+        if self.support:
+            is_low = _highest(self.support, among) < self.floor.min_support
+        else:
+            is_low = _highest(self.scores, among) - self.background < self.floor.min_contrast
+        return is_low and most < self.floor.sure_coverage
+
+    def kept(self) -> list[str]:
+        above = list(self.ids)
+        if self.scores:
+            least = self.background + self.floor.relative_score * (max(self.scores.values()) - self.background)
+            above = [chunk_id for chunk_id in self.ids if self.scores.get(chunk_id, -1.0) >= least]
+        elif self.coverage:
+            least = self.floor.relative_coverage * max(self.coverage.values())
+            above = [chunk_id for chunk_id in self.ids if self.coverage[chunk_id] >= least]
+        return above[: self.floor.weak_selection] if self.is_weak(self.ids) else above
+
+
+class GateConfig(ChooserConfig):
+    """The chooser of ``decision`` and ``tag``, and the thresholds of the rules beside it."""
 
     max_candidates: int = Field(ge=1)
     min_word_tokens: int = Field(ge=0)
     near_duplicate: float = Field(gt=0.0, le=1.0)
-    floor: FloorOptions | None = None
+    floor: FloorOptions
     tag_of: Mapping[str, str]
+
+    @model_validator(mode="after")
+    def _decision_and_tag(self) -> Self:
+        if sorted(self.fields) != ["decision", "tag"] or self.fields["decision"].default != KEEP:
+            raise ValueError(f"allowed are the fields decision, by default {KEEP!r}, and tag")
+        for said, implied in self.tag_of.items():
+            if said not in self.fields["decision"].enum or implied not in self.fields["tag"].enum:
+                raise ValueError(f"tag_of[{said!r}]={implied!r} is outside the enums")
+        return self
 
 
 @dataclass(frozen=True)
 class Gating:
-    """Kept ids in the reranked order, a record by id of every decision, and whether their support is weak."""
+    """A record by id of every decision, and whether the support of what is kept is weak."""
 
-    kept: list[str] = field(default_factory=list)
-    decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    is_weak: bool = False
+    decisions: Mapping[str, dict[str, Any]]
+    is_weak: bool
 
 
-class A3NLIGate(AgentStage[Chooser, Gating]):
+class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
     """Keeps or drops each candidate and never changes one. Kept candidates stay in the reranked order.
 
-    First a filter limits the working set and drops trivial candidates. Then the agent decides on each of the rest. A
-    candidate without a valid decision, or dropped with less than ``min_confidence``, is kept. Without a language model
-    these are dropped: exact and near duplicates of earlier candidates, and candidates below the floor
-    (:mod:`ragtune.superprompt.evidence.support`). A notice reports weak support either way. ``extras["a3_decisions"]``
-    holds the decision on every candidate and its reason.
-
-    Args:
-        config: configuration of the agent.
-        agent: the chooser; None for no language model.
-
-    Raises:
-        ConfigError: if the configuration does not choose ``decision`` (with the default ``keep``) and ``tag``.
+    A filter limits the working set and drops trivial candidates. The agent decides on the rest. Without a model
+    duplicates and candidates below the floor are dropped.
     """
 
     name: ClassVar[str] = "A3_NLI_Gate"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
 
-    def __init__(self, config: ChooserConfig, agent: Chooser | None = None) -> None:
-        super().__init__(agent)
-        self.config = config
-        self.options = config.options_as(GateOptions)
-        if config.over != "items":
-            raise ConfigError(f"agent {config.title} chooses over {config.over}: allowed is items")
-        if sorted(config.fields) != ["decision", "tag"] or config.fields["decision"].default != KEEP:
-            raise ConfigError(f"agent {config.title}: allowed are the fields decision, by default {KEEP!r}, and tag")
-        decision, tag = config.fields["decision"], config.fields["tag"]
-        for said, implied in self.options.tag_of.items():
-            if said not in decision.enum or implied not in tag.enum:
-                raise ConfigError(f"agent {config.title}: options.tag_of[{said!r}]={implied!r} is outside the enums")
-
-    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+    def has_question(self, sp: SuperPrompt) -> bool:
         return bool(self._working_set(sp)[0])
 
     def ask(self, agent: Chooser, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Gating:
         ids, decisions = self._working_set(sp)
         parts = {"prompt": prompt_md(sp, config.prompt_schema)}
         items = [item_text(chunk) for chunk in sp.chunks(ids)]
-        choices = dict(zip(ids, agent.choose_each(parts, items, meter), strict=True))
-        decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices.items()}
-        gating = _gating(sp, decisions)
-        floor = self.options.floor
-        if floor is None or not gating.kept:
-            return gating
-        return replace(gating, is_weak=Evidence.of(sp, ids, floor.rarest_terms).is_weak(floor, gating.kept))
+        choices = zip(ids, agent.choose_each(parts, items, meter), strict=True)
+        decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices}
+        kept = [chunk_id for chunk_id in ids if decisions[chunk_id]["decision"] == KEEP]
+        evidence = Evidence.of(sp, ids, self.config.floor)
+        return Gating(decisions, is_weak=bool(kept) and evidence.is_weak(kept))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
         ids, decisions = self._working_set(sp)
         texts = {chunk.id: chunk.snippet for chunk in sp.chunks(ids)}
-        repeats = duplicates(texts, self.options.near_duplicate)
+        repeats = duplicates(texts, self.config.near_duplicate)
+        single = [chunk_id for chunk_id in ids if chunk_id not in repeats]
+        evidence = Evidence.of(sp, single, self.config.floor)
+        above = evidence.kept() if single else []
         for chunk_id in ids:
             decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}
             if chunk_id in repeats:
                 decisions[chunk_id] |= {"decision": "drop", "tag": DUPLICATE, "of": repeats[chunk_id]}
-        is_weak = self._drop_below_floor(sp, [chunk_id for chunk_id in ids if chunk_id not in repeats], decisions)
-        return replace(_gating(sp, decisions), is_weak=is_weak)
+            elif chunk_id not in above:
+                decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
+        return Gating(decisions, is_weak=bool(single) and evidence.is_weak(single))
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Gating) -> None:
-        sp.views_by_stage["a3"] = list(answer.kept)
-        sp.final_selection_ids = list(answer.kept)
-        sp.extras["a3_decisions"] = {
-            "agent": self.config.agent_name,
-            "version": self.config.version,
-            "candidates": answer.decisions,
-        }
-        message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if answer.decisions and not answer.kept else None
+        decisions = {chunk_id: answer.decisions[chunk_id] for chunk_id in sp.views_by_stage["reranked"]}
+        kept = [chunk_id for chunk_id, decision in decisions.items() if decision["decision"] == KEEP]
+        sp.views_by_stage["a3"] = kept
+        sp.final_selection_ids = list(kept)
+        sp.extras["a3_decisions"] = self.config.log() | {"candidates": decisions}
+        message = WEAK_SUPPORT if answer.is_weak else NOTHING_LEFT if decisions and not kept else None
         if message:
             sp.add_notice(self.name, message)
-
-    def _drop_below_floor(self, sp: SuperPrompt, ids: list[str], decisions: dict[str, dict[str, Any]]) -> bool:
-        """Mark candidates below the floor as dropped, and return whether the support is weak."""
-        floor = self.options.floor
-        if floor is None or not ids:
-            return False
-        evidence = Evidence.of(sp, ids, floor.rarest_terms)
-        below = set(ids).difference(evidence.kept(floor))
-        for chunk_id in below:
-            decisions[chunk_id] |= {"decision": "drop", "tag": OFF_TOPIC, "because": "below the floor"}
-        return evidence.is_weak(floor, ids)
 
     def _working_set(self, sp: SuperPrompt) -> tuple[list[str], dict[str, dict[str, Any]]]:
         """The ids to decide on, and the decisions on all other candidates."""
@@ -142,9 +182,9 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
         decisions: dict[str, dict[str, Any]] = {}
         for chunk in sp.chunks(sp.views_by_stage["reranked"]):
             reason = ""
-            if is_trivial(chunk.snippet, self.options.min_word_tokens):
+            if is_trivial(chunk.snippet, self.config.min_word_tokens):
                 reason = "trivial"
-            elif len(left) == self.options.max_candidates:
+            elif len(left) == self.config.max_candidates:
                 reason = "beyond max_candidates"
             else:
                 left.append(chunk.id)
@@ -155,7 +195,7 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
     def _decision(self, choices: Choices) -> dict[str, Any]:
         decision, tag = choices.fields["decision"], choices.fields["tag"]
         kept = decision.value == KEEP
-        implied = self.options.tag_of.get(str(decision.value))
+        implied = self.config.tag_of.get(str(decision.value))
         return {
             "decision": KEEP if kept else "drop",
             "tag": None if kept else implied or tag.value,
@@ -166,7 +206,38 @@ class A3NLIGate(AgentStage[Chooser, Gating]):
         }
 
 
-def _gating(sp: SuperPrompt, decisions: Mapping[str, dict[str, Any]]) -> Gating:
-    ranked = sp.views_by_stage["reranked"]
-    kept = [chunk_id for chunk_id in ranked if decisions[chunk_id]["decision"] == KEEP]
-    return Gating(kept, {chunk_id: decisions[chunk_id] for chunk_id in ranked})
+def coverage(chunk: ContextChunk, weights: Mapping[str, float], rarest_terms: int) -> float:
+    """Return the weight of a chunk's terms as a share of the weight of the prompt's rarest terms, in [0, 1]."""
+    whole = fsum(nlargest(rarest_terms, weights.values()))
+    held = frozenset(terms(chunk.snippet))
+    return min(1.0, fsum(weight for term, weight in weights.items() if term in held) / whole) if whole else 0.0
+
+
+def is_trivial(text: str, min_word_tokens: int) -> bool:
+    """Return whether a text has fewer tokens of words than that: empty, rules and dots, a bare heading."""
+    return count_tokens(" ".join(_WORDS.findall(text))) < min_word_tokens
+
+
+def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
+    """Return the ids of texts that repeat an earlier text, each with the id of the first one.
+
+    Repeats differ in case and spacing only, or have sets of terms with a Jaccard index of ``threshold`` or more.
+    """
+    kept: dict[str, tuple[str, frozenset[str]]] = {}
+    found: dict[str, str] = {}
+    for text_id, text in texts.items():
+        plain, own = " ".join(text.casefold().split()), frozenset(terms(text))
+        originals = (
+            other
+            for other, (seen, held) in kept.items()
+            if plain == seen or (own and len(own & held) >= threshold * len(own | held))
+        )
+        if (original := next(originals, None)) is None:
+            kept[text_id] = plain, own
+        else:
+            found[text_id] = original
+    return found
+
+
+def _highest(values: Mapping[str, float], among: Collection[str]) -> float:
+    return max((value for chunk_id, value in values.items() if chunk_id in among), default=0.0)

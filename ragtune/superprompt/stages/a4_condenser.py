@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ragtune.canonical import CompressPolicy
-from ragtune.core.errors import ConfigError
+from ragtune.canonical import Candidate, CompressPolicy, compress
+from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
+from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
-from ragtune.superprompt.evidence.quotes import extract, unmentioned, without_false_citations
-from ragtune.superprompt.frozen import Frozen
-from ragtune.superprompt.limits import PipelineConfig
+from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.pieces import normalized_query
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.rendering import prompt_md
+from ragtune.superprompt.reading.text import content_words, one_line
+from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
-from ragtune.superprompt.stages.agent import AgentStage
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.stages.base import AgentStage
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 NO_CONTEXT = "No context was selected: nothing in conversation or memory may be relied on for this prompt."
 
 LITTLE = "The documents say little about this."
 
+_BREAK = "\n\n"
+_BETWEEN = r"\s*(?:[,;&\u2013-]|and|und)\s*"
+_CITATION = re.compile(
+    rf"`[^`\n]*`|\\?[\[\u3010]\s*(?:(?:source|attachment)\s+)?(\d+(?:{_BETWEEN}\d+)*)\s*\\?[\]\u3011](?!\()",
+    re.IGNORECASE,
+)
+"""Code, which cites nothing, or a citation in any form that models write. Links ``[n](url)`` and footnotes ``[^n]`` are
+none."""
 
-class CondenserOptions(Frozen):
-    """``options`` of the agent configuration.
+_DEFINITION = re.compile(r"\s{0,3}(?:[-*+]\s+)?\[\d+\]:\s")
+_NUMBER = re.compile(r"\d+")
+_FENCE = re.compile(r"\s*(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
+_NO_PROSE = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|\[[^\]]+\]:\s|<!--)|\W*$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)\s*$")
+_QUOTE = re.compile(r"\s*(?:>\s?)+")
+_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_ROW = re.compile(r"\s*\|(.*)\|\s*$")
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 
-    Attributes:
-        max_attachment_tokens: limit of tokens of all selected chunks together.
-        max_quoted: limit of sources that the rule without a language model quotes; all are attached in full.
-        max_unmentioned: limit of words of the task that it reports as missing from the context.
-        task_words: further words that it does not report, because they describe the answer.
-        cues: words by section that assign a sentence to it.
-    """
+
+class CondenserConfig(WriterConfig):
+    """The writer of S_CTX_MD, and the limits of the rule without a language model."""
 
     max_attachment_tokens: int = Field(ge=1)
-    max_quoted: int | None = Field(default=None, ge=1)
+    max_quoted: int = Field(ge=1)
     max_unmentioned: int = Field(ge=0)
     task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
+
+    @model_validator(mode="after")
+    def _cues_of_sections(self) -> Self:
+        if strangers := [name for name in self.cues if name not in self.sections]:
+            raise ValueError(f"cues[{strangers[0]!r}]: allowed are {', '.join(self.sections)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -54,57 +70,36 @@ class Condensed:
 
     text: str
     ids: list[str]
-    is_shortened: bool = False
     scores: dict[str, float] = field(default_factory=dict)
-    calls: int = 0
-    rejected: tuple[str, ...] = ()
+    rejected: list[str] = field(default_factory=list)
 
 
-class A4Condenser(AgentStage[Writer, Condensed]):
+class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
     """Writes S_CTX_MD from the selection, and trims the selection to N3 ids and ``max_attachment_tokens``.
 
-    The most relevant chunks stay: by the agent's scores, unscored ones last, ties by A3's order, each if it still fits.
-    If some do not, the agent is asked again with the rest, so S_CTX_MD rests on the final selection and its ``[n]`` is
-    attachment n. Without a language model the first chunks stay. S_CTX_MD then quotes the best matching sentence of
-    each and assigns it to a section by cue words. For an empty selection S_CTX_MD reports that, and no model is asked.
-    ``extras["a4_decisions"]`` holds scores and trimmed ids.
-
-    Args:
-        config: configuration of the agent.
-        agent: the writer; None for no language model.
-
-    Raises:
-        ConfigError: if a cue names an unknown section.
+    The most relevant chunks stay, each if it still fits. If some do not, the agent is asked again with the rest, so
+    S_CTX_MD rests on the final selection and its ``[n]`` is attachment n. Without a model S_CTX_MD quotes them.
     """
 
     name: ClassVar[str] = "A4_Condenser"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
-    def __init__(self, config: WriterConfig, agent: Writer | None = None) -> None:
-        super().__init__(agent)
-        self.config = config
-        self.options = config.options_as(CondenserOptions)
-        if strangers := [name for name in self.options.cues if name not in config.sections]:
-            allowed = ", ".join(config.sections)
-            raise ConfigError(f"agent {config.title}: options.cues[{strangers[0]!r}]: allowed are {allowed}")
-
-    def has_question(self, sp: SuperPrompt, config: PipelineConfig) -> bool:
+    def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
 
     def ask(self, agent: Writer, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Condensed:
         parts = {"prompt": prompt_md(sp, config.prompt_schema)}
         items = [item_text(chunk) for chunk in sp.chunks(sp.final_selection_ids)]
         shown = sp.final_selection_ids[: agent.fitting(parts, items)]
-        written = agent.write(parts, items[: len(shown)], meter)
-        scores = {shown[place]: score for place, score in written.scores.items()}
+        written, by_place = agent.write(parts, items[: len(shown)], meter)
+        scores = {shown[place]: score for place, score in by_place.items()}
         kept = self._trim(sp, shown, scores, config)
         if not kept:
-            return Condensed(NO_CONTEXT, [], scores=scores, calls=1)
-        calls = 1 if kept == shown else 2
+            return Condensed(NO_CONTEXT, [], scores)
         if kept != shown:
-            written = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-        text, rejected = self._cited(written.text, len(kept), _little(sp))
-        return Condensed(text, kept, written.is_shortened, scores, calls, tuple(rejected))
+            written, _ = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
+        text, rejected = self._cited(written, len(kept), _little(sp))
+        return Condensed(text, kept, scores, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
@@ -112,42 +107,39 @@ class A4Condenser(AgentStage[Writer, Condensed]):
             return Condensed(NO_CONTEXT, [])
         chunks = sp.chunks(kept)
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
-        words = content_words(without_format(normalized_query(sp.body)))
-        subject = " ".join(word for word, _ in words if word not in config.request_words)
-        quoted = chunks[: self.options.max_quoted]
-        lines = extract(subject, quoted, self.config.sections, self.options.cues, policy)
+        subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
+        quoted = chunks[: self.config.max_quoted]
+        lines = extract(subject, quoted, self.config.sections, self.config.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         question = without_format(sp.body.get("task", ""))
-        ignored = self.options.task_words | config.request_words
-        missing = unmentioned(question, chunks, ignored)[: self.options.max_unmentioned]
+        ignored = self.config.task_words.union(config.request_words)
+        missing = unmentioned(question, chunks, ignored)[: self.config.max_unmentioned]
         if missing:
             lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
-        text, is_shortened = sectioned(lines, self.config.max_text_tokens)
-        return Condensed(text, kept, is_shortened)
+        return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Condensed) -> None:
         trimmed = [chunk_id for chunk_id in sp.final_selection_ids if chunk_id not in answer.ids]
         sp.s_ctx_md = answer.text
         sp.final_selection_ids = list(answer.ids)
         sp.views_by_stage["a4"] = list(answer.ids)
-        log: dict[str, Any] = {"agent": self.config.agent_name, "version": self.config.version}
-        log |= {"scores": answer.scores, "trimmed": trimmed, "calls": answer.calls, "shortened": answer.is_shortened}
-        if answer.rejected:
-            log["rejected"] = list(answer.rejected)
-        sp.extras["a4_decisions"] = log
+        sp.extras["a4_decisions"] = self.config.log() | {
+            "scores": answer.scores,
+            "trimmed": trimmed,
+            "rejected": answer.rejected,
+        }
 
     def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
         """A model's sections with valid citations and further open issues, and the removed lines."""
         checked, rejected = without_false_citations(text, sources)
         lines = into_sections(checked, self.config.sections)
         lines[self.config.sections[-1]] += further
-        return sectioned(lines, self.config.max_text_tokens)[0], rejected
+        return sectioned(lines, self.config.max_text_tokens), rejected
 
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig
     ) -> list[str]:
-        """The ids that stay, in the order given."""
-        left = self.options.max_attachment_tokens
+        left = self.config.max_attachment_tokens
         chosen: set[str] = set()
         for chunk in sp.chunks(sorted(ids, key=lambda chunk_id: -scores.get(chunk_id, -1.0))):
             size = count_tokens(chunk.snippet)
@@ -158,5 +150,128 @@ class A4Condenser(AgentStage[Writer, Condensed]):
 
 
 def _little(sp: SuperPrompt) -> list[str]:
-    """An open issue where A3 found weak support."""
     return [f"- {LITTLE}"] if any(n["message"] == WEAK_SUPPORT for n in sp.extras.get("notices", [])) else []
+
+
+def extract(
+    query: str,
+    chunks: Sequence[ContextChunk],
+    sections: Sequence[str],
+    cues: Mapping[str, Sequence[str]],
+    budget: CompressPolicy,
+) -> dict[str, list[str]]:
+    """Return bullets by section: sentences of :func:`ragtune.canonical.compress`, each once, with their ``[n]``."""
+    patterns = {name: _pattern(cues[name]) for name in sections if cues.get(name)}
+    numbers = {chunk.id: number for number, chunk in enumerate(chunks, start=1)}
+    bullets: dict[str, list[str]] = {name: [] for name in sections}
+    seen: set[str] = set()
+    excerpts = [e for e in compress(query, [_candidate(chunk) for chunk in chunks], budget) if e["score"] > 0.0]
+    for excerpt in excerpts:
+        number = numbers[f"{excerpt['doc_id']}#{excerpt['chunk_index']}"]
+        for sentence in excerpt["text"].strip().split(_BREAK):
+            if sentence.casefold() in seen:
+                continue
+            seen.add(sentence.casefold())
+            named = [name for name, pattern in patterns.items() if pattern.search(sentence)]
+            section = sections[-1] if sentence.endswith("?") else (named or [sections[0]])[-1]
+            bullets[section].append(f"- {sentence} [{number}]")
+    return bullets
+
+
+def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
+    """Return the words of a question whose stem no chunk holds, in order, without numbers and ignored words."""
+    held = {term for chunk in chunks for term in terms(chunk.snippet)}.union(*map(terms, ignored))
+    missing: dict[str, str] = {}
+    for word, term in content_words(question):
+        if term not in held and word not in ignored and not word.isdigit():
+            missing.setdefault(term, word)
+    return list(missing.values())
+
+
+def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
+    """Return ``text`` without citations ``[n]`` outside 1 to ``sources``, and the removed lines.
+
+    A line with false citations only is removed. So is a line ``[n]: url``, which would turn every ``[n]`` into a link.
+    """
+    kept: list[str] = []
+    rejected: list[str] = []
+    for line in text.split("\n"):
+        cited = [int(number) for match in _CITATION.finditer(line) for number in _numbers(match)]
+        if _DEFINITION.match(line) or (cited and not any(1 <= number <= sources for number in cited)):
+            rejected.append(line)
+        else:
+            kept.append(_CITATION.sub(lambda match: _checked(match, sources), line).rstrip())
+    return "\n".join(kept), rejected
+
+
+def _checked(match: re.Match[str], sources: int) -> str:
+    numbers = _numbers(match)
+    true = [number for number in numbers if 1 <= int(number) <= sources]
+    return match[0] if len(true) == len(numbers) else f"[{', '.join(true)}]" if true else ""
+
+
+def _numbers(match: re.Match[str]) -> list[str]:
+    return _NUMBER.findall(match[1] or "")
+
+
+def _candidate(chunk: ContextChunk) -> Candidate:
+    text = _BREAK.join(sentences(chunk.snippet, chunk.start > 0))
+    return Candidate(doc_id=chunk.doc_id, chunk_index=chunk.chunk_index, content=text, score=0.0)
+
+
+def _pattern(cues: Sequence[str]) -> re.Pattern[str]:
+    phrases = "|".join(r"\s+".join(map(re.escape, cue.split())) for cue in sorted(cues, key=len, reverse=True))
+    return re.compile(rf"\b(?:{phrases})\b", re.IGNORECASE)
+
+
+def sentences(text: str, begins_inside: bool = False) -> list[str]:
+    """Return sentences, list items and rows of tables, each on one line, without headings, code and introductions.
+
+    For a later part of a text (``begins_inside``) an incomplete one at the beginning is left out.
+    """
+    found: list[str] = []
+    for number, unit in enumerate(_units(text, begins_inside)):
+        starts = [0, *sentence_starts(unit)]
+        for start, end in zip(starts, [*starts[1:], len(unit)], strict=True):
+            sentence = one_line(unit[start:end])
+            is_rest = begins_inside and number == 0 and start == 0 and sentence[:1].islower()
+            if not (is_rest or sentence.endswith((":", "\uff1a")) or not any(map(str.isalnum, sentence))):
+                found.append(sentence)
+    return found
+
+
+def _units(text: str, begins_inside: bool) -> Iterator[str]:
+    unit: list[str] = []
+    for line in _outside_code(text.split("\n"), begins_inside):
+        row = _ROW.match(line)
+        if _UNDERLINE.match(line) and unit:
+            unit.clear()  # the line above it was a heading
+        elif row and _RULE.match(line):
+            unit.clear()  # the row above it was the table's head
+        elif not line.strip() or _NO_PROSE.match(line) or row or _ITEM.match(line):
+            yield "\n".join(unit)
+            cells = " | ".join(filter(None, map(str.strip, row[1].split("|")))) if row else ""
+            unit = [cells] if row else [] if _NO_PROSE.match(line) else [_ITEM.sub("", line, count=1)]
+        elif line.strip().startswith("|") or line.rstrip().endswith("|"):
+            yield "\n".join(unit)
+            unit = []  # the line itself is a row that the border of the text cuts
+        else:
+            unit.append(line)
+    yield "\n".join(unit)
+
+
+def _outside_code(lines: list[str], begins_inside: bool) -> Iterator[str]:
+    fences = [(number, match) for number, line in enumerate(lines) if (match := _FENCE.match(line))]
+    # Of an odd number of fences the first closes earlier code, unless it names a language.
+    closes = begins_inside and len(fences) % 2 == 1 and not fences[0][1]["info"].strip()
+    begin = fences[0][0] + 1 if closes else 0
+    code = ""
+    for line in lines[begin:]:
+        match = _FENCE.match(line)
+        if match and not code:
+            code = match["marks"]
+            yield ""
+        elif match and match["marks"].startswith(code) and not match["info"].strip():
+            code = ""
+        elif not code:
+            yield _QUOTE.sub("", line)

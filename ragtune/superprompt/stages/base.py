@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from ragtune.core.errors import StageError
+from ragtune.core.errors import CacheMissError, LLMError, StageError
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
-from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.super_prompt import LIFECYCLE, Lifecycle, SuperPrompt
+from ragtune.llm.errors import AnswerError, ServiceError
+from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.rendering import compose_prompt_ready
+from ragtune.superprompt.super_prompt import LIFECYCLE, SuperPrompt
 
 ORDER = (
     "A0_PreProcessing",
@@ -24,6 +25,10 @@ ORDER = (
     "Prompt_Builder",
 )
 """Names of the stages in their order (rule E1)."""
+
+ConfigT = TypeVar("ConfigT")
+AgentT = TypeVar("AgentT")
+AnswerT = TypeVar("AnswerT")
 
 _DIGITS = 3
 _BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
@@ -60,39 +65,20 @@ class BaseStage(ABC):
     name: ClassVar[str]
     writes: ClassVar[frozenset[str]]
 
-    @property
-    def requires(self) -> Lifecycle:
-        """The value of ``SuperPrompt.stage`` before the stage."""
-        return LIFECYCLE[ORDER.index(self.name)]
-
-    @property
-    def completes(self) -> Lifecycle:
-        """The value of ``SuperPrompt.stage`` after the stage; Prompt_Builder does not change it."""
-        return LIFECYCLE[min(ORDER.index(self.name) + 1, len(LIFECYCLE) - 1)]
-
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
-        """Do the work on ``sp``, a copy. The caller sets ``stage`` and ``history_of_stages``.
-
-        Args:
-            sp: the working copy.
-            config: limits, switches and the prompt schema.
-            meter: meter for charged and paid costs.
+        """Do the work on ``sp``, a copy, and charge costs to ``meter``. The caller sets the stage and its history.
 
         Raises:
             StageError: if the stage cannot do its work; the message tells what to do.
         """
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
-        """Return the SuperPrompt that this stage starts from.
-
-        Raises:
-            StageError: if another stage is next; the message names it.
-        """
-        if sp.stage != self.requires:
-            turn = next_stage(sp)
+        """Return the SuperPrompt that this stage starts from, or raise a ``StageError`` that names the next stage."""
+        turn = next_stage(sp)
+        if turn != self.name:
             raise StageError(
-                f"{self.name} needs stage {self.requires!r}, but the prompt is at {sp.stage!r}: "
+                f"{self.name} needs stage {LIFECYCLE[ORDER.index(self.name)]!r}, but the prompt is at {sp.stage!r}: "
                 f"run {turn} now, or {ORDER[0]} to begin again"
             )
         return sp
@@ -101,7 +87,7 @@ class BaseStage(ABC):
         """Return the SuperPrompt after this stage; the given one is unchanged.
 
         Args:
-            sp: a SuperPrompt at the stage that this one requires.
+            sp: a SuperPrompt at the stage before this one.
             config: limits, switches and the prompt schema.
             clock: clock for the stage's milliseconds; None for the monotonic clock.
 
@@ -116,28 +102,81 @@ class BaseStage(ABC):
         started = clock.now_ms()
         try:
             self.apply(work, config, meter)
-            self._complete(work)
-            self._check(before, work, config)
+            if self.name != ORDER[-1]:  # Prompt_Builder does not change the stage
+                work.stage = LIFECYCLE[ORDER.index(self.name) + 1]
+                work.history_of_stages.append(work.stage)
+            self._check(before, work)
             _log_cost(work, self.name, meter, clock.now_ms() - started)
         except Exception as error:
-            raise FailedStageError(
-                _explain(self.name, error, sp.stage), self.name, meter.charged or CostObject(), meter.actual
-            ) from error
+            reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
+            message = (
+                f"{self.name} failed: {reason}. The prompt is still at stage {sp.stage!r}; "
+                f"mend the cause and run {self.name} again"
+            )
+            raise FailedStageError(message, self.name, meter.charged or CostObject(), meter.actual) from error
         return work
 
-    def _complete(self, work: SuperPrompt) -> None:
-        if self.completes != self.requires:
-            work.stage = self.completes
-            work.history_of_stages.append(self.completes)
-
-    def _check(self, before: SuperPrompt, work: SuperPrompt, config: PipelineConfig) -> None:
+    def _check(self, before: SuperPrompt, work: SuperPrompt) -> None:
         allowed = self.writes | _BOOKKEEPING
         for field in SuperPrompt.model_fields:
             if field not in allowed and getattr(before, field) != getattr(work, field):
                 raise StageError(f"it changed {field}, which is not its to write")
-        problem = work.problem() or _excess(work, config)
-        if problem is not None:
+        if (problem := work.problem()) is not None:
             raise StageError(f"it broke an invariant: {problem}")
+
+
+class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
+    """A stage whose answer comes from an agent or, without one, from a documented rule.
+
+    ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``ask`` and ``default`` only
+    read the SuperPrompt, and only ``write`` changes it, so a failed answer leaves no trace.
+    """
+
+    def __init__(self, config: ConfigT, agent: AgentT | None = None) -> None:
+        self.config = config
+        self.agent = agent
+
+    @abstractmethod
+    def ask(self, agent: AgentT, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> AnswerT:
+        """Return the agent's checked answer, and charge its cost to ``meter``."""
+
+    def has_question(self, sp: SuperPrompt) -> bool:
+        """Return whether there is anything to ask; if not, the rule answers and nothing is sent."""
+        return True
+
+    @abstractmethod
+    def default(self, sp: SuperPrompt, config: PipelineConfig) -> AnswerT:
+        """Return the rule's deterministic answer."""
+
+    @abstractmethod
+    def write(self, sp: SuperPrompt, config: PipelineConfig, answer: AnswerT) -> None:
+        """Write the answer into the SuperPrompt, within ``config.limits``."""
+
+    def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
+        answer: AnswerT | None = None
+        record: dict[str, Any] = {"used": False, "reason": "llm_off"}
+        if self.agent is not None and not self.has_question(sp):
+            record["reason"] = "nothing_to_ask"
+        elif self.agent is not None:
+            try:
+                answer = self.ask(self.agent, sp, config, meter)
+                record = {"used": True, "reason": "agent"}
+            except LLMError as error:
+                record = failure_record(error, config, meter)
+        self.write(sp, config, self.default(sp, config) if answer is None else answer)
+        sp.extras.setdefault("llm", {})[self.name] = record
+        if "prompt_ready" in self.writes:
+            sp.prompt_ready = compose_prompt_ready(sp, config.prompt_schema)
+
+
+def failure_record(error: LLMError, config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
+    """Charge a failed call, and return the log of the rule that replaces it, or raise the error."""
+    if isinstance(error, ServiceError | AnswerError):
+        meter.charge(error.cost)
+        meter.pay(error.paid)
+    if config.llm_failure == "refuse" or isinstance(error, CacheMissError):  # no rule replaces a recorded answer
+        raise error
+    return {"used": False, "reason": "llm_failure", "error": str(error)}
 
 
 def next_stage(sp: SuperPrompt) -> str:
@@ -145,33 +184,8 @@ def next_stage(sp: SuperPrompt) -> str:
     return ORDER[LIFECYCLE.index(sp.stage)]
 
 
-def _excess(sp: SuperPrompt, config: PipelineConfig) -> str | None:
-    """The limit that the latest view exceeds, in words, or None (rule E14)."""
-    limits = config.limits
-    caps = {
-        "retrieval": ("N1_RETR_MAX_CANDIDATES", limits.n1_retr_max_candidates),
-        "reranked": ("N2_RERANK_TOP_K", limits.n2_rerank_top_k),
-        "a4": ("N3_FINAL_SELECTION_MAX", limits.n3_final_selection_max),
-    }
-    if sp.stage not in caps:
-        return None
-    constant, cap = caps[sp.stage]
-    size = len(sp.views_by_stage[sp.stage])
-    return f"{size} ids in views_by_stage[{sp.stage!r}]: {constant} is {cap}" if size > cap else None
-
-
 def _log_cost(sp: SuperPrompt, name: str, meter: CostMeter, elapsed_ms: float) -> None:
-    charged = meter.charged or CostObject()
-    entry = {"stage": name, "ms": round(elapsed_ms, _DIGITS)}
-    entry |= {"charged": _plain(charged), "paid": _plain(meter.actual)}
+    entry: dict[str, Any] = {"stage": name, "ms": round(elapsed_ms, _DIGITS)}
+    for kind, cost in (("charged", meter.charged or CostObject()), ("paid", meter.actual)):
+        entry[kind] = cost.model_dump(mode="json") | {"latency_ms": round(cost.latency_ms, _DIGITS)}
     sp.extras["costs"] = [*sp.extras.get("costs", []), entry]
-
-
-def _plain(cost: CostObject) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(cost.model_dump_json())
-    return {**values, "latency_ms": round(cost.latency_ms, _DIGITS)}
-
-
-def _explain(name: str, error: Exception, stage: str) -> str:
-    reason = str(error) if isinstance(error, StageError) else f"{type(error).__name__}: {error}"
-    return f"{name} failed: {reason}. The prompt is still at stage {stage!r}; mend the cause and run {name} again"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ragtune.core.request.context import CostMeter
-from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reading.fences import BLOCKS, blocks, fenced
+from ragtune.superprompt.options import PipelineConfig
+from ragtune.superprompt.reading.text import BLOCKS, blocks, fenced
 from ragtune.superprompt.rendering import NOTHING_FOUND, attachments_md, conversation_md, prompt_md, system_md
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt

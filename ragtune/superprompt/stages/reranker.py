@@ -1,30 +1,126 @@
-"""ReRanker: a second order of the candidates, from prompt and chunk together (rule E8)."""
+"""ReRanker: a second order of the candidates, from prompt and chunk together, and the ways to make it (rule E8)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
 
 from ragtune.core.errors import StageError
-from ragtune.core.request.context import CostMeter
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
-from ragtune.superprompt.limits import PipelineConfig
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.options import CROSS_ENCODER, PipelineConfig
+from ragtune.superprompt.rendering import rerank_query
 from ragtune.superprompt.stages.base import BaseStage
 from ragtune.superprompt.super_prompt import SuperPrompt
 
 NO_RERANKER = "the ReRanker changed nothing: no reranker is set, so the order is that of Retrieval"
 
 
-class ReRanker(BaseStage):
-    """Deterministic: score descending, ties by Retrieval's order.
+@dataclass(frozen=True)
+class Reranked:
+    """All candidates, best first, and calibrated scores in [0, 1]; ``details`` may have each one's ``support``."""
 
-    A notice names what reranked, and reports an unchanged order. ``extras["reranked"]`` holds the scores with the best
-    first, and details of the rerank stage.
+    ids: list[str]
+    scores: dict[str, float]
+    details: dict[str, Any] = field(default_factory=dict)
 
-    Args:
-        rerank_stage: scores the top N2, see :mod:`ragtune.superprompt.reranking`; None keeps their order.
+
+class BaseRerankStage(ABC):
+    """Orders candidates for a query."""
+
+    label: str = "a reranker"
+
+    @abstractmethod
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        """Return the same candidates, at least one, in a new order for a prompt's body; ties keep the given order."""
+
+
+class TopRerankStage(BaseRerankStage):
+    """Scores every candidate in one batch: the fixed depth of rule E8. Candidates without a score come last."""
+
+    def __init__(self, reranker: BaseReranker) -> None:
+        self.reranker = reranker
+        self.label = str(getattr(reranker, "model", type(reranker).__name__))
+
+    @classmethod
+    def cross_encoder(cls, model: str = CROSS_ENCODER, **options: Any) -> TopRerankStage:
+        """With a cross-encoder of sentence-transformers, see :class:`CrossEncoderReranker` for the options."""
+        from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+
+        return cls(CrossEncoderReranker(model, **options))
+
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        items = [PoolItem.from_document(doc, rank, {"retrieval": doc.score}) for rank, doc in enumerate(candidates)]
+        context = RAGtuneContext(
+            query=rerank_query(body), query_id="", tracker=CostBudget.unlimited().create_tracker(), meter=meter
+        )
+        expected = self.reranker.expected_cost(items, context)
+        scores = self.reranker.rerank(items, context, "default")
+        if meter.charged is None:
+            meter.charge(expected)
+        ranked = sorted((doc.id for doc in candidates if doc.id in scores), key=lambda doc_id: -scores[doc_id])
+        unscored = [doc.id for doc in candidates if doc.id not in scores]
+        return Reranked([*ranked, *unscored], {doc_id: float(scores[doc_id]) for doc_id in ranked})
+
+
+class BudgetedRerankStage(TopRerankStage):
+    """Scores at most ``docs`` candidates of a prompt, and stops once the top is settled.
+
+    The budgeted controller's posterior chooses the next documents. It takes similarity from the candidates' texts.
     """
+
+    def __init__(self, reranker: BaseReranker, docs: int) -> None:
+        super().__init__(reranker)
+        self.docs = docs
+        self.label += ", under a budget"
+
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
+        from ragtune.assemblers.greedy import GreedyAssembler
+        from ragtune.core.controller import RAGtuneController
+        from ragtune.core.pool.ordering import Ordering
+        from ragtune.core.rounds import RetrievalPlan
+        from ragtune.data.corpus import Corpus, Document
+        from ragtune.embedders.tfidf import TfidfEmbedder
+        from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
+        from ragtune.reformulators.identity import IdentityReformulator
+        from ragtune.retrievers.given import GivenRetriever
+        from ragtune.schedulers.settled import SettledScheduler
+
+        corpus = Corpus(Document(id=candidate.id, text=candidate.content) for candidate in candidates)
+        controller = RAGtuneController(
+            retriever=GivenRetriever(),
+            reformulator=IdentityReformulator(),
+            estimator=UncertaintyEstimator(corpus, partial(TfidfEmbedder, cache_dir=None)),
+            scheduler=SettledScheduler(acquisition=UpperConfidenceAcquisition()),
+            reranker={"default": self.reranker},
+            assembler=GreedyAssembler(Ordering.POSTERIOR),
+            budget=CostBudget.only(max_reranker_docs=self.docs),
+            plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
+            seed=0,
+        )
+        output = controller.run(rerank_query(body), candidates=candidates)
+        last = output.history[-1]
+        meter.charge(last.cost)
+        meter.pay(output.actual_cost)
+        numbers = zip(last.doc_ids, last.columns.scores.tolist(), strict=True)
+        scores = {doc_id: score for doc_id, score in numbers if not math.isnan(score)}
+        ranked = list(output.ranking)
+        left = [doc.id for doc in candidates if doc.id not in set(ranked)]
+        return Reranked([*ranked, *left], scores, {"stop": output.stop.model_dump(), "dropped": output.dropped})
+
+
+class ReRanker(BaseStage):
+    """Deterministic: score descending, ties by Retrieval's order. A notice names what reranked."""
 
     name: ClassVar[str] = "ReRanker"
     writes: ClassVar = frozenset({"views_by_stage"})
@@ -48,7 +144,7 @@ class ReRanker(BaseStage):
         ]
         outcome = Reranked(ids, {})
         if stage is not None and candidates:
-            outcome = stage.order(stage.query_of(sp.body), candidates, meter)
+            outcome = stage.order(sp.body, candidates, meter)
         if sorted(outcome.ids) != sorted(ids):
             raise StageError(f"{type(stage).__name__} returned other candidates than it received")
         sp.views_by_stage["reranked"] = list(outcome.ids)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.errors import InvalidScoreError, StageError
+from ragtune.canonical import ChunkPolicy, chunk, normalize
+from ragtune.canonical.splitters.units import sentence_starts
+from ragtune.core.errors import InvalidScoreError
 from ragtune.core.request.context import CostMeter
-from ragtune.core.tokens import count_tokens
-from ragtune.superprompt.chunks import ContextChunk
-from ragtune.superprompt.limits import Limits, PipelineConfig
+from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.conversation import conversation_chunks
-from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.pieces import normalized_query, split_query
-from ragtune.superprompt.reading.stopwords import content_words
+from ragtune.superprompt.options import Limits, PipelineConfig
+from ragtune.superprompt.reading.text import clean
+from ragtune.superprompt.rendering import normalized_query, subject_words
 from ragtune.superprompt.stages.base import BaseStage
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt, Turn
 
 NOTHING = (
     "no chunk of conversation or memory has anything in common with the prompt: "
@@ -31,11 +32,7 @@ _DECIMALS = 6
 class Retrieval(BaseStage):
     """Deterministic vector search. Ties go by source (conversation first), document, position in it.
 
-    A chunk without a positive cosine to any piece is no candidate. ``extras["retrieval"]`` holds the pieces, the scores
-    with the best first, and the weights of the query's terms where the memory compares terms.
-
-    Args:
-        memory: the long-term memory that is searched with the conversation.
+    A chunk without a positive cosine to any piece is no candidate.
     """
 
     name: ClassVar[str] = "Retrieval"
@@ -51,14 +48,11 @@ class Retrieval(BaseStage):
         turns = conversation_chunks(sp.recent_conversation, config.chunking.conversation)
         ranked = self._search(pieces, turns, limits) if pieces else []
         if not ranked:
-            if config.nothing_found == "refuse":
-                raise StageError(NOTHING)
             sp.add_notice(self.name, NOTHING)
-        sp.base_context_chunks = [chunk.model_copy(deep=True) for chunk, _ in ranked]
-        sp.views_by_stage["retrieval"] = [chunk.id for chunk, _ in ranked]
-        wanted = {term for word, term in content_words(without_format(query)) if word not in config.request_words}
-        weights = self.memory.term_weights(wanted)
-        sp.extras["retrieval"] = {"pieces": pieces, "scores": {chunk.id: score for chunk, score in ranked}}
+        sp.base_context_chunks = [found.model_copy(deep=True) for found, _ in ranked]
+        sp.views_by_stage["retrieval"] = [found.id for found, _ in ranked]
+        weights = self.memory.term_weights({term for _, term in subject_words(sp.body, config.request_words)})
+        sp.extras["retrieval"] = {"pieces": pieces, "scores": {found.id: score for found, score in ranked}}
         if weights is not None:
             sp.extras["retrieval"]["term_weights"] = dict(weights)
 
@@ -74,28 +68,62 @@ class Retrieval(BaseStage):
         candidates = [(matches.chunks[i], scores[i]) for i in similar]
         candidates.sort(key=lambda pair: (-pair[1], pair[0].tie_key))
         unique: dict[str, tuple[ContextChunk, float]] = {}
-        for chunk, score in candidates:
-            unique.setdefault(chunk.id, (chunk, score))
+        for found, score in candidates:
+            unique.setdefault(found.id, (found, score))
         return list(unique.values())[: limits.n1_retr_max_candidates]
 
 
 def log_avg_exp(cosines: NDArray[np.float64], lengths: Sequence[int], tau: float) -> NDArray[np.float64]:
     """Return ``(1/tau) * log(sum_p w_p * exp(tau * cos_p))``, with ``w_p`` the share of piece p in the query's tokens.
 
-    This smooth maximum lies between the weighted mean (tau -> 0) and the maximum (tau -> infinity), so a chunk that
-    fits one piece well beats a chunk that fits all a little. The weights are the length normalisation.
-
-    Args:
-        cosines: shape (chunks, pieces), in [-1, 1].
-        lengths: tokens of each piece, >= 1.
-        tau: > 0.
-
-    Returns:
-        Shape (chunks,), between the lowest and the highest cosine of the row. The scores are rounded to 6 decimals, so
-        float arithmetic does not decide ties.
+    ``cosines`` has shape (chunks, pieces), the result (chunks,). This smooth maximum lies between the weighted mean
+    (tau -> 0) and the maximum (tau -> infinity), so a chunk that fits one piece well beats a chunk that fits all a
+    little. The scores are rounded, so float arithmetic does not decide ties.
     """
     weights = np.asarray(lengths, dtype=np.float64) / float(sum(lengths))
     highest = cosines.max(axis=1, keepdims=True)
     mean = (np.exp(tau * (cosines - highest)) * weights).sum(axis=1)
     scores: NDArray[np.float64] = np.round(highest[:, 0] + np.log(mean) / tau, _DECIMALS)
     return scores
+
+
+def conversation_chunks(turns: Sequence[Turn], policy: ChunkPolicy) -> list[ContextChunk]:
+    """Return chunks of every turn. Turn n, from 0, is document ``conversation/<n>``; metadata has its role."""
+    return [
+        ContextChunk.of(piece.model_copy(update={"metadata": {"role": turn.role}}), "conversation")
+        for n, turn in enumerate(turns)
+        for piece in chunk(normalize(clean(turn.content)), policy, doc_id=f"conversation/{n:04d}")
+    ]
+
+
+def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[str]:
+    """Cut a query into at most ``count`` pieces of about equal length, with ``min_tokens`` on average or more.
+
+    Within ``slack`` of a piece's length a cut moves to the nearest end of a sentence or line, else gap between words.
+    """
+    starts = [start for start, _ in token_spans(query)]
+    pieces = min(count, len(starts) // min_tokens)
+    if pieces < 2:
+        return [query] if starts else []
+    sentences, gaps = _borders(query, starts)
+    reach = slack * len(starts) / pieces
+    cuts = [0]
+    for k in range(1, pieces):
+        ideal = k * len(starts) / pieces
+        cuts.append(_nearest(sentences, ideal, reach) or _nearest(gaps, ideal, reach) or round(ideal))
+    offsets = [starts[cut] for cut in cuts[1:]]
+    return [query[a:b].strip() for a, b in zip([0, *offsets], [*offsets, len(query)], strict=True)]
+
+
+def _borders(query: str, starts: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Positions of the tokens that begin a sentence or line, and of those after white space."""
+    lines = (match.end() for match in re.finditer("\n", query))
+    sentences = sorted({bisect_left(starts, begin) for begin in (*sentence_starts(query), *lines)})
+    gaps = [i for i, start in enumerate(starts) if start > 0 and query[start - 1].isspace()]
+    return [i for i in sentences if 0 < i < len(starts)], gaps
+
+
+def _nearest(positions: Sequence[int], ideal: float, reach: float) -> int | None:
+    at = bisect_left(positions, ideal)
+    near = [p for p in positions[max(0, at - 1) : at + 1] if abs(p - ideal) <= reach]
+    return min(near, key=lambda p: (abs(p - ideal), p)) if near else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,7 +54,7 @@ def checked(page: AppTest) -> AppTest:
 
 def click(page: AppTest, *names: str) -> AppTest:
     for name in names:
-        checked(page.button(key=name if name in ("auto", "reset", "answer") else f"stage_{name}").click().run())
+        checked(page.button(key=name if name in ("auto", "answer") else f"stage_{name}").click().run())
     return page
 
 
@@ -94,28 +92,10 @@ def test_the_stages_run_by_hand_in_order_and_each_enables_the_next(start: Start)
     for block in ("# System", "# Prompt", "# S_CTX", "# Attachments"):
         assert block in box(page)
     assert "A gummy crumb means it was cut hot." in box(page)
-
-
-def test_auto_gives_the_same_prompt_as_the_eight_buttons(start: Start) -> None:
-    by_hand = box(click(start(), *ORDER))
-    assert box(click(start(), "auto")) == by_hand
-
-
-def test_views_show_text_source_and_score_of_every_chunk(start: Start) -> None:
-    page = click(start(), *ORDER[:3])
-    assert any("A gummy crumb means it was cut hot." in code.value for code in page.code[1:])
-    captions = said(page.caption)
-    assert "memory bread.md#" in captions
-    assert "ships.txt" not in captions
-    assert [radio.options for radio in page.radio] == [["Retrieval"]]
-    assert page.radio[0].value == "retrieval"
-    assert click(page, "ReRanker").radio[0].value == "reranked"
-
-
-def test_costs_and_trace_name_the_stages_that_have_run(start: Start) -> None:
-    page = click(start(), *ORDER[:4])
-    assert list(page.table[0].value["stage"]) == [*(name.replace("_", " ") for name in ORDER[:4]), "all"]
+    assert list(page.table[0].value["stage"]) == [name.replace("_", " ") for name in ORDER]
     assert "normalized_map" in page.json[0].value
+    by_hand = box(page)
+    assert box(click(start(), "auto")) == by_hand
 
 
 def test_a_failed_stage_says_what_to_do_and_leaves_everything_as_it_was(start: Start) -> None:
@@ -140,14 +120,3 @@ def test_markup_of_documents_is_shown_and_never_rendered(start: Start) -> None:
     assert any("<script>alert(1)</script>" in code.value for code in page.code)  # code blocks show their text
     rendered = [*page.markdown, *page.caption, *page.info, *page.warning, *page.get("html")]
     assert not any("example.invalid" in str(element) for element in rendered)
-
-
-def test_the_page_opens_without_loading_models_or_learning_libraries(corpus_folder: Path) -> None:
-    program = (
-        "import sys; from streamlit.testing.v1 import AppTest\n"
-        f"page = AppTest.from_file({app.__file__!r}, default_timeout={HANG_S}).run()\n"
-        "assert not page.exception\n"
-        "print([name for name in ('torch', 'sentence_transformers', 'sklearn', 'openai') if name in sys.modules])"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
-    assert ended.stdout.strip() == "[]"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from superprompt_agents import SHAPED, agent_client, agent_pipeline
+from superprompt_agents import SHAPED, advance, agent_client, agent_pipeline, semantic
 
 from ragtune.core.errors import StageError
 from ragtune.core.types import CostObject
@@ -35,10 +35,7 @@ def memory() -> DocumentMemory:
 
 
 def configured(llm_failure: str = "refuse") -> PipelineConfig:
-    config = PipelineConfig.load()
-    modes = config.prompt_schema.modes.model_copy(update={"semantic_enabled": True})
-    schema = config.prompt_schema.model_copy(update={"modes": modes})
-    return config.model_copy(update={"llm_failure": llm_failure, "prompt_schema": schema})
+    return semantic(PipelineConfig.load()).model_copy(update={"llm_failure": llm_failure})
 
 
 def prompt(number: int) -> SuperPrompt:
@@ -55,9 +52,7 @@ def test_all_eight_stages_use_the_model_and_the_bill_adds_up(llm_server: Any, me
     assert "duplicate" in {entry["tag"] for entry in sp.extras["a3_decisions"]["candidates"].values()}
     assert sp.s_ctx_md.startswith("## Facts\n- ")
     assert sp.extras["format_enforcer"]["normalized_format_spec"] == "Exactly this: a list"
-    assert {name: entry["used"] for name, entry in sp.extras["llm"].items()} == dict.fromkeys(
-        ("A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer"), True
-    )
+    assert {name: entry["used"] for name, entry in sp.extras["llm"].items()} == dict.fromkeys(ASKING, True)
     costs = sp.extras["costs"]
     assert [entry["stage"] for entry in costs] == list(ORDER)
     assert sum(entry["charged"]["tokens"] for entry in costs) == llm_server.billed_tokens
@@ -126,8 +121,6 @@ def test_the_final_prompt_goes_to_the_answering_model_as_it_is_shown(llm_server:
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert "\n\n".join(message["content"] for message in sent["messages"]) == done.prompt_ready
     assert sent["messages"][0]["content"].startswith("# System\n\n" + done.system_md[:20])
-    for block in ("# Prompt", "# S_CTX", "# Attachments"):
-        assert block in sent["messages"][1]["content"]
     assert done.to_json() == before
 
 
@@ -140,4 +133,31 @@ def test_without_a_model_or_before_the_end_there_is_no_answer(memory: DocumentMe
         with pytest.raises(StageError, match="run the stages up to Prompt_Builder"):
             answer(half, agent_client(llm_server))
         half = pipeline.run_stage(name, half)
+    assert llm_server.requests == []
+
+
+ASKING = ("A2_PromptShaper", "A3_NLI_Gate", "A4_Condenser", "A5_Format_Enforcer")
+OUTCOME = {"body", "views_by_stage", "final_selection_ids", "s_ctx_md", "stage", "prompt_ready"}
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_where_failures_give_way_the_outcome_is_exactly_the_default(
+    llm_server: Any, memory: DocumentMemory, name: str
+) -> None:
+    start = advance(agent_pipeline(memory), prompt(1), LIFECYCLE[ORDER.index(name)])
+    client = agent_client(llm_server)
+    llm_server.fail_randomly(1.0, kinds=["malformed_json"])
+    done = agent_pipeline(memory, client, configured("default")).run_stage(name, start)
+    off = agent_pipeline(memory).run_stage(name, start)
+    assert done.model_dump(include=OUTCOME) == off.model_dump(include=OUTCOME)
+    assert done.extras["llm"][name]["reason"] == "llm_failure"
+    assert done.extras["costs"][-1]["charged"]["tokens"] == llm_server.billed_tokens
+
+
+def test_an_incomplete_record_is_an_error_that_no_default_hides(
+    llm_server: Any, tmp_path: Path, memory: DocumentMemory
+) -> None:
+    client = agent_client(llm_server, mode="replay", cache_dir=tmp_path)
+    with pytest.raises(FailedStageError, match=r"holds no answer of 'test' .* run it once with mode=record"):
+        agent_pipeline(memory, client, configured("default")).run_all(prompt(1))
     assert llm_server.requests == []

@@ -24,7 +24,7 @@ from ragtune.reformulators.llm_rewrite import LLMReformulator
 from ragtune.rerankers.llm.listwise import LLMListwiseReranker
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
 from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
-from ragtune.superprompt.agents.extractor import Extractor, ExtractorConfig
+from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 
 PROMPTS = PromptLibrary(CONF / "prompts.yaml")
 TEXTS = ["bread", "tea", "ships", "a tea plant"]
@@ -34,9 +34,8 @@ AGENT = {
     **LIMITS,
     "agent_name": "Tester",
     "version": "v1",
-    "kind": "extractor",
     "prompt": {"system": "Be good.", "user": "{payload}\n{choices}\n{answer}"},
-    "keys": {"title": {"type": "text", "required": True, "max_tokens": 6}},
+    "fields": {"title": {"enum": ["tea", "draft"], "default": "draft"}},
 }
 
 
@@ -50,9 +49,9 @@ def rewritten(kind: Any) -> Callable[..., Any]:
     return ask
 
 
-def extracted(client: LLMClient, max_output_tokens: int = 99) -> Any:
-    agent = Extractor(ExtractorConfig.model_validate({**AGENT, "max_output_tokens": max_output_tokens}), client)  # type: ignore[arg-type]
-    return agent.extract({"text": "tea"}, CostMeter())
+def chosen(client: LLMClient, max_output_tokens: int = 99) -> Any:
+    agent = Chooser(ChooserConfig.model_validate({**AGENT, "max_output_tokens": max_output_tokens}), client)
+    return agent.choose({"text": "tea"}, CostMeter()).fields["title"].value
 
 
 def reranked(kind: Any) -> Callable[..., Any]:
@@ -71,7 +70,7 @@ WHO: dict[str, tuple[Callable[..., Any], str]] = {
     "setwise": (reranked(LLMSetwiseReranker), "max_answer_tokens"),
     "pointwise": (reranked(LLMPointwiseReranker), "max_answer_tokens"),
     "rewriting": (rewritten(LLMReformulator), "max_tokens_each"),
-    "agent": (extracted, "max_output_tokens"),
+    "agent": (chosen, "max_output_tokens"),
 }
 
 

@@ -2,19 +2,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_server import Chat, Fault
-from superprompt_agents import agent_client, agent_pipeline, asked_by
+from pydantic import ValidationError
+from superprompt_agents import agent_client, agent_pipeline, asked_by, semantic
 
 from ragtune.core.errors import StageError
 from ragtune.core.request.clock import VirtualClock
-from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.reading.schema import PromptSchema
+from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
 from ragtune.superprompt.stages.a0_preprocessing import A0PreProcessing
 
 CONFIG = PipelineConfig.load()
@@ -33,24 +36,18 @@ def parts(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "# Task\nsing",
         "###### Task ##\n\nsing",
         "## Task: sing",
-        "Task: sing",
-        "Task：sing",
         "   Task: sing",
+        "Task：sing",
         "[TASK]\nsing",
         "[Task]: sing",
-        "[task] sing",
-        "**Task**\nsing",
         "**Task:** sing",
         "**Task**: sing",
         "__Task__\nsing",
-        "Your task is sing",
         "Your task is: sing",
-        "# Taks\nsing",
-        "# Aufgabe\r\nsing",
         "Deine Aufgabe ist es sing",
+        "# Aufgabe\r\nsing",
         "\ufeff# Task\u2028sing",
     ],
 )
@@ -93,15 +90,9 @@ def test_a_text_without_a_known_header_is_the_task_as_it_is(text: str) -> None:
     assert sp.extras["missing"] == ["context"]
 
 
-@pytest.mark.parametrize("text", ["Context: night", "# Tone\nsad\n# Odd\nx", "Task:\nTone: sad"])
+@pytest.mark.parametrize("text", ["Context: night", "Task:\nTone: sad", "", "\x00\u202e"])
 def test_a_task_is_never_invented(text: str) -> None:
-    with pytest.raises(StageError, match="a task is never invented: add a line 'Task"):
-        prepared(text)
-
-
-@pytest.mark.parametrize("text", ["", " \n\t\r\n", "\x00\u202e", "\ufeff"])
-def test_an_empty_prompt_is_refused_with_what_to_do(text: str) -> None:
-    with pytest.raises(StageError, match="the prompt is empty: write what is to be done"):
+    with pytest.raises(StageError, match=r"a task is never invented: add a line|empty: write what is to be done"):
         prepared(text)
 
 
@@ -113,7 +104,6 @@ def test_must_keys_get_their_defaults_and_the_log_says_which() -> None:
     assert sp.body["tone"] == "sad"
     assert "tone" not in sp.extras["defaults_used"]
     assert "audience" in sp.extras["defaults_used"]
-    assert list(sp.body) == [key for key in schema.keys if key in sp.body]
 
 
 def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
@@ -121,12 +111,8 @@ def test_unknown_headers_go_to_the_extras_and_stay_visible() -> None:
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "VENUE": "opera"}
     assert "3 EUR" in sp.prompt_ready
     assert not {"budget", "Budget", "VENUE"} & set(sp.body)
-
-
-def test_unknown_key_lines_are_attributes_among_known_ones_only() -> None:
     sp = prepared("Task: sing\nBudget: 3 EUR\nPlace: home\n\nIt is late.\nMind: the cat")
     assert sp.extras["unknown_attributes"] == {"Budget": "3 EUR", "Place": "home\n\nIt is late.\nMind: the cat"}
-    assert parts("# Task\nplay this:\nBob: hello\nAnn: hi") == {"task": "play this:\nBob: hello\nAnn: hi"}
 
 
 def test_every_decision_is_logged() -> None:
@@ -137,17 +123,13 @@ def test_every_decision_is_logged() -> None:
     assert sp.extras["semantic_used"] == {"enabled": False, "called": False, "asked": [], "choices": {}}
 
 
-def test_a0_sets_the_stage_and_touches_no_retrieval_field() -> None:
-    sp = prepared("Task: sing")
-    assert (sp.stage, sp.history_of_stages) == ("preprocessed", ["preprocessed"])
-    assert (sp.base_context_chunks, sp.views_by_stage, sp.final_selection_ids) == ([], {}, [])
+def test_a0_sets_the_stage_and_clears_what_is_downstream(reach: Callable[..., SuperPrompt]) -> None:
+    done = reach("a5")
+    sp = A0PreProcessing()(done.with_user_text("Task: sing"), CONFIG)
+    assert (sp.stage, sp.history_of_stages) == ("preprocessed", [*done.history_of_stages, "preprocessed"])
+    assert (sp.base_context_chunks, sp.views_by_stage, sp.final_selection_ids, sp.s_ctx_md) == ([], {}, [], "")
     assert sp.prompt_ready.index("## System") < sp.prompt_ready.index("## Task\nsing")
-
-
-def semantic(**modes: object) -> PipelineConfig:
-    schema: PromptSchema = CONFIG.prompt_schema
-    changed = schema.modes.model_copy(update={"semantic_enabled": True, **modes})
-    return CONFIG.model_copy(update={"prompt_schema": schema.model_copy(update={"modes": changed})})
+    assert len(sp.extras["costs"]) == len(done.extras["costs"]) + 1
 
 
 def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
@@ -160,7 +142,7 @@ def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, 
 
 def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_server: Any) -> None:
     text = "# Mission\nsing\n# Crowd\nchildren\n# Tone\nsad"
-    sp = chosen(llm_server, text, semantic(), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
+    sp = chosen(llm_server, text, semantic(CONFIG), ("task", 0.9), ("audience", 0.5), ("text", 1.0))
     assert list(Chat(llm_server.requests[0].body).fenced) == ["header 1", "header 2"]
     assert sp.body["task"] == "sing"
     assert sp.body["tone"] == "sad"
@@ -169,43 +151,19 @@ def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_
     assert (used["called"], used["asked"], used["accepted"]) == (True, ["Mission", "Crowd"], ["Mission"])
     assert sp.extras["costs"][0]["charged"]["tokens"] == llm_server.billed_tokens
     assert "semantic" in {entry["step"] for entry in sp.extras["decisions"]}
-
-
-def test_the_chooser_is_asked_only_if_it_is_enabled_and_needed_and_about_so_many_headers(llm_server: Any) -> None:
+    sent = len(llm_server.requests)
     chosen(llm_server, "Task: x\n# Odd\ny", CONFIG)
-    chosen(llm_server, "Task: x", semantic())
-    assert llm_server.requests == []
-    chosen(llm_server, "Task: x\n" + "".join(f"# Odd {i}\ny\n" for i in range(9)), semantic(semantic_max_headers=3))
-    assert list(Chat(llm_server.requests[0].body).fenced.values()) == ["Odd 0", "Odd 1", "Odd 2"]
+    chosen(llm_server, "Task: x", semantic(CONFIG))
+    assert len(llm_server.requests) == sent
 
 
 def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: Any) -> None:
     llm_server.faults += [Fault("unauthorized")] * 9
     with pytest.raises(StageError, match="A0_PreProcessing failed"):
-        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic())
-    done = chosen(llm_server, "Task: x\n\n# Odd\ny", semantic().model_copy(update={"llm_failure": "default"}))
+        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic(CONFIG))
+    lenient = semantic(CONFIG).model_copy(update={"llm_failure": "default"})
+    done = chosen(llm_server, "Task: x\n\n# Odd\ny", lenient)
     assert done.extras["semantic_used"]["reason"] == "llm_failure"
-
-
-def test_without_a_chooser_the_ladder_stands_or_the_stage_refuses() -> None:
-    text = "Task: x\n\n# Odd\ny"
-    sp = prepared(text, semantic())
-    assert sp.extras["semantic_used"]["reason"] == "llm_off"
-    with pytest.raises(StageError, match="has no language model: give it an agent, or set llm_off"):
-        prepared(text, semantic().model_copy(update={"llm_off": "refuse"}))
-
-
-def test_running_a0_again_clears_what_is_downstream_and_goes_on_with_the_history(
-    reach: object, make_pipeline: object
-) -> None:
-    pipeline: Pipeline = make_pipeline()  # type: ignore[operator]
-    done: SuperPrompt = reach("a5")  # type: ignore[operator]
-    again = pipeline.run_stage("A0_PreProcessing", done.with_user_text("Task: sing"))
-    assert again.history_of_stages == [*done.history_of_stages, "preprocessed"]
-    assert again.body["task"] == "sing"
-    assert (again.base_context_chunks, again.views_by_stage, again.final_selection_ids) == ([], {}, [])
-    assert (again.s_ctx_md, again.attachments_md) == ("", "")
-    assert len(again.extras["costs"]) == len(done.extras["costs"]) + 1
 
 
 HOSTILE = st.lists(
@@ -238,9 +196,73 @@ def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
     assert SuperPrompt.from_json(done.to_json()).to_json() == done.to_json()
 
 
-@pytest.mark.parametrize(
-    "line", ["Task: a\n", "# Odd\n", "K: v\n", "word. ", "`", "[a", "**", "#", "\u200b", "Key", "{}", "（：）"]
-)
+@pytest.mark.parametrize("line", ["Task: a\n", "K: v\n", "[a", "**", "（：）"])
 def test_a_prompt_of_a_megabyte_is_prepared(line: str) -> None:
     text = "Task: begin\n" + line * (1_000_000 // len(line.encode()))
     assert prepared(text).body["task"].startswith("begin")
+
+
+SCHEMA = PromptSchema.load()
+LADDER = MappingLadder(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("header", "key", "step"),
+    [
+        ("Task", "task", "exact"),
+        ("Goal", "purpose", "alias"),
+        ("audeince", "audience", "typo"),
+        ("constrainte", "constraints", "typo"),
+        ("taks", "task", "typo"),
+        ("Aufgabe", "task", "bilingual"),
+        ("Your Task", "task", "template"),
+        ("Deine Aufgabe", "task", "template"),
+        ("What is the question at hand", "task", "keyword"),
+        ("1. Ｔa\u200bsk", "task", "exact"),
+        ("task and audience of this", None, "unknown"),
+        *((name, None, "unknown") for name in ("", "Тask", "соntext", "ᴛᴀsᴋ", "formal", "desk")),
+    ],
+)
+def test_each_rung_of_the_ladder(header: str, key: str | None, step: str) -> None:
+    mapped = LADDER.resolve(header, keywords=True)
+    assert (mapped.key, mapped.step) == (key, step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"must_keys": ["task", "colour"]}, "'colour' is no canonical key"),
+        ({"defaults": {**SCHEMA.defaults, "task": "Be nice"}}, "never invented"),
+        ({"must_keys": ["purpose"]}, "'purpose' has no default"),
+        ({"aliases": {"task": ["job"], "purpose": ["Job"]}}, "'Job' names both"),
+        ({"header_templates": ["your task"]}, "one {key}"),
+        ({"unheard": 1}, "unheard"),
+    ],
+)
+def test_a_schema_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        PromptSchema.model_validate(SCHEMA.model_dump() | changes)
+
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "requests.json").read_text(encoding="utf-8"))
+
+
+def taken_apart(prompt: str) -> dict[str, Any]:
+    config = PipelineConfig.load()
+    try:
+        sp = A0PreProcessing()(SuperPrompt.raw(prompt), config)
+    except StageError as error:
+        return {"refused": str(error)}
+    defaults = sp.extras["defaults_used"]
+    body = {key: text for key, text in sp.body.items() if text and key not in defaults}
+    return {"body": body, "unknown": sp.extras["unknown_attributes"]}
+
+
+def test_natural_prompts_are_taken_apart_as_a_person_would() -> None:
+    assert (len(GOLDEN), sum(row.get("held_out", False) for row in GOLDEN)) == (144, 30)
+    got = [taken_apart(row["prompt"]) for row in GOLDEN]
+    wanted = [{"body": row["body"], "unknown": row.get("unknown", {})} for row in GOLDEN]
+    wrong = [(row["prompt"], one) for row, one, other in zip(GOLDEN, got, wanted, strict=True) if one != other]
+    assert len(wrong) <= 0.05 * len(GOLDEN), wrong
+    noted = {row["prompt"] for row in GOLDEN if "noted" in row}
+    assert {prompt for prompt, _ in wrong} == noted, wrong

@@ -7,15 +7,13 @@ import pytest
 from llm_server import Chat
 from superprompt_agents import SHAPED, advance, agent_client, agent_pipeline
 
-from ragtune.core.errors import ConfigError
 from ragtune.superprompt import PipelineConfig, SuperPrompt
-from ragtune.superprompt.agents.agent import AgentFactory
-from ragtune.superprompt.agents.chooser import ChooserConfig
+from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.a2_promptshaper import FIELDS, A2PromptShaper
+from ragtune.superprompt.stages.a2_promptshaper import FIELDS, ShaperConfig
 
 TASK = "Task: explain why bread is gummy\nContext: it was cut hot\nPurpose: a better loaf"
-PACKAGED = AgentFactory().config("A2_PromptShaper", ChooserConfig)
+PACKAGED = agent_config("A2_PromptShaper", ShaperConfig)
 
 
 def shaped(client: Any = None, text: str = TASK, **options: Any) -> SuperPrompt:
@@ -32,21 +30,12 @@ def test_one_call_chooses_the_five_fields(llm_server: Any) -> None:
         "system": PACKAGED.fields["system"].texts["teacher"],
         "audience": "beginner", "tone": "friendly", "depth": "brief", "confidence": "high",
     }  # fmt: skip
-    assert len(llm_server.requests) == 1
+    [asked] = llm_server.requests
+    assert set(Chat(asked.body).fenced) == {"task", "context", "purpose", "raw_prompt"}
     assert {entry["by"] for entry in sp.extras["a2_decisions"]["fields"].values()} == {"agent"}
     assert (sp.stage, sp.history_of_stages) == ("a2", ["preprocessed", "a2"])
     assert (sp.base_context_chunks, sp.views_by_stage, sp.final_selection_ids) == ([], {}, [])
     assert "## Tone\nfriendly" in sp.prompt_ready
-
-
-def test_the_question_holds_task_context_purpose_and_the_raw_prompt(llm_server: Any) -> None:
-    shaped(agent_client(llm_server))
-    assert Chat(llm_server.requests[0].body).fenced == {
-        "task": "explain why bread is gummy",
-        "context": "it was cut hot",
-        "purpose": "a better loaf",
-        "raw_prompt": TASK,
-    }
 
 
 def test_what_is_outside_the_enums_is_clamped_and_logged(llm_server: Any) -> None:
@@ -98,20 +87,3 @@ def test_pass_two_asks_the_same_agent_with_the_earlier_answer_in_the_input(llm_s
     assert [log["tone"]["value"] for log in sp.extras["a2_decisions"]["passes"]] == ["friendly", "formal"]
     assert sp.history_of_stages == ["preprocessed", "a2"]
     assert sp.extras["costs"][-1]["charged"]["calls"] == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"fields": {"tone": PACKAGED.fields["tone"]}}, "chooses tone over record: allowed are system, audience"),
-        (
-            {"fields": {**PACKAGED.fields, "tone": PACKAGED.fields["tone"].model_copy(update={"default": None})}},
-            "no def",
-        ),
-        ({"options": {"user_values": "keep"}}, "A2 has no options"),
-        ({"over": "items"}, "over items: allowed are"),
-    ],
-)
-def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        A2PromptShaper(PACKAGED.model_copy(update=change))

@@ -1,30 +1,28 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from llm_server import Chat
-from superprompt_agents import advance, agent_client, agent_pipeline
+from superprompt_agents import advance, agent_client, agent_pipeline, asked_by
 
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import StageError
+from ragtune.core.tokens import count_tokens
 from ragtune.superprompt import SuperPrompt
-from ragtune.superprompt.agents.agent import AgentFactory
-from ragtune.superprompt.agents.extractor import ExtractorConfig
+from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.stages.a5_format_enforcer import KEYS, A5FormatEnforcer
+from ragtune.superprompt.stages.a5_format_enforcer import KEYS, EnforcerConfig
 
-PACKAGED = AgentFactory().config("A5_Format_Enforcer", ExtractorConfig)
+PACKAGED = agent_config("A5_Format_Enforcer", EnforcerConfig)
 MEMORY = DocumentMemory()
 RULES = (
     "## Task\nName three breads\n\n## Format\n{format}\n\n## Constraints\nNo rye\n\n## Rules\nBe true.\n\nBe kind.\n"
 )
 
 
-def enforced(client: Any = None, form: str = "json, please", text: str = RULES, **options: Any) -> SuperPrompt:
-    pipeline = agent_pipeline(MEMORY, client, **options)
-    return advance(pipeline, SuperPrompt.raw(text.replace("{format}", form)), "a5")
+def enforced(client: Any = None, form: str = "json, please", text: str = RULES, stage: str = "a5") -> SuperPrompt:
+    return advance(agent_pipeline(MEMORY, client), SuperPrompt.raw(text.replace("{format}", form)), stage)
 
 
 def test_the_agents_format_is_written_with_the_prompts_own_rules_first(llm_server: Any) -> None:
@@ -38,31 +36,18 @@ def test_the_agents_format_is_written_with_the_prompts_own_rules_first(llm_serve
     assert sp.extras["a5_decisions"]["format_before"] == "json, please"
     assert "## Format\nExactly this" in sp.prompt_ready
     assert (sp.stage, sp.history_of_stages[-1]) == ("a5", "a5")
-
-
-def test_selection_and_s_ctx_stay_as_they_are(llm_server: Any) -> None:
-    pipeline = agent_pipeline(MEMORY, agent_client(llm_server))
-    before = advance(pipeline, SuperPrompt.raw(RULES), "a4")
-    after = advance(pipeline, before, "a5")
+    asked = Chat(llm_server.requests[-1].body).fenced
+    assert set(asked) == {"system", "prompt", "format", "constraints", "deterministic_rules"}
+    before = enforced(agent_client(llm_server), stage="a4")
     for field in ("base_context_chunks", "views_by_stage", "final_selection_ids", "s_ctx_md"):
-        assert getattr(before, field) == getattr(after, field)
-    assert {key for key in after.body if after.body[key] != before.body[key]} == {"format"}
-
-
-def test_the_question_holds_system_prompt_format_constraints_and_rules(llm_server: Any) -> None:
-    enforced(agent_client(llm_server))
-    fenced = Chat(llm_server.requests[-1].body).fenced
-    assert set(fenced) == {"system", "prompt", "format", "constraints", "deterministic_rules"}
-    assert fenced["constraints"] == "No rye"
-    assert "You are a patient teacher" in fenced["system"]
-    assert "Name three breads" in fenced["prompt"]
+        assert getattr(before, field) == getattr(sp, field)
+    assert {key for key in sp.body if sp.body[key] != before.body[key]} == {"format"}
 
 
 RECIPES = {
     "json": ("JSON", "A single JSON value, and nothing else."),
     "JSON with keys a, b": ("JSON", "A single JSON value, and nothing else. As requested: JSON with keys a, b"),
     "Tabelle mit zwei Spalten": ("table", "A Markdown table. As requested: Tabelle mit zwei Spalten"),
-    "Bullet-Points": ("bullet list", "A Markdown list of bullets."),
     "step-by-step": ("numbered list", "A numbered Markdown list."),
     "a Python script": ("code", "One fenced code block. As requested: a Python script"),
     "a haiku": (None, "a haiku"),
@@ -82,28 +67,32 @@ def test_without_a_language_model_common_formats_are_normalised(form: str) -> No
     assert len(made["hard_rules"]) > 2
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(max_size=200))
-def test_any_format_gives_a_complete_answer(form: str) -> None:
-    sp = advance(agent_pipeline(MEMORY), SuperPrompt.raw("Name three breads"), "a4")
-    sp.body["format"] = form
-    done = agent_pipeline(MEMORY).run_stage("A5_Format_Enforcer", sp)
-    made = done.extras["format_enforcer"]
-    assert tuple(made) == KEYS
-    assert done.body["format"] == (made["normalized_format_spec"] or form)
+AN_ANSWER = {"normalized_format_spec": "a list", "example_shape": "", "hard_rules": []}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "found"),
     [
-        ({"keys": {"hard_rules": PACKAGED.keys["hard_rules"]}}, "allowed are normalized_format_spec"),
-        ({"options": {**PACKAGED.options, "as_requested": "x"}}, "options.as_requested=.*: String should match"),
-        ({"options": {**PACKAGED.options, "formats": [{"name": "x"}]}}, r"options.formats.0.words=.*: Field required"),
+        ({"normalized_format_spec": "so many words " * 200}, None),
+        ({"example_shape": {"a": [1]}}, {"example_shape": '{\n  "a": [\n    1\n  ]\n}'}),
+        ({"hard_rules": "one\n\ntwo"}, {"hard_rules": ["one", "two"]}),
+        ({"hard_rules": None, "more": 1}, {"hard_rules": []}),
     ],
 )
-def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        A5FormatEnforcer(PACKAGED.model_copy(update=change))
+def test_an_extractor_fills_its_keys_within_their_limits(llm_server: Any, change: Any, found: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(json.dumps(AN_ANSWER | change), asked_by("A5_Format_Enforcer"))
+    made = enforced(client, text="Name three breads").extras["format_enforcer"]
+    assert count_tokens(made["normalized_format_spec"]) <= PACKAGED.keys["normalized_format_spec"].max_tokens
+    assert found is None or made | found == made
+
+
+@pytest.mark.parametrize("change", [{"normalized_format_spec": " "}, {"hard_rules": [1]}])
+def test_an_extraction_without_what_is_required_is_none(llm_server: Any, change: Any) -> None:
+    client = agent_client(llm_server)
+    llm_server.answer(json.dumps(AN_ANSWER | change), asked_by("A5_Format_Enforcer"))
+    with pytest.raises(StageError, match="A5_Format_Enforcer failed: AnswerError"):
+        enforced(client)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +102,10 @@ def test_an_unfit_configuration_is_refused(change: dict[str, Any], message: str)
         ("How do I fix a flat tire? Give me numbered steps.", "numbered list"),
         ("Don't use bullet points. Explain in plain text.", "plain text"),
         ("How do I store dates in JSON?", "Markdown"),
-        ("Explain bread, no tables please", "Markdown"),
         ("Antworte mit JSON, nicht als Tabelle.", "JSON"),
         ("Format: CSV\nTask: List the planets in a JSON array.", "CSV"),
         ("Turn this table into prose:\n\n| a | b |\n|---|---|", "plain text"),
         ("convert this JSON to YAML", "YAML"),
-        ("from CSV to a markdown table", "table"),
         ("Make this table shorter", "Markdown"),
         ("Return the result in the following JSON format: {}", "JSON"),
         ("Convert YAML into JSON and explain the difference", "Markdown"),

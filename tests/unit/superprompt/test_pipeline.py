@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragtune.core.errors import ConfigError, LLMError, StageError
+from ragtune.core.errors import ConfigError, StageError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import CostObject
-from ragtune.llm.errors import ServiceError
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.base import ORDER, FailedStageError, next_stage
@@ -30,28 +29,32 @@ def test_the_order_is_that_of_the_spec() -> None:
 
 def test_by_hand_and_all_at_once_give_the_same(make_pipeline: Make, raw: SuperPrompt) -> None:
     pipeline = make_pipeline()
-    seen: list[str] = []
-    auto = pipeline.run_all(raw, after=lambda name, sp: seen.append(f"{name} {sp.stage}"))
+    steps: dict[str, SuperPrompt] = {}
+    auto = pipeline.run_all(raw, after=steps.__setitem__)
     sp = raw
     for name in ORDER:
         assert next_stage(sp) == name
         sp = pipeline.run_stage(name, sp)
     assert sp.to_json() == auto.to_json()
-    assert seen == [f"{name} {stage}" for name, stage in zip(ORDER, [*LIFECYCLE[1:], "a5"], strict=True)]
+    assert [sp.stage for sp in steps.values()] == [*LIFECYCLE[1:], "a5"]
     assert auto.history_of_stages == list(LIFECYCLE[1:])
+    snapshots = {name: sp.prompt_ready for name, sp in steps.items()}
+    assert "## Tone\nneutral" in snapshots["A2_PromptShaper"]
+    assert snapshots["A2_PromptShaper"] == snapshots["ReRanker"]
+    assert "## S_CTX" in snapshots["A4_Condenser"]
 
 
-@pytest.mark.parametrize("name", ORDER)
 @pytest.mark.parametrize("stage", LIFECYCLE)
-def test_a_stage_runs_only_when_it_is_its_turn(make_pipeline: Make, reach: Reach, name: str, stage: str) -> None:
+def test_a_stage_runs_only_when_it_is_its_turn(make_pipeline: Make, reach: Reach, stage: str) -> None:
     pipeline = make_pipeline()
     sp = reach(stage, pipeline)
     before = sp.to_json()
-    if name in ("A0_PreProcessing", next_stage(sp)):
-        pipeline.run_stage(name, sp)
-    else:
-        with pytest.raises(StageError, match=f"{name} needs stage .* run {next_stage(sp)} now, or A0"):
+    for name in ORDER:
+        if name in ("A0_PreProcessing", next_stage(sp)):
             pipeline.run_stage(name, sp)
+        else:
+            with pytest.raises(StageError, match=f"{name} needs stage .* run {next_stage(sp)} now, or A0"):
+                pipeline.run_stage(name, sp)
     assert sp.to_json() == before
 
 
@@ -66,22 +69,22 @@ def test_an_inconsistent_prompt_is_refused_and_can_begin_again(make_pipeline: Ma
 
 def test_other_stages_or_another_order_are_refused(make_pipeline: Make) -> None:
     stages = list(make_pipeline().stages.values())
-    for wrong in (stages[:-1], [stages[1], stages[0], *stages[2:]], [*stages, stages[-1]]):
+    for wrong in (stages[:-1], [stages[1], stages[0], *stages[2:]]):
         with pytest.raises(ConfigError, match="allowed are exactly A0_PreProcessing"):
             Pipeline(wrong)
 
 
 class Acting(ReRanker):
-    """A ReRanker that does something to the SuperPrompt first."""
+    """A ReRanker that does something to the SuperPrompt last."""
 
     def __init__(self, act: Callable[[SuperPrompt], Any]) -> None:
         super().__init__()
-        self.act_first = act
+        self.act_last = act
 
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
         meter.charge(CostObject(tokens=5))
         super().apply(sp, config, meter)
-        self.act_first(sp)
+        self.act_last(sp)
 
 
 def fail(sp: SuperPrompt) -> None:
@@ -110,36 +113,6 @@ def test_a_stage_that_fails_or_breaks_a_rule_leaves_the_prompt_as_it_was(
         pipeline.run_stage("ReRanker", sp)
     assert sp.to_json() == before
     assert (caught.value.stage, caught.value.cost) == ("ReRanker", CostObject(tokens=5))
-
-
-def test_a_stage_that_exceeds_its_cap_is_stopped(make_pipeline: Make, reach: Reach) -> None:
-    class Greedy(ReRanker):
-        def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
-            sp.views_by_stage["reranked"] = list(sp.views_by_stage["retrieval"])
-
-    pipeline = make_pipeline(PipelineConfig.load(n2_rerank_top_k=1), replace={"ReRanker": Greedy()})
-    with pytest.raises(StageError, match="N2_RERANK_TOP_K is 1"):
-        reach("reranked", pipeline)
-
-
-def failing(meter: CostMeter) -> str:
-    meter.charge(CostObject(tokens=3, calls=1))
-    raise ServiceError("no answer", "timeout", attempts=2, latency_ms=40.0)
-
-
-def test_an_agent_that_fails_stops_the_stage_with_its_costs(make_pipeline: Make, reach: Reach) -> None:
-    sp = reach("preprocessed")
-    with pytest.raises(FailedStageError, match="no answer") as caught:
-        make_pipeline(agent=failing).run_stage("A2_PromptShaper", sp)
-    assert caught.value.cost == CostObject(tokens=3, calls=2, latency_ms=40.0)
-    assert caught.value.paid == CostObject(calls=1, latency_ms=40.0)
-    assert isinstance(caught.value.__cause__, LLMError)
-
-
-def test_the_snapshot_follows_the_stages_that_change_it(make_pipeline: Make, reach: Reach) -> None:
-    assert "## Tone\ndefault" in reach("a2").prompt_ready
-    assert reach("retrieval").prompt_ready == reach("a2").prompt_ready
-    assert "## S_CTX" in reach("a4").prompt_ready
 
 
 NOISE = st.one_of(

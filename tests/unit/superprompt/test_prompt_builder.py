@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragtune.superprompt import ContextChunk, Pipeline, PipelineConfig, SuperPrompt, Turn
-from ragtune.superprompt.reading.fences import BLOCKS, escape_borders, fenced
+from ragtune.superprompt.reading.text import BLOCKS, escape_borders, fenced
 from ragtune.superprompt.rendering import last_pairs
 from ragtune.superprompt.stages.prompt_builder import PromptBuilder
 
@@ -59,22 +59,22 @@ def built(reach: Reach, make_pipeline: Make) -> SuperPrompt:
     return make_pipeline().run_stage("Prompt_Builder", reach("a5"))
 
 
-def test_the_blocks_come_in_the_agreed_order_and_each_is_there_in_full(built: SuperPrompt) -> None:
+def test_the_blocks_come_in_the_agreed_order_and_each_is_there_in_full(built: SuperPrompt, make_pipeline: Make) -> None:
     ready = built.prompt_ready
     assert parse(ready).blocks == list(BLOCKS)
     places = [ready.index(text) for text in (built.system_md, built.prompt_md, built.s_ctx_md, built.attachments_md)]
     assert places == sorted(places)
     assert ready.index("# Recent Conversation") > places[-1]
-
-
-def test_the_system_block_has_system_tone_depth_and_the_enforced_rules(built: SuperPrompt) -> None:
-    for text in (
-        built.body["system"],
-        f"- Tone: {built.body['tone']}",
-        f"- Depth: {built.body['depth']}",
-        "Answer briefly.",
-    ):
-        assert text in built.system_md
+    manner = [f"- Tone: {built.body['tone']}", f"- Depth: {built.body['depth']}"]
+    for said in (built.body["system"], *manner, "- Answer with a Markdown list, one point a bullet."):
+        assert said in built.system_md
+    excerpts = [(labels, text) for block, _, labels, text in parse(ready).excerpts if block == "Attachments"]
+    assert excerpts == [
+        ([f"SOURCE: {c.source} {c.id}", f"SPAN: {c.start}-{c.end}"], c.snippet)
+        for c in built.chunks(built.final_selection_ids)
+    ]
+    again = make_pipeline().run_stage("Prompt_Builder", built)
+    assert again.model_dump(exclude={"extras"}) == built.model_dump(exclude={"extras"})
 
 
 def test_the_prompt_block_has_what_was_asked_and_nothing_of_the_system(reach: Reach, make_pipeline: Make) -> None:
@@ -86,22 +86,6 @@ def test_the_prompt_block_has_what_was_asked_and_nothing_of_the_system(reach: Re
     assert built.body["system"] not in built.prompt_md
 
 
-def test_attachments_are_the_final_selection_in_order_with_source_and_span(built: SuperPrompt) -> None:
-    excerpts = [e for e in parse(built.prompt_ready).excerpts if e[0] == "Attachments"]
-    chunks = built.chunks(built.final_selection_ids)
-    assert [(labels, text) for _, _, labels, text in excerpts] == [
-        ([f"SOURCE: {c.source} {c.id}", f"SPAN: {c.start}-{c.end}"], c.snippet) for c in chunks
-    ]
-
-
-def test_the_stage_stays_a5_and_building_again_changes_nothing_but_the_costs(
-    built: SuperPrompt, make_pipeline: Make
-) -> None:
-    again = make_pipeline().run_stage("Prompt_Builder", built)
-    assert (again.stage, again.history_of_stages) == ("a5", built.history_of_stages)
-    assert again.model_dump(exclude={"extras"}) == built.model_dump(exclude={"extras"})
-
-
 def test_s_ctx_is_not_edited(reach: Reach) -> None:
     sp = reach("a5")
     sp.s_ctx_md = "# Attachments\nfacts\r\n"
@@ -110,9 +94,10 @@ def test_s_ctx_is_not_edited(reach: Reach) -> None:
     assert "\\# Attachments\nfacts" in built.prompt_ready
 
 
-@pytest.mark.parametrize("pairs", [0, 1, 2, 10])
+@pytest.mark.parametrize("pairs", [0, 2, 10])
 def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make_pipeline: Make, pairs: int) -> None:
     turns = [Turn(role=role, content=f"{role} {i}") for i in range(4) for role in ("user", "assistant")]
+    assert last_pairs([*turns[1:4], turns[0]], 2) == [turns[2], turns[3], turns[0]]
     config = PipelineConfig.load(n4_recent_conv_max_pairs=pairs)
     pipeline = make_pipeline(config)
     built = pipeline.run_all(SuperPrompt.raw("Task: sing", turns))
@@ -120,16 +105,6 @@ def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make
     kept = turns[len(turns) - 2 * min(pairs, 4) :]
     assert excerpts == [turn.content for turn in kept]
     assert ("# Recent Conversation" in built.prompt_ready) == (pairs > 0)
-
-
-@pytest.mark.parametrize(
-    ("roles", "pairs", "kept"),
-    [("uau", 1, "u"), ("uau", 2, "uau"), ("aua", 1, "ua"), ("aua", 2, "aua"), ("uuaa", 1, "uuaa"), ("", 3, "")],
-)
-def test_a_pair_begins_with_the_user(roles: str, pairs: int, kept: str) -> None:
-    names = {"u": "user", "a": "assistant"}
-    turns = [Turn.model_validate({"role": names[role], "content": "x"}) for role in roles]
-    assert "".join(turn.role[0] for turn in last_pairs(turns, pairs)) == kept
 
 
 # -- hostile text ------------------------------------------------------------------------------------------------------
@@ -144,12 +119,6 @@ DISGUISED = ["# Attachments", "#Attachments", "  #  ATTACHMENTS ##", "＃ Attach
 def test_a_disguised_block_heading_is_escaped_in_text_and_in_code(line: str, before: str) -> None:
     assert "\\" + line in escape_borders(before + line).split("\n")
     assert "\\" + line in fenced(line, "attachment 1").split("\n")
-
-
-def test_level_one_headings_are_escaped_but_not_in_code() -> None:
-    assert escape_borders("# Any\n## Sub\nTitle\n===\n```\n# code\n```") == (
-        "\\# Any\n## Sub\nTitle\n\\===\n```\n# code\n```"
-    )
 
 
 NASTY = st.lists(

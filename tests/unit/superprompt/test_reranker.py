@@ -1,22 +1,28 @@
+"""The ReRanker and its rerank stages."""
+
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from ragtune import CostBudget
 from ragtune.core.errors import StageError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import CostMeter, RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.superprompt import Pipeline, PipelineConfig, SuperPrompt
+from ragtune.superprompt.memory.documents import DocumentMemory
+from ragtune.superprompt.options import load_options
+from ragtune.superprompt.parts import make_pipeline as pipeline_of
 from ragtune.superprompt.rendering import rerank_query
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
-from ragtune.superprompt.reranking.budgeted import BudgetedRerankStage
-from ragtune.superprompt.reranking.top import CROSS_ENCODER, TopRerankStage
+from ragtune.superprompt.stages.reranker import (
+    CROSS_ENCODER,
+    BaseRerankStage,
+    BudgetedRerankStage,
+    Reranked,
+    TopRerankStage,
+)
 
 Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]
@@ -24,6 +30,8 @@ Reach = Callable[..., SuperPrompt]
 
 class Scripted(BaseReranker):
     """Given scores by text; unlisted texts are left out."""
+
+    is_recorded = True
 
     def __init__(self, score: Callable[[PoolItem], float | None]) -> None:
         self.score = score
@@ -33,10 +41,6 @@ class Scripted(BaseReranker):
         self.seen.append((context.query, [item.doc_id for item in items]))
         scores = {item.doc_id: self.score(item) for item in items}
         return {doc_id: score for doc_id, score in scores.items() if score is not None}
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
 
 
 def test_the_query_is_task_purpose_context_and_format_and_nothing_else() -> None:
@@ -59,16 +63,10 @@ def test_candidates_are_sorted_by_score_and_ties_keep_their_order(make_pipeline:
 def test_no_more_than_n2_candidates_reach_the_reranker(make_pipeline: Make, reach: Reach) -> None:
     reranker = Scripted(lambda item: 0.5)
     config = PipelineConfig.load(n2_rerank_top_k=2)
-    for stage in (TopRerankStage(reranker), budgeted(reranker, max_reranker_docs=50)):
+    for stage in (TopRerankStage(reranker), BudgetedRerankStage(reranker, 50)):
         sp = reach("reranked", make_pipeline(config, rerank_stage=stage))
         assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"][:2]
     assert all(set(ids) <= set(sp.views_by_stage["retrieval"][:2]) for _, ids in reranker.seen)
-
-
-def test_without_a_rerank_stage_the_order_is_kept(reach: Reach) -> None:
-    sp = reach("reranked")
-    assert sp.views_by_stage["reranked"] == sp.views_by_stage["retrieval"]
-    assert sp.extras["reranked"] == {"rerank_stage": "none", "scores": {}}
 
 
 def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Make, reach: Reach) -> None:
@@ -78,24 +76,17 @@ def test_what_could_not_be_scored_comes_last_in_its_old_order(make_pipeline: Mak
     assert after == [*before[2:], *before[:2]]
 
 
-def budgeted(reranker: BaseReranker, **limits: int) -> BudgetedRerankStage:
-    budget = CostBudget.only(**limits)
-    return BudgetedRerankStage(BaselineEstimator(), GreedyScheduler(batch_size=1), reranker, budget)
-
-
 def test_the_budgeted_controller_scores_what_its_budget_allows(make_pipeline: Make, reach: Reach) -> None:
     reranker = Scripted(lambda item: 0.9)
-    sp = reach("reranked", make_pipeline(rerank_stage=budgeted(reranker, max_reranker_docs=2)))
-    before = sp.views_by_stage["retrieval"]
-    assert sorted(sp.views_by_stage["reranked"]) == sorted(before)
-    assert [ids for _, ids in reranker.seen] == [[before[0]], [before[1]]]
-    assert set(sp.extras["reranked"]["scores"]) == set(before[:2])
+    sp = reach("reranked", make_pipeline(rerank_stage=BudgetedRerankStage(reranker, 2)))
+    assert sorted(sp.views_by_stage["reranked"]) == sorted(sp.views_by_stage["retrieval"])
+    assert sorted(sp.extras["reranked"]["scores"]) == sorted(name for _, ids in reranker.seen for name in ids)
     assert sp.extras["reranked"]["stop"]["reason"] == "budget_exhausted"
     assert sp.extras["costs"][-1]["charged"]["docs"] == 2
 
 
 class Losing(BaseRerankStage):
-    def order(self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
         return Reranked([doc.id for doc in candidates[1:]], {})
 
 
@@ -107,3 +98,18 @@ def test_a_rerank_stage_that_loses_candidates_is_refused(make_pipeline: Make, re
 def test_the_model_of_the_spec_is_the_default_and_loads_only_when_it_is_used() -> None:
     assert CROSS_ENCODER == "cross-encoder/ms-marco-MiniLM-L-6-v2"
     assert TopRerankStage.cross_encoder(cache_dir=None).reranker.model == CROSS_ENCODER  # type: ignore[attr-defined]
+
+
+TEXTS = {
+    "answer": "El pan pesado y denso no ha fermentado lo suficiente.",
+    "stranger": "Por qué está el cielo tan azul: mi ojo ve la luz que el aire dispersa.",
+    "german": "Dichtes Brot: Ein schweres, dichtes Brot hat meistens zu kurz gegärt.",
+}
+
+
+def test_function_words_of_other_languages_attach_nothing() -> None:
+    options = load_options(None, {"reranker": {"model": "nowhere"}})
+    pipeline = pipeline_of(options, DocumentMemory.from_texts(TEXTS, options.chunking))
+    done = pipeline.run_all(SuperPrompt.raw("¿Por qué está mi pan tan denso?"))
+    assert done.final_selection_ids == ["answer#0"]
+    assert not [notice for notice in done.extras.get("notices", []) if notice["stage"] != "ReRanker"]

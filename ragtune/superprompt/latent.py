@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import ScoredDocument
 from ragtune.data.text import terms
-from ragtune.superprompt.memory.terms import TermIndex
-from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.pieces import normalized_query
-from ragtune.superprompt.reading.stopwords import content_words
-from ragtune.superprompt.reranking.base import BaseRerankStage, Reranked
+from ragtune.superprompt.memory.documents import TermIndex
+from ragtune.superprompt.rendering import subject_words
+from ragtune.superprompt.stages.reranker import BaseRerankStage, Reranked
 
 _DECIMALS = 6
 _SAMPLE = 10_000
@@ -33,32 +31,20 @@ class LatentRerankStage(BaseRerankStage):
 
     One cosine is of TF-IDF vectors. The other is in the collection's latent space (Deerwester et al. 1990) with
     log-entropy weights (Dumais 1991) and the five best texts as relevance feedback (Rocchio 1971). The latent space
-    finds answers in other words than the prompt's. The terms keep it from confusing related texts with answers. It has
-    ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
+    has ``2 sqrt(n)`` dimensions for n texts, at most 200, learned once from at most 10,000 texts.
 
     ``details["support"]`` has each candidate's mean without feedback, reduced by words of the prompt that the
     collection does not know or does not relate to its subjects. It is low where the collection is about something else.
-
-    Args:
-        index: terms of the collection.
-        request_words: words of a request that do not name its subject.
     """
+
+    label = "terms and latent semantic analysis of the documents, without a model"
 
     def __init__(self, index: TermIndex, request_words: Collection[str] = ()) -> None:
         self._index = index
         self._request_words = frozenset(request_words)
 
-    @property
-    def label(self) -> str:
-        return "terms and latent semantic analysis of the documents, without a model"
-
-    def query_of(self, body: Mapping[str, str]) -> str:
-        words = content_words(without_format(normalized_query(body)))
-        return " ".join(word for word, _ in words if word not in self._request_words)
-
-    def order(
-        self, query: str, candidates: Sequence[ScoredDocument], meter: CostMeter, query_id: str | None = None
-    ) -> Reranked:
+    def order(self, body: Mapping[str, str], candidates: Sequence[ScoredDocument], meter: CostMeter) -> Reranked:
+        query = " ".join(word for word, _ in subject_words(body, self._request_words))
         counts = [Counter(terms(text)) for text in (query, *(candidate.content for candidate in candidates))]
         rows, known = self._rows(counts, self._index.idf(self._index.frequencies), self._index.idf(0))
         lexical = (rows[1:] @ rows[0].T).toarray().ravel()

@@ -1,36 +1,27 @@
-"""Documents of a folder, or of a collection in BEIR's layout. UTF-8 text only."""
+"""Documents and turns as a person gives them: folders, collections in BEIR's layout, a written conversation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import ragtune.data
-from ragtune.core.errors import DatasetError
+from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.superprompt.super_prompt import Turn
 
 MARKDOWN = (".md", ".markdown")
-TEXT = (".txt", ".text")
-SUFFIXES = (*MARKDOWN, *TEXT)
+SUFFIXES = (*MARKDOWN, ".txt", ".text")
 COLLECTION = "corpus.jsonl"
 
+Documents = Mapping[str, str]
+"""Markdown or plain text by document name; the name's suffix tells which."""
 
-@dataclass(frozen=True)
-class DocumentSet:
-    """Documents before chunking.
-
-    Attributes:
-        label: name of the set for people.
-        texts: Markdown or plain text by document name; the name's suffix tells which.
-    """
-
-    label: str
-    texts: Mapping[str, str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
+_START = re.compile(r"[ \t]*(user|assistant)[ \t]*:[ \t]?(.*)", re.IGNORECASE | re.DOTALL)
+_ALLOWED = "write 'User: ...' and 'Assistant: ...', each on a new line"
 
 
 class _Passage(BaseModel):
@@ -44,7 +35,6 @@ class _Passage(BaseModel):
 
     @property
     def content(self) -> str:
-        """Title and text as a person would write them."""
         text, title = self.text or "", self.title or ""
         return f"{title}{' ' if title.endswith(('.', '!', '?', ':')) else ': '}{text}" if title else text
 
@@ -54,23 +44,23 @@ def demo_folder() -> Path:
     return Path(ragtune.data.__file__).with_name("demo")
 
 
-def read_folder(folder: str | Path) -> DocumentSet:
+def read_folder(folder: str | Path) -> Documents:
     """Return the passages of a folder's ``corpus.jsonl``, or without one all Markdown and text files below the folder.
 
     Names are paths below the folder, in order, without hidden files. The path of one such file is a set too.
     """
     root = Path(folder).expanduser()
     if root.is_file() and root.suffix.lower() in SUFFIXES:
-        return DocumentSet(root.name, {root.name: _read(root, root.name)})
+        return {root.name: _read(root, root.name)}
     if not root.is_dir():
         raise DatasetError(f"corpus folder {str(folder)!r}: there is no such folder")
     if (root / COLLECTION).is_file():
-        return DocumentSet(root.resolve().name, _passages(root / COLLECTION))
+        return _passages(root / COLLECTION)
     files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _is_document(path, root)}
     if not files:
         allowed = f"allowed are files named {', '.join(SUFFIXES)}, or a {COLLECTION}"
         raise DatasetError(f"corpus folder {str(folder)!r} holds no document: {allowed}")
-    return DocumentSet(root.name, {name: _read(files[name], name) for name in sorted(files)})
+    return {name: _read(files[name], name) for name in sorted(files)}
 
 
 def decode(name: str, data: bytes) -> str:
@@ -85,6 +75,23 @@ def decode(name: str, data: bytes) -> str:
     if not text.strip():
         raise DatasetError(f"{name}: the file is empty")
     return text
+
+
+def parse_conversation(text: str) -> list[Turn]:
+    """Return the turns, oldest first. A turn begins with a line ``User: ...`` or ``Assistant: ...``."""
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        start = _START.fullmatch(line)
+        if start:
+            rows.append({"role": start[1].lower(), "content": start[2]})
+        elif rows:
+            rows[-1]["content"] += f"\n{line}"
+        elif line.strip():
+            raise ConfigError(f"conversation, line {number}: it has no speaker: {_ALLOWED}")
+    turns = [Turn(role=row["role"], content=row["content"].strip()) for row in rows]
+    if empty := [number for number, turn in enumerate(turns, start=1) if not turn.content]:
+        raise ConfigError(f"conversation, turn {empty[0]}: it is empty: {_ALLOWED}")
+    return turns
 
 
 def _is_document(path: Path, root: Path) -> bool:

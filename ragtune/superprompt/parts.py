@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseReranker
 from ragtune.core.request.clock import Clock
 from ragtune.data.models import model_identity
 from ragtune.llm.client import LLMClient
-from ragtune.superprompt.build import build_pipeline
+from ragtune.superprompt.latent import LatentRerankStage
 from ragtune.superprompt.memory.base import BaseMemory
-from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.memory.folders import DocumentSet, demo_folder, read_folder
-from ragtune.superprompt.memory.store import StoreMemory
-from ragtune.superprompt.options.model import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
-from ragtune.superprompt.pipeline import Pipeline
-from ragtune.superprompt.reranking.base import BaseRerankStage
-from ragtune.superprompt.reranking.budgeted import SettledRerankStage
-from ragtune.superprompt.reranking.latent import LatentRerankStage
-from ragtune.superprompt.reranking.top import TopRerankStage
+from ragtune.superprompt.memory.documents import DocumentMemory, StoreMemory
+from ragtune.superprompt.memory.inputs import Documents, demo_folder, read_folder
+from ragtune.superprompt.options import EmbedderOptions, LLMOptions, MemoryOptions, PromptOptions, RerankerOptions
+from ragtune.superprompt.pipeline import Pipeline, build_pipeline
+from ragtune.superprompt.stages.reranker import BaseRerankStage, BudgetedRerankStage, TopRerankStage
 
 if TYPE_CHECKING:
     from ragtune.canonical.store.base import BaseDatabase
@@ -31,18 +28,10 @@ _HASHING = "hashing dims="
 
 
 def check_options(options: PromptOptions) -> None:
-    """Check combinations of options, without loading or connecting anything.
-
-    Raises:
-        ConfigError: naming the option that is not allowed.
-        MissingExtraError: if an option needs a package that is not installed.
-    """
+    """Check combinations of options, without loading or connecting anything."""
     make_client(options.llm)
     make_reranker(options.reranker)
     if options.memory.collection is None:
-        for name in ("tags_any", "tags_all", "metadata"):
-            if value := getattr(options.memory, name):
-                raise ConfigError(f"memory.{name}={value!r}: allowed with memory.collection only")
         _make_embedder(options.embedder)
     elif options.embedder.kind == "tfidf":
         raise ConfigError("embedder.kind='tfidf': a collection has vectors: allowed are auto and the other embedders")
@@ -54,58 +43,38 @@ def make_client(options: LLMOptions) -> LLMClient | None:
     """Return a client of the language model; None without one."""
     if options.model is None:
         return None
-    if find_spec("httpx2") is None:
-        raise MissingExtraError("a language model", "llm")
-    fields = options.model_dump(exclude={"stages"})
-    fields["base_url"] = (options.base_url or "").strip() or None
-    fields["api_key_env"] = options.api_key_env.strip()
-    return LLMClient(**fields)
+    return LLMClient(**options.model_dump(exclude={"stages"}))
 
 
+@lru_cache(maxsize=1)
 def make_reranker(options: RerankerOptions) -> BaseReranker | None:
-    """Return the chosen reranker; None for none, or for ``auto`` without a model on this machine."""
-    model = options.model.strip()
-    is_auto = options.kind == "auto"
-    if is_auto and (not model or find_spec("sentence_transformers") is None or model_identity(model) is None):
-        return None
+    """Return the chosen reranker, the same one as long as the options are; None for ``auto`` without a model here."""
+    model = options.model
     if options.kind == "none":
         return None
-    if not model:
-        raise ConfigError(f"reranker.kind={options.kind!r} needs reranker.model: folder or hub name of a cross-encoder")
+    if options.kind == "auto" and (find_spec("sentence_transformers") is None or model_identity(model) is None):
+        return None
     return TopRerankStage.cross_encoder(model).reranker
 
 
-def make_memory(options: PromptOptions, *sets: DocumentSet) -> BaseMemory:
-    """Return the long-term memory; :meth:`BaseMemory.close` closes a collection's connections.
-
-    Args:
-        options: the options.
-        sets: documents, searched together with the collection if there is one.
-
-    Raises:
-        DatasetError: if two sets have a document of the same name.
-        UnknownCollectionError, CollectionMismatchError: if the collection is missing or was made with another embedder.
-        ConfigError: if the collection's embedder is unknown.
-        StoreError: if the database cannot be reached or started.
-    """
-    from ragtune.canonical.types import Filters
+def make_memory(options: PromptOptions, *sets: Documents) -> BaseMemory:
+    """Return the long-term memory of documents, and of the collection if there is one. Close it after use."""
     from ragtune.data.corpus import Corpus, Document
     from ragtune.data.docvectors import DocumentVectors
 
-    chunks = [chunk for one in sets for chunk in DocumentMemory.from_texts(one.texts, options.chunking).chunks]
-    wanted = options.memory
-    if wanted.collection is None:
+    chunks = [chunk for texts in sets for chunk in DocumentMemory.from_texts(texts, options.chunking).chunks]
+    collection = options.memory.collection
+    if collection is None:
         embedder = _make_embedder(options.embedder)
         if embedder is None or not chunks:
             return DocumentMemory(chunks, embedder)
         corpus = Corpus(Document(id=chunk.id, text=chunk.snippet) for chunk in chunks)
         return DocumentMemory(chunks, embedder, DocumentVectors(corpus, embedder))
-    database = open_database(wanted)
+    database = open_database(options.memory)
     try:
         made_with = {one.name: one.embed_model for one in database.collections()}
-        embedder = _make_embedder(options.embedder) or _embedder_of(wanted.collection, made_with.get(wanted.collection))
-        filters = Filters(tags_any=wanted.tags_any, tags_all=wanted.tags_all, metadata=wanted.metadata)
-        return StoreMemory(database.open(wanted.collection, embedder), filters, chunks, database)
+        embedder = _make_embedder(options.embedder) or _embedder_of(collection, made_with.get(collection))
+        return StoreMemory(database.open(collection, embedder), chunks, database)
     except Exception:
         database.close()
         raise
@@ -118,30 +87,24 @@ def open_database(options: MemoryOptions) -> BaseDatabase:
     return connect(options.dsn, options.data_dir, pool_size=2)
 
 
-def make_pipeline(
-    options: PromptOptions, memory: BaseMemory, reranker: BaseReranker | None = None, clock: Clock | None = None
-) -> Pipeline:
-    """Return a pipeline of its parts. Only the language model's client is loaded here, outside the stages' times.
-
-    The reranker is an argument so that a loaded model can be kept.
-    """
+def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | None = None) -> Pipeline:
+    """Return the pipeline of the options over a memory."""
+    reranker = make_reranker(options.reranker)
     stage: BaseRerankStage | None = None
     if reranker is not None and options.reranker.kind == "budgeted":
-        stage = SettledRerankStage(reranker, options.reranker.budget)
+        stage = BudgetedRerankStage(reranker, options.reranker.budget)
     elif reranker is not None:
         stage = TopRerankStage(reranker)
     elif options.reranker.kind == "auto" and isinstance(memory, DocumentMemory) and memory.embedder is None:
         stage = LatentRerankStage(memory.index, options.request_words)
     client = make_client(options.llm)
     if client is not None:
-        client.prepare()
+        client.prepare()  # outside the stages' times
     return build_pipeline(
         config=options,
         memory=memory,
         rerank_stage=stage,
         client=client,
-        agents=options.agents,
-        a2_passes=options.a2_passes,
         asking=options.llm.stages,
         clock=clock,
     )
@@ -151,23 +114,17 @@ def make_pipeline(
 def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterator[Pipeline]:
     """Read the documents or open the collection, and give the pipeline of the options.
 
-    Args:
-        options: the options.
-        clock: clock for the stages' milliseconds; None for the monotonic clock.
-
-    Raises:
-        InputError: on options, documents or a collection that cannot be used.
-        StoreError: if the database cannot be reached or started.
+    ``clock`` is for the stages' milliseconds; None for the monotonic clock. Raises ``InputError`` on options, documents
+    or a collection that cannot be used, ``StoreError`` if the database cannot be reached or started.
     """
     check_options(options)
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
     sets = [] if folder is None else [read_folder(folder)]
     with closing(make_memory(options, *sets)) as memory:
-        yield make_pipeline(options, memory, make_reranker(options.reranker), clock)
+        yield make_pipeline(options, memory, clock)
 
 
 def _embedder_of(collection: str, made_with: str | None) -> BaseEmbedder:
-    """The embedder that a collection was made with, where its name tells it."""
     from ragtune.embedders.hashing import HashingEmbedder
 
     if made_with is None:
@@ -185,21 +142,15 @@ def _make_embedder(options: EmbedderOptions) -> BaseEmbedder | None:
     """The chosen embedder; None for TF-IDF and ``auto``."""
     if options.kind in ("auto", "tfidf"):
         return None
-    if options.kind == "hashing":
-        from ragtune.embedders.hashing import HashingEmbedder
-
-        return HashingEmbedder() if options.dims is None else HashingEmbedder(options.dims)
-    model = (options.model or "").strip()
-    if not model:
+    if options.model is None:
         raise ConfigError(f"embedder.kind={options.kind!r} needs embedder.model: folder or name of an embedding model")
     if options.kind == "sentence_transformer":
         from ragtune.data.models import require_models
         from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 
         require_models(f"embedder.kind={options.kind!r}")
-        return SentenceTransformerEmbedder(model)
+        return SentenceTransformerEmbedder(options.model)
     from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 
-    base_url = (options.base_url or "").strip() or None
-    client = LLMClient(model=model, base_url=base_url, api_key_env=options.api_key_env.strip(), mode="live")
+    client = LLMClient(model=options.model, base_url=options.base_url, api_key_env=options.api_key_env, mode="live")
     return OpenAICompatibleEmbedder(client, options.dims)

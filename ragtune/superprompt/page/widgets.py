@@ -1,23 +1,26 @@
-"""Widgets for documents, conversation and settings."""
+"""Widgets of the page: documents, conversation and settings; tabs with the results."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from ragtune.superprompt.memory.folders import SUFFIXES, DocumentSet, demo_folder, read_folder
-from ragtune.superprompt.options.reading import nested, write_options
+from ragtune.superprompt.memory.inputs import SUFFIXES, Documents, demo_folder, read_folder
+from ragtune.superprompt.options import nested, write_options
 from ragtune.superprompt.page.session import CONFIG_VARIABLE, CORPUS_VARIABLE, FILE_MIB, PageSession, read_uploads
+from ragtune.superprompt.super_prompt import VIEWS
 
 _CONVERSATION = "User: My starter is called Bob.\nAssistant: A lively starter doubles within six hours."
 _AS_CONFIGURED = "as configured"
 _RERANKERS = (_AS_CONFIGURED, "auto", "none", "cross_encoder", "budgeted")
 _FURTHER = "reranker: {budget: 30}\nlimits: {N3_FINAL_SELECTION_MAX: 12}"
 _MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&@/])")
+_LABELS = {"retrieval": "Retrieval", "reranked": "ReRanker", "a3": "A3 NLI Gate", "a4": "A4 Condenser"}
 
 
 def plain(text: str) -> str:
@@ -30,10 +33,11 @@ def draw_documents(session: PageSession) -> None:
     st.subheader("Documents", anchor=False)
     memory = session.options.memory
     folder = os.environ.get(CORPUS_VARIABLE) or memory.folder
-    sets: list[DocumentSet] = []
+    sets: list[Documents] = []
     if folder or memory.collection is None:
-        shipped: DocumentSet = _read_once(str(folder or demo_folder()))
-        if st.checkbox(f"{plain(shipped.label)}: {len(shipped):,} documents", value=True, key="use_shipped"):
+        path = Path(folder or demo_folder())
+        shipped: Documents = _read_once(str(path))
+        if st.checkbox(f"{plain(path.name)}: {len(shipped):,} documents", value=True, key="use_shipped"):
             sets.append(shipped)
     files = st.file_uploader(
         "Add your own",
@@ -45,12 +49,7 @@ def draw_documents(session: PageSession) -> None:
     uploads, refused = read_uploads([(file.name, file.getvalue()) for file in files])
     for line in refused:
         st.error(plain(line))
-    if len(uploads):
-        sets.append(uploads)
-    session.set_documents(*sets)
-    if not sets:
-        rest = "the conversation is" if memory.collection is None else "collection and conversation are"
-        st.caption(f"No documents: only {rest} searched.")
+    session.documents = (*sets, *([uploads] if uploads else []))
 
 
 def draw_conversation(session: PageSession) -> None:
@@ -88,15 +87,45 @@ def draw_settings(session: PageSession) -> None:
         help="docs/prompt-options.yaml explains them. The fields above override them.",
     )
     session.set_settings(text, nested(flat))
-    st.download_button(
-        "Save as a file",
-        write_options(session.options),
-        "prompt.yaml",
-        key="save_config",
-        icon=":material/download:",
-        width="stretch",
-    )
+    st.download_button("Save as a file", write_options(session.options), "prompt.yaml", width="stretch")
     _draw_problem(session, "settings")
+
+
+def draw_results(session: PageSession) -> None:
+    """Draw the tabs below the stages."""
+    chunks, costs, trace = st.tabs(["Chunks by stage", "Costs", "Trace"])
+    sp = session.sp
+    with chunks:
+        if views := [view for view in VIEWS if view in sp.views_by_stage]:
+            # A new key with every stage shows the newest view first; a choice stays until the next stage.
+            view = st.radio(
+                "View",
+                views,
+                index=len(views) - 1,
+                format_func=_LABELS.__getitem__,
+                horizontal=True,
+                key=f"view_{sp.stage}",
+                label_visibility="collapsed",
+            )
+            _draw_chunks(session, sp.views_by_stage[view])
+        else:
+            st.caption("Nothing yet: chunks appear with Retrieval.")
+    with costs:
+        st.table(session.costs)
+    with trace:
+        st.json(sp.extras, expanded=1)
+        st.download_button("Download the SuperPrompt as JSON", sp.to_json(), "superprompt.json", on_click="ignore")
+
+
+def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
+    """Draw chunks with rank, score, source and text. Code blocks never render the text."""
+    st.caption(f"{len(ids)} chunks, best first")
+    scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in ("reranked", "retrieval")}
+    for rank, chunk in enumerate(session.sp.chunks(ids), start=1):
+        known = next((f"{score[chunk.id]:.3f} {view}" for view, score in scores.items() if chunk.id in score), "-")
+        where = plain(f"{chunk.source} {chunk.id}, {chunk.start}-{chunk.end}")
+        st.caption(f"**{rank}** · {plain(known)} · {where}")
+        st.code(chunk.snippet, language=None, wrap_lines=True)
 
 
 def _draw_problem(session: PageSession, name: str) -> None:
@@ -105,5 +134,5 @@ def _draw_problem(session: PageSession, name: str) -> None:
 
 
 @st.cache_resource(show_spinner=False)
-def _read_once(folder: str) -> DocumentSet:
+def _read_once(folder: str) -> Documents:
     return read_folder(folder)

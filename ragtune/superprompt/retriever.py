@@ -13,31 +13,18 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
-from ragtune.superprompt.build import build_pipeline
-from ragtune.superprompt.chunks import document_of
-from ragtune.superprompt.limits import PipelineConfig
 from ragtune.superprompt.memory.documents import DocumentMemory
-from ragtune.superprompt.options import load_options
+from ragtune.superprompt.options import PipelineConfig, load_options
+from ragtune.superprompt.pipeline import build_pipeline
 from ragtune.superprompt.stages.base import ORDER, FailedStageError
-from ragtune.superprompt.super_prompt import SuperPrompt
+from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 
 class SuperPromptRetriever(BaseRetriever):
     """A0, A2 and Retrieval without a language model (rules E5 to E7), one chunk a document.
 
-    The query is the user's raw prompt, so headers in it count. Scores are Retrieval's: LogAvgExp over the pieces'
-    cosines, in [-1, 1]. It returns at most N1 documents, none without a positive cosine. A prompt that A0 refuses (an
-    empty one, or one with headers but no task) returns none, and the trace has the reason.
-
-    Args:
-        corpus: the long-term memory.
-        embedder: embedder of documents and pieces; None for TF-IDF.
-        config: file of the pipeline's options; None takes the packaged ones.
-        limits: single limits to replace, e.g. ``{"N0_QUERY_PIECES": 1}``; None as a value replaces nothing.
-        cache_dir: cache of an embedder's vectors: ``auto`` for the platform's cache folder, a folder, or None.
-
-    Raises:
-        ConfigError: on an unusable configuration, limit or embedder.
+    The query is the user's raw prompt. Scores are Retrieval's, in [-1, 1]. A prompt that A0 refuses returns none, with
+    the reason in the trace.
     """
 
     reads_files = ("config",)
@@ -55,12 +42,15 @@ class SuperPromptRetriever(BaseRetriever):
         replaced = {name: value for name, value in (limits or {}).items() if value is not None}
         self.config: PipelineConfig = load_options(config, {"limits": replaced})
         vectors = None if embedder is None else DocumentVectors(corpus, embedder, cache_dir)
-        self.memory = DocumentMemory.from_corpus(corpus, embedder, vectors)
+        chunks = [
+            ContextChunk(doc_id=doc.id, chunk_index=0, content=doc.content, end=len(doc.content), source="memory")
+            for doc in corpus
+        ]
+        self.memory = DocumentMemory(chunks, embedder, vectors)
         self._corpus = corpus
         self._pipeline = build_pipeline(self.config, memory=self.memory, rerank_stage=None, clock=VirtualClock())
 
     def prepare(self) -> None:
-        """Prepare the memory."""
         self.memory.prepare()
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
@@ -73,4 +63,4 @@ class SuperPromptRetriever(BaseRetriever):
         for name in ORDER[1:3]:
             sp = self._pipeline.run_stage(name, sp)
         scores = sp.extras["retrieval"]["scores"]
-        return [self._corpus.scored(document_of(i), scores[i]) for i in sp.views_by_stage["retrieval"][:top_k]]
+        return [self._corpus.scored(i.rpartition("#")[0], scores[i]) for i in sp.views_by_stage["retrieval"][:top_k]]

@@ -1,1 +1,0 @@
-"""The packaged agents, one JSON file each: ``<name>.<version>.json``."""

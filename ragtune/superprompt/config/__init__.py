@@ -1,1 +1,0 @@
-"""Defaults as data: ``pipeline.json`` (limits and switches) and ``prompt_schema.json`` (keys and names)."""

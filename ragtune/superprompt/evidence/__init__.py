@@ -1,1 +1,0 @@
-"""Judges what was found: scores, support, duplicates, quotations, citations."""

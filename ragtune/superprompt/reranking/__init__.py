@@ -1,1 +1,0 @@
-"""Rerank stages: the ways in which the ReRanker orders candidates."""

@@ -1,1 +1,0 @@
-"""The pipeline as a first stage of the harness."""
