@@ -21,19 +21,12 @@ DEPTH = 10
 
 @dataclass(frozen=True)
 class Pair:
-    """A document that the reranker moves up and one that it moves down, for the same query.
-
-    Attributes:
-        query_id: the query.
-        up: id of the document that gains discount.
-        down: id of the document that loses discount.
-        weight: mean of what the first gains and the second loses, > 0.
-    """
+    """A document that the reranker moves up and one that it moves down, for the same query."""
 
     query_id: str
     up: str
     down: str
-    weight: float
+    weight: float  # mean of what the first gains and the second loses in discount, > 0
 
     @property
     def shown(self) -> tuple[str, str]:
@@ -43,28 +36,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to judge, in which order.
-
-    Attributes:
-        queries: ids of all queries, in the order in which they are visited.
-        pairs: the first pair of each query in that order, then the second pair of each, and so on. A query whose top
-            documents the reranker leaves alone has none.
-    """
+    """What to judge, in which order."""
 
     queries: Sequence[str]
     pairs: Sequence[Pair]
 
 
 def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
-    """Id of each query, its candidates in the first stage's order, and in the reranker's.
-
-    Args:
-        config: resolved configuration with recorded scores.
-
-    Raises:
-        ConfigError: if scores are not recorded.
-        InputError: if a part of the configuration is unusable, or a score is missing.
-    """
+    """Id of each query, its candidates in the first stage's order, and in the reranker's."""
     everything = compose(["experiment=fixed_depth", "budget=tight", "budget.max_reranker_docs=null"])
     session = session_for({**config, **{group: everything[group] for group in _POLICY}})
     if not all(reranker.is_recorded for reranker in session.rerankers.values()):
@@ -74,17 +53,9 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
 
 
 def make_plan(rankings: Iterable[tuple[str, Sequence[str], Sequence[str]]], seed: int, depth: int = DEPTH) -> Plan:
-    """Order all pairs of documents by what their judgments say.
+    """Order all pairs of documents by what their judgments say (Carterette, Allan and Sitaraman, SIGIR 2006).
 
-    Only documents whose discount differs between the two orders can change the difference in DCG, and those whose
-    discount differs most change it most: the minimal test collections of Carterette, Allan and Sitaraman (SIGIR 2006).
-    A query's first pair are the documents that gain and lose most, its second pair the next ones. Queries are visited
-    at random, one pair each before any second one: results differ more between queries than within one.
-
-    Args:
-        rankings: for each query its id, the first stage's order and the reranker's order of the same documents.
-        seed: of the order of the queries, which does not depend on which other queries there are.
-        depth: ranks that count, >= 1.
+    Queries are visited at random, one pair each before any second one: results differ more between queries than within.
     """
     pairs = {query_id: list(_pairs(query_id, first, second, depth)) for query_id, first, second in rankings}
     queries = sorted(pairs, key=lambda query_id: (_draw(seed, query_id), query_id))

@@ -33,16 +33,8 @@ _RHO = (-2.0 * math.log(_ALPHA) + math.log(-2.0 * math.log(_ALPHA) + 1.0)) / _TU
 class Decision(BaseModel):
     """What the judged pairs say.
 
-    Attributes:
-        verdict: ``helps`` or ``harms`` where the confidence reaches the level.
-        confidence: that the sign of ``gain`` is right, in [0, 1], valid however often one looks.
-        gain: mean over the visited queries of weight x (grade of the document moved up - grade of the one moved down);
-            its sign is that of the difference in DCG@10. It is no difference in nDCG@10.
-        low, high: ends of its interval; None before there is one.
-        queries: visited ones, those without a pair included.
-        pairs: judged pairs.
-        more_labels: about how many labels more decide, if the next ones are like these; None where that is unknown, or
-            more than there are left.
+    ``gain`` is the mean over visited queries of weight x (grade of the document moved up - grade of the one moved down).
+    Its sign is that of the difference in DCG@10. ``confidence`` is that this sign is right, in [0, 1].
     """
 
     model_config = ConfigDict(frozen=True)
@@ -58,14 +50,9 @@ class Decision(BaseModel):
 
 
 def decide(plan: Plan, grades: Mapping[tuple[str, str], int]) -> Decision:
-    """Decide from what has been judged so far.
+    """Decide by an asymptotic confidence sequence (Waudby-Smith et al., Annals of Statistics 2024).
 
-    The interval is an asymptotic confidence sequence (Waudby-Smith et al., Annals of Statistics 2024): it
-    holds at all sample sizes at once, so stopping as soon as it excludes 0 is allowed.
-
-    Args:
-        plan: all pairs.
-        grades: by query and document; a grade below 0 counts as 0.
+    It holds at all sample sizes at once, so stopping as soon as it excludes 0 is allowed.
     """
     gains: dict[str, float] = {}
     pairs = 0

@@ -32,14 +32,7 @@ class Task:
 
 
 class Desk:
-    """One person's, or one model's, work on a folder of labels.
-
-    Args:
-        dataset: texts of queries and documents.
-        plan: what to judge.
-        labels: those that there are.
-        orders: digest of the options that make both orders.
-    """
+    """One person's, or one model's, work on a folder of labels."""
 
     def __init__(self, dataset: Dataset, plan: Plan, labels: Labels, orders: str) -> None:
         self.labels = labels

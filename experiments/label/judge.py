@@ -27,12 +27,6 @@ class _Grade(BaseModel):
 class Judge:
     """Grades documents 0 to 3 by the prompt of ``reranker=llm_pointwise`` (``reranking.llm_pointwise`` in
     ``conf/prompts.yaml``).
-
-    Args:
-        words: a choice of ``conf/llm`` and options of it, e.g. ``local model=qwen3 base_url=http://localhost:8000/v1``.
-
-    Raises:
-        ConfigError: if there is no such choice or option.
     """
 
     def __init__(self, words: str) -> None:
@@ -55,11 +49,7 @@ class Judge:
         return self._client.model
 
     def judge(self, desk: Desk, most: int, progress: Progress) -> int:
-        """Judge until the labels decide, ``most`` answers came, or nothing is left; return how many gave no grade.
-
-        Raises:
-            LLMError: if none of several answers is usable.
-        """
+        """Judge until the labels decide, ``most`` answers came, or nothing is left; return how many gave no grade."""
         self._client.prepare()
         failed: set[tuple[str, str]] = set()
         asked = 0

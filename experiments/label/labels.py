@@ -25,13 +25,7 @@ Grade = int | str
 
 
 class Label(BaseModel):
-    """One line of the journal.
-
-    Attributes:
-        query_id, doc_id: what was judged.
-        grade: one of :data:`GRADES`, :data:`SKIPPED`, or None where a label was taken back.
-        by: :data:`PERSON`, or the name of the model that judged.
-    """
+    """One line of the journal."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -42,17 +36,7 @@ class Label(BaseModel):
 
 
 class Labels:
-    """The latest label of each query and document, in the order of judging.
-
-    Each label is appended to ``labels.jsonl`` and is on the disk before the next one is asked for. A last line that a
-    kill cut off is dropped.
-
-    Args:
-        folder: an existing folder.
-
-    Raises:
-        DatasetError: if a line of the journal is no label, naming file and line.
-    """
+    """The latest label of each query and document, in the order of judging."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

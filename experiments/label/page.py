@@ -22,11 +22,7 @@ TIMEOUT_S = 10.0
 
 
 def serve_page(desk: Desk, port: int) -> ThreadingHTTPServer:
-    """The server of the page, which listens on 127.0.0.1 already; ``serve_forever()`` serves.
-
-    Raises:
-        ConfigError: if the port is taken.
-    """
+    """The server of the page, which listens on 127.0.0.1 already; ``serve_forever()`` serves."""
 
     class Handler(_Handler):
         pass

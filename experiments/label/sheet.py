@@ -34,14 +34,7 @@ def write_sheet(desk: Desk, file: Path, rows: int) -> int:
 
 
 def read_sheet(desk: Desk, file: Path) -> tuple[int, int]:
-    """Take over the grades of a sheet that was filled in; return how many it has, and how many rows have none.
-
-    Rows keep their ids; other columns may be changed or removed. A grade that is there already is noted once.
-
-    Raises:
-        DatasetError: naming the row, if a column is missing, a grade is not allowed, or the ids are unknown. Nothing of
-            the file is noted then.
-    """
+    """Take over the grades of a sheet that was filled in; return how many it has, and how many rows have none."""
     graded, empty = [], 0
     for where, row in _rows(file):
         text = (row["grade"] or "").strip()

@@ -16,10 +16,7 @@ SHOWN = 2000
 
 
 def judge_in_terminal(desk: Desk, most: int | None) -> None:
-    """Ask for grades until the person quits, ``most`` labels were given, or nothing is left.
-
-    Keys are read from the terminal without Enter; where the input is no terminal, each character is a key.
-    """
+    """Ask for grades until the person quits, ``most`` labels were given, or nothing is left."""
     given = 0
     sys.stdout.write("\n".join([*LEGEND, ""]))
     with closing(_keys()) as keys:

@@ -28,18 +28,7 @@ SCOPE = (
 
 
 class Verdict(BaseModel):
-    """The content of ``decision.json``.
-
-    Attributes:
-        format: :data:`FORMAT`.
-        orders: digest of the options that make both orders.
-        dataset: name of the collection.
-        labels: grades in ``qrels.tsv``.
-        by_models: how many of them each model gave.
-        level: confidence at which the decision falls.
-        decision: see :class:`~experiments.label.decide.Decision`.
-        scope: what the qrels can be used for.
-    """
+    """The content of ``decision.json``."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -86,12 +75,7 @@ def write_verdict(folder: Path, verdict: Verdict) -> None:
 
 
 def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
-    """What the labels say that a configuration takes as judgments; None where it takes other judgments or none.
-
-    Raises:
-        DatasetError: if the file is damaged.
-        ConfigError: if the labels are about another first stage or reranker, or somebody has changed the qrels.
-    """
+    """What the labels say that a configuration takes as judgments; None where it takes other judgments or none."""
     qrels = config["dataset"].get("qrels")
     file = Path(qrels).with_name(FILE) if qrels and Path(qrels).name == QRELS else None
     if file is None or not file.is_file():

@@ -70,15 +70,7 @@ class TfidfNearness:
 
 
 class DenseNearness:
-    """Cosine of sentence embeddings, which ``retriever=dense`` shares through the cache folder.
-
-    Args:
-        corpus: the collection.
-        model: local folder or hub name.
-
-    Raises:
-        MissingExtraError, ModelLoadError: if the model cannot be loaded.
-    """
+    """Cosine of sentence embeddings, which ``retriever=dense`` shares through the cache folder."""
 
     def __init__(self, corpus: Corpus, model: str) -> None:
         embedder = SentenceTransformerEmbedder(model)
@@ -95,16 +87,7 @@ class DenseNearness:
 
 
 class VectorNearness:
-    """Cosine of vectors from a file, such as those of an index.
-
-    Args:
-        corpus: the collection.
-        file: NumPy file of numbers, shape (N, d), a row a document in the corpus's order. A row of zeros marks a
-            document without a vector, which gets no neighbours.
-
-    Raises:
-        ConfigError: if the file is no such array.
-    """
+    """Cosine of vectors from a file, such as those of an index."""
 
     def __init__(self, corpus: Corpus, file: Path | None) -> None:
         if file is None:
@@ -139,10 +122,7 @@ class VectorNearness:
 
 @dataclass(frozen=True)
 class GraphCost:
-    """The cost of a graph: documents, neighbours stored of each (``k``), neighbours in all, seconds, bytes on disk.
-
-    ``built`` is False where a good graph was there already.
-    """
+    """The cost of a graph: documents, neighbours stored of each (``k``), neighbours in all, seconds, bytes on disk."""
 
     documents: int
     k: int
@@ -162,22 +142,7 @@ def build_graph(
     vectors: Path | None = None,
     force: bool = False,
 ) -> GraphCost:
-    """Write the graph of a collection to the folder ``out``, whole or not at all.
-
-    Args:
-        corpus: the collection.
-        out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
-            least ``k`` neighbours is kept.
-        progress: called with the number of documents done.
-        kind: ``tfidf``, ``dense`` or ``vectors``.
-        k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
-        model: of ``dense``.
-        vectors: of ``vectors``, see :class:`VectorNearness`.
-        force: replace any graph that is there.
-
-    Raises:
-        ConfigError: on an argument out of range, or if ``out`` holds something else or is just being built.
-    """
+    """Write the graph of a collection to the folder ``out``, whole or not at all."""
     check_choice("graph kind", kind, KINDS)
     check_count("graph k", k, low=1)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -210,11 +175,7 @@ def build_graph(
 
 @contextmanager
 def _scratch_beside(out: Path) -> Iterator[Path]:
-    """Provide an empty folder ``.new-NAME`` beside ``out``, kept to this process; a killed build may have left one.
-
-    Raises:
-        ConfigError: if another process is using it.
-    """
+    """Provide an empty folder ``.new-NAME`` beside ``out``, kept to this process; a killed build may have left one."""
     folder = out.parent / f".new-{out.name}"
     folder.mkdir(exist_ok=True)
     with locked(folder, "--out"):
@@ -248,11 +209,7 @@ def _require_replaceable(out: Path) -> None:
 
 
 def _is_kept(out: Path, corpus: Corpus, wanted: GraphManifest) -> bool:
-    """Whether the graph in ``out`` serves as well.
-
-    Raises:
-        ConfigError: if it is sound but another one.
-    """
+    """Whether the graph in ``out`` serves as well."""
     if not (out / MANIFEST).is_file():
         return False
     try:

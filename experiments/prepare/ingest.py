@@ -29,17 +29,7 @@ from ragtune.data.corpus import Corpus, Document
 
 @dataclass
 class IngestCounts:
-    """Counts of an ingestion.
-
-    Attributes:
-        collection: name of the collection.
-        documents: documents of the dataset.
-        without_text: how many of these have no visible character, and so no chunks.
-        skipped: how many of these were there already and unchanged; they are not embedded again.
-        chunks: chunks of the dataset.
-        upserts: how many chunks were inserted and updated.
-        pruned: documents that were deleted because the dataset lacks them.
-    """
+    """Counts of an ingestion."""
 
     collection: str
     documents: int = 0
@@ -66,23 +56,7 @@ def ingest(
     batch: int = 256,
     prune: bool = False,
 ) -> IngestCounts:
-    """Make the collection hold the corpus.
-
-    Batches are written one by one, each as a whole. Documents that are there already and unchanged are not embedded
-    again, so that an interrupted ingestion continues where it stopped.
-
-    Args:
-        corpus: the documents; their titles become metadata.
-        store: holds the collection.
-        policy: how the documents are cut into chunks.
-        progress: called with the number of documents done.
-        batch: documents of a batch, >= 1.
-        prune: whether to delete documents of the collection that the corpus lacks.
-
-    Raises:
-        InputError: on a document that cannot be stored; earlier batches stay in the collection.
-        StoreError: if the database fails; earlier batches stay in the collection.
-    """
+    """Make the collection hold the corpus."""
     check_count("batch", batch, low=1)
     work = _Ingestion(corpus, store, policy, progress, batch)
     done = store.load(work.changed_batches())
@@ -144,11 +118,7 @@ def _facts(document: Document) -> dict[str, Any]:
 
 
 def run(overrides: Sequence[str]) -> IngestCounts:
-    """Ingest the configured dataset into the configured store.
-
-    Raises:
-        RagtuneError: if an option is wrong, or something cannot be loaded, read or stored.
-    """
+    """Ingest the configured dataset into the configured store."""
     config = plain(composed(overrides, "ingest", "ragtune ingest"))
     _check_options(config)
     policy = _policy(config["chunk"])

@@ -21,15 +21,7 @@ from ragtune.core.types import FREE, CostObject
 
 @dataclass
 class Scored:
-    """The scores of a query so far.
-
-    Attributes:
-        query_id: id of the query.
-        scores: scores by document id.
-        cost: the cost of the scores when they were made, by unit.
-        calls: number of calls of the reranker.
-        ms_per_call: expected milliseconds of a call without documents.
-    """
+    """The scores of a query so far."""
 
     query_id: str
     scores: dict[str, float]
@@ -70,16 +62,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a command.
-
-    Attributes:
-        queries: queries with pairs.
-        pairs: all pairs.
-        done: pairs that an interrupted command has scored.
-        kept: pairs whose scores are in the reranker's cache, which cost nothing.
-        cost: expected cost of the others.
-        unknown: units in which the cost is unknown.
-    """
+    """The work of a command."""
 
     queries: int
     pairs: int
@@ -96,14 +79,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """The end of the scoring.
-
-    Attributes:
-        paid: the cost that this command paid.
-        failures: by query, the number of documents without a score and the reason.
-        stopped: the limit that was reached, as its option; None if none was.
-        gave_up: whether too many queries failed in a row, so that the rest was not tried.
-    """
+    """The end of the scoring."""
 
     paid: CostObject = FREE
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -112,17 +88,7 @@ class Outcome:
 
 
 class Scoring:
-    """One reranker and its pairs.
-
-    Args:
-        session: the collection, its first stage and the reranker.
-        pairs: ``pool`` (what the first stage finds) or ``all`` (every document for every query).
-        depth: documents that the first stage finds.
-        journal: the finished scores; new ones are added. A plan needs none.
-
-    Raises:
-        ConfigError: if the reranker only replays.
-    """
+    """One reranker and its pairs."""
 
     def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal | None = None) -> None:
         self.session = session
@@ -132,11 +98,7 @@ class Scoring:
         self._journal = journal
 
     def plan(self, progress: Progress = lambda done, total: None) -> Plan:
-        """Count the work; nothing is paid. Prices and times are the reranker's own expectation.
-
-        Args:
-            progress: called with the number of queries done.
-        """
+        """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
         for context, items in self._queries():
@@ -152,17 +114,7 @@ class Scoring:
         return Plan(queries, pairs, done, kept, cost, unknown)
 
     def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
-        """Score the remaining pairs; each query is kept when it is done.
-
-        Args:
-            limits: where to stop.
-            in_a_row: queries that may fail in a row before the rest is given up, >= 1.
-            progress: called with the number of pairs done.
-            plan: of these pairs.
-
-        Raises:
-            InputError: if the reranker cannot be used at all.
-        """
+        """Score the remaining pairs; each query is kept when it is done."""
         outcome, failed, done = Outcome(), 0, plan.done
         progress(done, plan.pairs)
         for context, items in self._queries():
@@ -257,11 +209,7 @@ class Scoring:
 
 
 def require_price(limits: Limits, reranker: BaseReranker, plan: Plan) -> None:
-    """Refuse a limit in dollars that could never bind.
-
-    Raises:
-        ConfigError: naming the options that give a price.
-    """
+    """Refuse a limit in dollars that could never bind."""
     if limits.max_usd is not None and plan.to_score and "usd" in plan.unknown:
         raise ConfigError(
             f"--max-usd {limits.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"

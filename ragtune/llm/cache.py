@@ -69,14 +69,7 @@ _RECORDED: TypeAdapter[Recorded] = TypeAdapter(Recorded)
 
 
 class AnswerCache:
-    """Recorded calls in one SQLite file, for several threads and processes at once.
-
-    It holds answers, token counts and times under hashes: no prompt, no address and no secret.
-
-    Args:
-        folder: where ``answers.sqlite`` lives.
-        is_read_only: whether the cache may write nothing, not even an empty file.
-    """
+    """Recorded calls in one SQLite file, for several threads and processes at once."""
 
     def __init__(self, folder: Path, is_read_only: bool = False) -> None:
         self._store = SqliteCache[str](folder / "answers.sqlite", "answer", "value TEXT NOT NULL")
@@ -84,11 +77,7 @@ class AnswerCache:
 
     @classmethod
     def of(cls, mode: str, cache_dir: str | Path | None) -> AnswerCache | None:
-        """The record of a client; None where nothing is recorded.
-
-        Raises:
-            ConfigError: if there is no folder and the mode needs one.
-        """
+        """The record of a client; None where nothing is recorded."""
         if mode == "live":
             return None
         folder = resolve_cache_dir(cache_dir)
@@ -102,11 +91,7 @@ class AnswerCache:
         return self._store.path
 
     def check(self) -> None:
-        """Open the file now, if anything may be written.
-
-        Raises:
-            ConfigError: if the folder cannot be used.
-        """
+        """Open the file now, if anything may be written."""
         if not self._is_read_only:
             self._store.check()
 

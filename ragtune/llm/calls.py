@@ -41,13 +41,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class ChatCall:
-    """One conversation to be answered.
-
-    Attributes:
-        messages: the conversation.
-        limit: the most tokens that the answer and the thoughts before it may have.
-        schema: the model that the answer must be an instance of; None for free text.
-    """
+    """One conversation to be answered."""
 
     messages: tuple[Message, ...]
     limit: AnswerLimit
@@ -129,11 +123,7 @@ def embed_all(texts: Sequence[str], ask: Callable[[list[str]], EmbeddingResult],
 
 
 def replayed(known: RecordedAnswer | RecordedFailure, price: Price, left_ms: float) -> ChatResult:
-    """Return the recorded answer.
-
-    Raises:
-        ServiceError: the recorded one, or ``deadline`` where the call took longer than the time that is left.
-    """
+    """Return the recorded answer."""
     if known.latency_ms > left_ms:
         took = f"the recorded answer took {known.latency_ms:.0f} ms"
         raise ServiceError(
@@ -145,11 +135,7 @@ def replayed(known: RecordedAnswer | RecordedFailure, price: Price, left_ms: flo
 
 
 def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
-    """Return ``result``, if it is a whole answer.
-
-    Raises:
-        AnswerError: if it is a refusal, cut off, or empty.
-    """
+    """Return ``result``, if it is a whole answer."""
     if result.refusal or result.finish_reason == "content_filter":
         raise AnswerError(f"{result.model} refused: {_start(result.refusal or 'content filter')}", "refusal", result)
     if result.finish_reason.lower() in _CUT_OFF:
@@ -165,11 +151,7 @@ def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
 
 
 def require_json(result: ChatResult, schema: type[T]) -> JsonResult[T]:
-    """Return ``result`` with its JSON as a ``schema``.
-
-    Raises:
-        AnswerError: if it holds no such JSON.
-    """
+    """Return ``result`` with its JSON as a ``schema``."""
     given = {entry.name: getattr(result, entry.name) for entry in fields(ChatResult)}
     try:
         return JsonResult(**given, parsed=parse_json(result.text, schema))

@@ -14,14 +14,9 @@ R = TypeVar("R")
 
 
 def map_all(call: Callable[[I], R], inputs: Sequence[I], at_once: int) -> list[R | LLMError]:
-    """Run ``call`` on every input, ``at_once`` at a time.
+    """Run ``call`` on every input, ``at_once`` at a time; an ``LLMError`` takes the place of a result.
 
-    An interrupt ends the wait at once. The threads are daemons, unlike a ``ThreadPoolExecutor``'s, so a server that
-    hangs does not delay the end of the process. Calls that have not begun by then are dropped.
-
-    Returns:
-        The results in order; an ``LLMError`` takes the place of the result. Any other error is raised after all calls
-        have ended, the first in order.
+    The threads are daemons, unlike a ``ThreadPoolExecutor``'s: a server that hangs does not delay the end of the process.
     """
     results: dict[int, R | LLMError] = {}
     errors: dict[int, BaseException] = {}

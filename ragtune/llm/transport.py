@@ -44,14 +44,7 @@ class Settings:
     follow_redirects: bool = False
 
     def checked(self, who: str) -> Settings:
-        """Return these settings with addresses in their plain form.
-
-        Args:
-            who: owner of the settings, for messages.
-
-        Raises:
-            ConfigError: on a value out of range.
-        """
+        """Return these settings with addresses in their plain form."""
         check_positive(f"{who} timeout_s", self.timeout_s)
         for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
             check_count(f"{who} {name}", getattr(self, name), low=low)
@@ -72,12 +65,7 @@ class Settings:
 
 @dataclass
 class Deadline:
-    """When a call must have ended, with its retries and waits.
-
-    Attributes:
-        clock: clock of the time.
-        within_ms: milliseconds from now, infinite for no limit.
-    """
+    """When a call must have ended, with its retries and waits."""
 
     clock: Clock
     within_ms: float = math.inf
@@ -93,14 +81,7 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """What a service replied.
-
-    Attributes:
-        body: the parsed reply.
-        latency_ms: milliseconds of the request, and of failed attempts and waits before it.
-        attempts: requests sent.
-        wasted: tokens that the server reported for failed attempts.
-    """
+    """What a service replied."""
 
     body: T
     latency_ms: float
@@ -109,13 +90,7 @@ class Reply(Generic[T]):
 
 
 class Transport:
-    """Sends requests for all threads of a process; made anew in a forked child and after unpickling.
-
-    Args:
-        settings: address of the service and how requests are sent.
-        clock: clock that durations are read from.
-        sleep: function that waits the given number of seconds.
-    """
+    """Sends requests for all threads of a process; made anew in a forked child and after unpickling."""
 
     def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
         self.settings = settings
@@ -127,12 +102,7 @@ class Transport:
         self._connection: Connection | None = None
 
     def connect(self) -> Connection:
-        """Return the open connection, opened on first use; nothing is sent.
-
-        Raises:
-            ConfigError: if the key is missing.
-            MissingExtraError: if the extra ``llm`` is not installed.
-        """
+        """Return the open connection, opened on first use; nothing is sent."""
         own = self.settings
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
@@ -141,19 +111,7 @@ class Transport:
             return self._connection
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
-        """Send ``body``, again where that may help, and return the reply.
-
-        Args:
-            call: ``chat``, ``embeddings`` or ``rerank``, see :meth:`ragtune.llm.connection.Connection.post`.
-            body: the request in JSON.
-            parse: function that reads the reply's JSON; its ValueError says what is wrong with the reply.
-            deadline: end of all attempts and waits together.
-
-        Raises:
-            ServiceError: if no attempt got a reply, or nothing was sent since the service failed too often in a row.
-            ConfigError: if the key is missing.
-            MissingExtraError: if the extra ``llm`` is not installed.
-        """
+        """Send ``body``, again where that may help, and return the reply."""
         connection = self.connect()
         begun = self.clock.now_ms()
         failure: Failure | None = None

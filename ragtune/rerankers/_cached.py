@@ -23,15 +23,7 @@ Pairs = Mapping[bytes, PoolItem]
 
 @dataclass
 class Known:
-    """Figures of pairs, by key.
-
-    Attributes:
-        scores: calibrated scores.
-        times: milliseconds that each score took when it was made.
-        billed_tokens: tokens by a server's count.
-        billed_docs: documents that each pair counted for on a bill by documents, if not one.
-        failed: costs of calls without an answer.
-    """
+    """Figures of pairs, by key."""
 
     scores: dict[bytes, float] = field(default_factory=dict)
     times: dict[bytes, float] = field(default_factory=dict)
@@ -41,19 +33,7 @@ class Known:
 
 
 class CachedReranker(BaseReranker):
-    """Caches every score durably, and reports what it really paid.
-
-    The charge of a batch does not depend on the cache: each score is charged the time that it took when it was made, in
-    this run or an earlier one. The actual cost covers only scores that the cache did not hold.
-
-    Args:
-        batch_size: pairs that are sent together, >= 1.
-        max_length: tokens of a pair that are charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0; where both are 0, only the loop expects a time,
-            which it learns from the batches.
-        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-    """
+    """Caches every score durably, and reports what it really paid."""
 
     _cached: Mapping[str, tuple[str, str]] = {"scores": ("score", "score"), "times": ("time", "ms")}
     """The figures of :class:`Known` that are cached, scores first: noun and column of each cache."""

@@ -34,24 +34,14 @@ _BY_ORDER = "if only their order counts"
 
 
 class Verdict(NamedTuple):
-    """An objection to the declared scale.
-
-    Attributes:
-        words: what is wrong, as the end of a sentence about the scores.
-        is_sure: whether the scores cannot be on the scale; otherwise it is a warning.
-    """
+    """An objection to the declared scale."""
 
     words: str
     is_sure: bool = False
 
 
 class Sample:
-    """Scores whose scale is checked, by shares and quantiles, because a single odd score is no evidence.
-
-    Args:
-        scores: shape (n,), n >= 1.
-        best: shape (b,), the best score of each query, or of each batch.
-    """
+    """Scores whose scale is checked, by shares and quantiles, because a single odd score is no evidence."""
 
     def __init__(self, scores: FloatArray, best: FloatArray) -> None:
         self._scores = scores
@@ -77,12 +67,7 @@ class Sample:
         return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
 
     def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
-        """Return an objection to a scale; None where the scores may be on it.
-
-        Args:
-            declared: the scale that was asked for.
-            option: the name of the option that chooses the scale.
-        """
+        """Return an objection to a scale; None where the scores may be on it."""
         seen = self.looks_like()
         if declared is ScoreScale.RANK or len(self._scores) < ENOUGH or np.ptp(self._scores) == 0.0:
             return None
@@ -132,9 +117,6 @@ class ScaleWatch:
     """Checks the scale of a live reranker's first scores once; thread-safe.
 
     A wrong scale never ends a paid run: the warning is an event of the request that brought the last of these scores.
-
-    Args:
-        declared: the scale of the reranker.
     """
 
     def __init__(self, declared: ScoreScale) -> None:

@@ -11,11 +11,7 @@ from ragtune.core.types import CostObject
 
 
 class WrappedReranker(BaseReranker):
-    """Passes batches on to another reranker, with the same costs, the same cache and the same scorable documents.
-
-    Args:
-        inner: the other reranker.
-    """
+    """Passes batches on to another reranker, with the same costs, the same cache and the same scorable documents."""
 
     def __init__(self, inner: BaseReranker) -> None:
         self.inner = inner

@@ -47,11 +47,7 @@ def calibrated(score: float, scale: ScoreScale) -> float | None:
 
 
 def parse_scale(scale: ScoreScale | str) -> ScoreScale:
-    """Return the scale of that name.
-
-    Raises:
-        ConfigError: if there is no such scale.
-    """
+    """Return the scale of that name."""
     return check_member(ScoreScale, "scale", scale)
 
 
@@ -60,9 +56,5 @@ PAIR_SCALES = tuple(scale.value for scale in CALIBRATIONS)
 
 
 def pair_scale(scale: ScoreScale | str) -> ScoreScale:
-    """Return the scale of that name, for a reranker that sees only some documents of a query at a time.
-
-    Raises:
-        ConfigError: if there is no such scale, or it needs all scores of a query.
-    """
+    """Return the scale of that name, for a reranker that sees only some documents of a query at a time."""
     return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))

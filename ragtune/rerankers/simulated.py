@@ -44,23 +44,6 @@ class SimulatedReranker(BaseReranker):
     Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has 100 tokens, the
     query, and each document up to 300 tokens with its fence. Its answer has 16 tokens and 4 for each ranked
     document, the limit of :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker`.
-
-    Args:
-        scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
-        scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
-        told: documents at the front that an answer ranks, >= 1; None for all (listwise), 1 for the best one (setwise).
-            A batch of two is a pairwise call.
-        noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
-        position_bias: penalty of the document shown last, in standard deviations, >= 0.
-        refused: share of the calls that fail, in [0, 1].
-        tokens_per_doc: tokens of a document, >= 0; None counts its text.
-        ms_per_call: milliseconds of a call, >= 0.
-        prices: dollars for 1000 tokens, by ``prompt`` and ``completion``, >= 0; None for free.
-
-    Raises:
-        ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
-        ConfigError: on an argument out of range.
-        LLMError: when a call is refused.
     """
 
     compares = True

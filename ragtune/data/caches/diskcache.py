@@ -36,10 +36,7 @@ def resolve_cache_dir(cache_dir: str | Path | None) -> Path | None:
 
 
 def default_cache_dir() -> Path:
-    """Return ``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else a folder below the platform's own for caches.
-
-    That is ``~/.cache``, ``~/Library/Caches`` on macOS and ``%LOCALAPPDATA%`` on Windows.
-    """
+    """Return ``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else a folder below the platform's."""
     if own := os.environ.get("RAGTUNE_CACHE"):
         return Path(own).expanduser()
     return _platform_cache() / "ragtune"
@@ -58,13 +55,7 @@ def _platform_cache() -> Path:
 class DiskCache:
     """Folders of files, one per key, each with a manifest of checksums.
 
-    An entry is written aside and renamed into place. So a killed process leaves nothing half-written, and processes
-    that build the same entry do not disturb each other. A cache that cannot be read or written never costs a result:
-    the value is built anew, and a logged warning says why.
-
-    Args:
-        kind: subfolder, e.g. ``bm25``.
-        cache_dir: ``auto``, a folder, or None for no cache; see :func:`resolve_cache_dir`.
+    An entry is written aside and renamed into place. A cache that cannot be used costs time and a logged warning only.
     """
 
     def __init__(self, kind: str, cache_dir: str | Path | None = AUTO) -> None:
@@ -76,14 +67,7 @@ class DiskCache:
         return None if self._root is None else self._root / hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def fetch(self, key: str, build: Callable[[], T], save: Callable[[T, Path], None], load: Callable[[Path], T]) -> T:
-        """Return the value of ``key``: loaded if the entry is sound, else built and saved.
-
-        Args:
-            key: everything the value depends on: data digest, settings, library versions.
-            build: makes the value.
-            save: writes the value as files into an empty folder.
-            load: reads the value back from that folder.
-        """
+        """Return the value of ``key``: loaded if the entry is sound, else built and saved."""
         entry = self.path(key)
         found = _loaded(entry, load)
         if found is not None:
@@ -94,16 +78,7 @@ class DiskCache:
         return value
 
     def written(self, key: str, write: Callable[[Path], None], load: Callable[[Path], T]) -> T | None:
-        """Return a value that stays on disk: loaded from the entry of ``key``, which is written where it is missing.
-
-        Args:
-            key: as of :meth:`fetch`.
-            write: makes the value's files in an empty folder.
-            load: opens them.
-
-        Returns:
-            The value; None where there is no cache, or it cannot be written.
-        """
+        """Return a value that stays on disk: loaded from the entry of ``key``, which is written where it is missing."""
         entry = self.path(key)
         found = _loaded(entry, load)
         if found is not None or entry is None:
@@ -180,24 +155,13 @@ _settled: dict[_Version, str] = {}
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of the file as it is now.
-
-    Raises:
-        OSError: if there is no such file.
-    """
+    """Return the stamp of the file as it is now."""
     stat = path.stat()
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def file_digests(files: Sequence[Path]) -> list[str]:
-    """Return the SHA-256 of each file's content, in hexadecimal.
-
-    This process remembers digests by the file's path and stamp, and the cache folder keeps those of large files. A
-    cache that cannot be used costs time only.
-
-    Raises:
-        OSError: if a file cannot be read.
-    """
+    """Return the SHA-256 of each file's content, in hexadecimal."""
     versions = [(str(file), stamp_of(file)) for file in files]
     found = {version: digest for version in versions if (digest := _settled.get(version))}
     found |= _looked_up([version for version in versions if version not in found])

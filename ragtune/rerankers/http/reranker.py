@@ -47,42 +47,6 @@ class HttpReranker(CachedReranker):
 
     Scores are calibrated to [0, 1] here, from logits if the server can return them, because a server's own sigmoid
     rounds the best documents to the same 1.0. The sigmoid here separates logits up to 36.
-
-    Args:
-        url: ``http(s)://host[:port][/path]`` of the endpoint or of its server: a URL that ends in ``rerank`` is the
-            endpoint, ``/v1`` is followed by ``/rerank``, anything else by the dialect's path (``/v2/rerank``,
-            ``/v1/rerank`` or ``/rerank``). None for Cohere's, Jina's or Voyage's own service.
-        model: name of the model, as the server spells it; None sends none. The providers' services require one.
-        dialect: ``cohere`` (LiteLLM's too, and RAGtune's own), ``jina`` (llama.cpp's and LocalAI's too), ``vllm``,
-            ``tei``, ``infinity`` or ``voyage``.
-        path: endpoint below the URL, in place of the dialect's; "" for none.
-        api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
-            ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
-            unset where the server wants no key.
-        scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
-            ``logit`` for ``tei`` and ``infinity``, which are asked for logits, else ``identity``. llama.cpp always
-            returns logits.
-        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}`` or
-            ``{use_activation: false}`` for logits of vLLM, without secrets.
-        batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
-        concurrency: calls under way at once, >= 1.
-        usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
-        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
-        ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
-        timeout_s: seconds that an attempt may take by the wall clock, > 0.
-        max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
-        breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
-        breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
-        follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        clock: clock of durations; None takes the machine's.
-        sleep: function that waits the given number of seconds.
-
-    Raises:
-        ConfigError: on an argument out of range; once something is to be sent, if the key is missing.
-        MissingExtraError: once something is to be sent, if the extra ``llm`` is not installed.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {
@@ -144,12 +108,7 @@ class HttpReranker(CachedReranker):
         self._transport = Transport(settings, self._clock, sleep)
 
     def prepare(self) -> None:
-        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
-
-        Raises:
-            ConfigError: if a cache cannot be used, or without a cache if the key is missing; kept scores need none.
-            MissingExtraError: without a cache, if the extra ``llm`` is not installed.
-        """
+        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent."""
         self._open_caches()
         with suppress(InputError) if self._caches else nullcontext():
             self._transport.connect()

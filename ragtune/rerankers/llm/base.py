@@ -38,15 +38,6 @@ class Question(NamedTuple):
 class Interview:
     """Asks the questions of one batch within the request's remaining time. A question that the request has asked before
     is neither asked nor charged again.
-
-    Args:
-        llm: client of the language model.
-        known: outcomes of the whole request by conversation; new ones are added.
-        context: the request.
-        limit: how long each answer may be.
-
-    Attributes:
-        errors: errors in place of answers, in order.
     """
 
     def __init__(
@@ -63,11 +54,7 @@ class Interview:
         self._estimated = 0
 
     def ask(self, questions: Sequence[Question], schema: type[T]) -> list[JsonResult[T] | LLMError]:
-        """Return the outcomes of the questions, in order; the client asks several at once.
-
-        Raises:
-            CacheMissError: in replay, if a call was never recorded.
-        """
+        """Return the outcomes of the questions, in order; the client asks several at once."""
         new = {c: items for c, items in questions if c not in self._known}
         within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
         outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=self._limit, within_ms=within_ms)
@@ -101,18 +88,6 @@ class LLMReranker(BaseReranker):
     The run itself pays for the calls that it sent. Unusable answers are traced and charged; documents without a usable
     answer have no score, and a batch without any usable answer fails. The request's remaining time limits all calls,
     retries included.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template.
-        placeholders: names that the template must have, and no others.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1; a longer one is cut off and lost. Thoughts may
-            have the client's ``thinking_tokens``, as far as the budget can pay for them.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     def __init__(
@@ -145,13 +120,7 @@ class LLMReranker(BaseReranker):
         self.llm.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """Return the scores of the documents that the model judged.
-
-        Raises:
-            LLMError: if it judged none.
-            NoVerdictError: if that is because the request's time was over, or nothing was sent.
-            CacheMissError: in replay, if a call was never recorded.
-        """
+        """Return the scores of the documents that the model judged."""
         if not items:
             return {}
         calls = partial(self._calls, items, context)

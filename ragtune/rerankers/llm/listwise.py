@@ -30,19 +30,6 @@ class LLMListwiseReranker(LLMReranker):
     document scores 1/2 without a call.
 
     The paper's symbols: w is ``window``, s is ``step``.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
-            number of documents.
-        window: documents a call, >= 2.
-        step: documents by which the window moves, in [1, ``window``).
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1; None for 16 and 4 a document.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     compares = True

@@ -24,17 +24,6 @@ class LLMPointwiseReranker(LLMReranker):
     does not depend on the batch. Equal texts share a call. The score is grade / 3, as in the expected relevance of
     Zhuang et al. (NAACL 2024), unless ``calibration`` gives the scores of the grades: for example the share of relevant
     documents of each grade, measured on judged queries.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1.
-        calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     def __init__(

@@ -28,19 +28,6 @@ class LLMSetwiseReranker(LLMReranker):
     call.
 
     The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
-            number of documents.
-        set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
-        top_k: documents put in order, >= 1.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
     """
 
     compares = True

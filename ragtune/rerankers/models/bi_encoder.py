@@ -24,19 +24,6 @@ class BiEncoderReranker(PairwiseReranker):
     The map keeps the order of negative cosines, which max(0, cosine) would tie. It is a fixed calibration, so most
     scores lie between 0.5 and 0.9. Cosines are rounded to 6 decimals, because the last bits of float32 depend on which
     documents share a pass. A text that the embedder does not know at all has cosine 0.
-
-    Args:
-        embedder: makes the vectors.
-        batch_size: documents a pass, >= 1.
-        max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
-        ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
-        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether the model is loaded beforehand even if all scores may be cached.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(

@@ -44,15 +44,6 @@ class PairwiseReranker(CachedReranker):
     score took when it was made, in this run or an earlier one. A pass's time is shared among its pairs by their tokens.
     The charge does not depend on the cache. The actual cost covers only scores that the cache did not hold. Loading the
     model is never on a request's clock.
-
-    Args:
-        batch_size: pairs a forward pass, >= 1.
-        max_length: tokens of a pair that are read and charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0.
-        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score; a
-            run with cached scores only loads none.
     """
 
     def __init__(
@@ -79,11 +70,7 @@ class PairwiseReranker(CachedReranker):
         """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
-        """Open the caches. With ``preload``, load the model.
-
-        Raises:
-            InputError: if a cache cannot be used or the model cannot be loaded.
-        """
+        """Open the caches. With ``preload``, load the model."""
         self._open_caches()
         if self.preload:
             self._make_ready()
