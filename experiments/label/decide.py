@@ -33,7 +33,7 @@ _RHO = (-2.0 * math.log(_ALPHA) + math.log(-2.0 * math.log(_ALPHA) + 1.0)) / _TU
 class Decision(BaseModel):
     """What the judged pairs say.
 
-    ``gain`` is the mean over visited queries of weight x (grade of the document moved up - grade of the one moved down).
+    ``gain`` is the mean over visited queries of weight x (grade of the document moved up - that of the one moved down).
     Its sign is that of the difference in DCG@10. ``confidence`` is that this sign is right, in [0, 1].
     """
 

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,20 +20,17 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import FREE, CostObject
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
 from ragtune.llm.calls import (
+    AnswerRecord,
     ChatCall,
     Parameters,
     embed_all,
     read_answer,
-    read_vectors,
-    replayed,
     require_json,
     require_usable,
 )
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 from ragtune.llm.wire import read_completion, read_embeddings
 
@@ -152,7 +150,7 @@ class LLMClient:
             extra=dict(extra or {}),
         )
         self._transport = Transport(settings, clock or MonotonicClock(), sleep)
-        self._cache = AnswerCache.of(mode, cache_dir)
+        self._record = None if mode == "live" else AnswerRecord(mode, cache_dir)
 
     def __repr__(self) -> str:
         return f"LLMClient(model={self.model!r}, host={self.host!r}, mode={self.mode!r})"
@@ -186,8 +184,8 @@ class LLMClient:
             ConfigError: where ``live``, if the key is missing.
             MissingExtraError: where ``live``, if the extra ``llm`` is not installed.
         """
-        if self._cache is not None:
-            self._cache.check()
+        if self._record is not None:
+            self._record.prepare()
         if self.mode != "replay":
             with suppress(InputError) if self.mode == "record" else nullcontext():  # what is recorded needs no key
                 self._transport.connect()
@@ -259,8 +257,8 @@ class LLMClient:
     def close(self) -> None:
         """Close all connections; they reopen on use."""
         self._transport.close()
-        if self._cache is not None:
-            self._cache.close()
+        if self._record is not None:
+            self._record.close()
 
     def expected_cost(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> CostObject:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
@@ -305,31 +303,24 @@ class LLMClient:
 
     def _ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
         """The answer from the record or from the service, usable or not."""
-        if self._cache is None:
-            return self._send(call, deadline).result(self.price, cached=False)
-        key = AnswerCache.key("chat", call.identity(self._parameters))
-        known = self._cache.get([key]).get(key)
-        if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
-            return replayed(known, self.price, deadline.left_ms)
-        if self.mode == "replay":
-            raise self._cache.miss(key, self.model, call.messages[-1].content)
-        try:
-            answer = self._send(call, deadline)
-        except ServiceError as error:
-            self._cache.put({key: RecordedFailure.of(error)})
-            raise
-        self._cache.put({key: answer})
-        return answer.result(self.price, cached=False)
+        ask = partial(self._send, call, deadline)
+        if self._record is None:
+            return ask()
+        return self._record.answer(call, self._parameters, self.price, deadline, ask)
 
-    def _send(self, call: ChatCall, deadline: Deadline) -> RecordedAnswer:
+    def _send(self, call: ChatCall, deadline: Deadline) -> ChatResult:
         reply = self._post("chat", call.body(self._parameters), read_completion, deadline, call.limit.thinking)
-        return read_answer(reply, call, self.model)
+        return read_answer(reply, call, self.model, self.price)
 
     def _embedded(self, texts: list[str]) -> EmbeddingResult:
         body = {"model": self.model, "input": texts, "encoding_format": "float", **self._parameters.extra}
         deadline = Deadline(self._transport.clock)
         reply = self._post("embeddings", body, lambda got: read_embeddings(got, len(texts)), deadline)
-        return read_vectors(reply, texts, self.price)
+        vectors, usage = reply.body
+        tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
+        tokens += reply.wasted.prompt_tokens or 0
+        cost = CostObject(tokens=tokens, calls=1, latency_ms=reply.latency_ms, usd=self.price.usd(tokens, 0))
+        return EmbeddingResult(vectors=vectors, cost=cost)
 
     def _post(
         self,

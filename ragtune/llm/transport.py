@@ -7,19 +7,22 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
+from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.wire import Usage
 
+I = TypeVar("I")  # noqa: E741
 T = TypeVar("T")
 
 LONGEST_WAIT_S = 60.0
@@ -196,3 +199,40 @@ class Transport:
         message = f"{self.settings.host} gave no answer in {times} ({failure.detail}{asked})"
         bill = wasted.prompt_tokens or 0, wasted.completion_tokens or 0
         return ServiceError(message, failure.kind, attempts, latency_ms, *bill)
+
+
+def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
+    """Run ``call`` on every input, ``at_once`` at a time; an ``LLMError`` takes the place of a result.
+
+    The threads are daemons, unlike a ``ThreadPoolExecutor``'s: a hanging server does not delay the end of the process.
+    """
+    results: dict[int, T | LLMError] = {}
+    errors: dict[int, BaseException] = {}
+    places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                place = places.get_nowait()
+            except Empty:
+                return
+            try:
+                results[place] = call(inputs[place])
+            except LLMError as error:
+                results[place] = error
+            except BaseException as error:
+                errors[place] = error
+            ended.put(None)
+
+    for place in range(len(inputs)):
+        places.put(place)
+    try:
+        for _ in range(min(at_once, len(inputs))):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in inputs:
+            ended.get()
+    finally:
+        stop.set()
+    if errors:
+        raise errors[min(errors)]
+    return [results[place] for place in range(len(inputs))]

@@ -20,8 +20,7 @@ from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
-from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
 from ragtune.rerankers._scale_check import ScaleWatch

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ragtune.llm.parallel import map_all
+from ragtune.llm.transport import map_all
 
 
 def test_any_other_error_is_raised_after_all_have_ended() -> None:

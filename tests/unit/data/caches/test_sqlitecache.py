@@ -13,7 +13,7 @@ from patience import HANG_S
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.caches.sqlitecache import SqliteCache
-from ragtune.llm.parallel import map_all
+from ragtune.llm.transport import map_all
 
 A, B = SqliteCache.key("model", "query", "a"), SqliteCache.key("model", "query", "b")
 
