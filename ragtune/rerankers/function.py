@@ -14,8 +14,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
-from ragtune.rerankers._scale_check import ScaleWatch
-from ragtune.rerankers.scale import PAIR_SCALES, ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.scale import PAIR_SCALES, ScaleWatch, ScoreScale, calibrated, pair_scale
 
 
 class FunctionReranker(BaseReranker):

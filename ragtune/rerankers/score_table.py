@@ -19,9 +19,8 @@ from ragtune.data.files.textfile import read_json
 from ragtune.data.join import form_hint
 from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run
-from ragtune.rerankers._scale_check import Sample
 from ragtune.rerankers.models.architecture import Architecture
-from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
+from ragtune.rerankers.scale import CALIBRATIONS, Sample, ScoreScale, parse_scale
 
 
 class TieRule(str, Enum):

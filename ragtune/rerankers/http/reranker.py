@@ -22,11 +22,10 @@ from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
-from ragtune.rerankers._scale_check import ScaleWatch
+from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers.llm.base import together
-from ragtune.rerankers.scale import calibrated, pair_scale
+from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 
@@ -117,25 +116,9 @@ class HttpReranker(CachedReranker):
         keys = self._keys(items, context)
         return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        if not items:
-            return {}
-        keys = self._keys(items, context)
-        pairs = {keys[item.doc_id]: item for item in items}
-        known = self._recall(list(pairs))
-        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
-        try:
-            self._score_unknown(unknown, context, known)
-        finally:
-            # A failed call does not undo the cost of earlier ones.
-            made = [item for item in items if keys[item.doc_id] in known.scores or keys[item.doc_id] in known.times]
-            self._report(made, keys, unknown, known, context)
-        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
-
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         """Score the batches of several requests, at most ``concurrency`` at once."""
-        each = super().rerank_many
-        return [*map_all(lambda batch: each([batch])[0], batches, self.concurrency)]
+        return [*map_all(lambda batch: self._rerank_together([batch])[0], batches, self.concurrency)]
 
     def close(self) -> None:
         """Close the connections; they reopen on use."""
@@ -163,13 +146,12 @@ class HttpReranker(CachedReranker):
         entries = list(pairs.items())
         return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
 
-    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        """Score the pairs, several calls at once; an error of :func:`no_scores` where none has a score."""
-        if not unknown:
-            return
+    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+        """Score the pairs of one request, several calls at once; an error where none has a score."""
+        context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
             self._transport.connect()
-        calls = self._calls(unknown)
+        calls = self._calls({key: pair.item for key, pair in unknown.items()})
         deadline = Deadline(self._clock, context.time_left_ms)
         replies = map_all(partial(self._call, context=context, deadline=deadline), calls, self.concurrency)
         reasons: list[LLMError | str] = []

@@ -13,7 +13,8 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers._cached import Pair
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 
 _DECIMALS = 6
 

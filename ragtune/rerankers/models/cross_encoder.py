@@ -10,8 +10,9 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.models import load_model, model_identity
+from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:

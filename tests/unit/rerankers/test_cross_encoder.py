@@ -15,8 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.data.corpus import Corpus, Document
+from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
-from ragtune.rerankers.models.pairwise import Pair
 
 MakeContext = Callable[..., RAGtuneContext]
 SHARED = Path(__file__).parents[3].parent / "shared"

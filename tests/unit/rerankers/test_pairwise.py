@@ -15,7 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers._cached import Pair
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0

@@ -11,8 +11,7 @@ import pytest
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ScoreTableError
-from ragtune.rerankers._scale_check import Sample
-from ragtune.rerankers.scale import ScoreScale
+from ragtune.rerankers.scale import Sample, ScoreScale
 from ragtune.rerankers.score_table import ScoreTable
 
 SCORES = Path(__file__).parents[4] / "shared" / "data"
