@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ragtune.core.arguments import check_choice, check_member
+from ragtune.core.arguments import check_choice
 from ragtune.core.arrays import FloatArray
 from ragtune.core.request.context import RAGtuneContext
 
@@ -70,11 +70,6 @@ def calibrated(score: float, scale: ScoreScale) -> float | None:
     """Return the score in [0, 1]; None where the scale does not allow it. ``rank`` needs all scores of a query."""
     calibrate, low, high = CALIBRATIONS[scale]
     return calibrate(score) if low <= score <= high else None
-
-
-def parse_scale(scale: ScoreScale | str) -> ScoreScale:
-    """Return the scale of that name."""
-    return check_member(ScoreScale, "scale", scale)
 
 
 PAIR_SCALES = tuple(scale.value for scale in CALIBRATIONS)

@@ -11,8 +11,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.answers import Ranking
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, one_after_another
+from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, Ranking, one_after_another
 from ragtune.rerankers.ordering import rank_scores
 
 

@@ -11,8 +11,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
-from ragtune.rerankers.llm.answers import Grade
-from ragtune.rerankers.llm.base import Conversation, Interview, LLMReranker, Question, together
+from ragtune.rerankers.llm.base import Conversation, Grade, Interview, LLMReranker, Question, together
 
 GRADES = 4
 

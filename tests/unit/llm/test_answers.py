@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
 from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.rerankers.llm.answers import Best, Grade, Ranking
+from ragtune.rerankers.llm.base import Best, Grade, Ranking
 from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.agents.extractor import ExtractorConfig
 from ragtune.superprompt.agents.writer import WriterConfig
