@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from experiments.label.desk import LEGEND, Desk
+from experiments.label.desk import GRADES, LEGEND, SKIPPED, Desk
 from ragtune.core.errors import ConfigError
 
 PAGE = Path(__file__).with_name("page.html")
@@ -75,15 +75,13 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing of single requests."""
 
-    def _act(self, action: object, shown: tuple[object, object]) -> None:
+    def _act(self, action: Any, shown: tuple[object, object]) -> None:
         task = self.desk.next()
         if action == "undo":
             self.desk.undo()
         elif task is None or shown != (task.query_id, task.doc_id):
             pass  # a key pressed twice, or in a second window: the state says what is asked now
-        elif action == "skip":
-            self.desk.skip(task)
-        elif type(action) is int and 0 <= action <= 3:
+        elif action == SKIPPED or (type(action) is int and action in GRADES):
             self.desk.grade(task, action)
         else:
             self._send(HTTPStatus.BAD_REQUEST, {"error": "allowed actions are 0, 1, 2, 3, skip and undo"})
