@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
+from experiments.prepare.scoring import Order, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
@@ -25,17 +24,6 @@ from ragtune.data.files.textfile import read_json
 DONE, FAILED = 0, 1
 
 _SHOWN_FAILURES = 5
-
-
-@dataclass(frozen=True)
-class Order:
-    """The request of the command line."""
-
-    out: Path
-    pairs: str = "pool"
-    model: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    dry_run: bool = False
 
 
 def write_score_table(config: Mapping[str, Any], order: Order) -> int:
@@ -70,12 +58,12 @@ def _fill(
         scoring.reranker.prepare()  # so that the time of a call is measured
     plan = scoring.plan()
     sys.stderr.write(f"{_plan_line(plan)}\n")
-    require_price(order.limits, scoring.reranker, plan)
+    require_price(order, scoring.reranker, plan)
     if order.dry_run:
         return DONE
     in_a_row = config["failures"]["requests_in_a_row"]
     with progress_bar("scoring", enabled=True) as update:
-        outcome = scoring.run(order.limits, in_a_row, update, plan)
+        outcome = scoring.run(order, in_a_row, update, plan)
     found = scoring.found()
     pairs = [(each.query_id, doc_id, score) for each in found for doc_id, score in each.scores.items()]
     if not pairs:
@@ -140,10 +128,10 @@ def _plan_line(plan: Plan) -> str:
 
 def _check(order: Order) -> None:
     check_form(order.out)
-    if order.limits.max_docs is not None:
-        check_count("--max-docs", order.limits.max_docs, low=1)
-    if order.limits.max_usd is not None:
-        check_number("--max-usd", order.limits.max_usd, low=0.0)
+    if order.max_docs is not None:
+        check_count("--max-docs", order.max_docs, low=1)
+    if order.max_usd is not None:
+        check_number("--max-usd", order.max_usd, low=0.0)
 
 
 def _what_decides(config: Mapping[str, Any], order: Order) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from experiments.config.progress import Progress
@@ -53,11 +54,15 @@ class ScoreJournal(JournalOf[Scored]):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of scoring: paid documents, and US dollars; None for no limit."""
+class Order:
+    """The request of the command line: the table, its pairs (``pool`` or ``all``), its order."""
 
+    out: Path
+    pairs: str = "pool"
+    model: str | None = None
     max_docs: int | None = None
     max_usd: float | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ class Scoring:
         unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
 
-    def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
+    def run(self, order: Order, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
         """Score the remaining pairs; each query is kept when it is done."""
         outcome, failed, done = Outcome(), 0, plan.done
         progress(done, plan.pairs)
@@ -121,7 +126,7 @@ class Scoring:
             left = self._left(context, items)
             if not left:
                 continue
-            chosen, outcome.stopped = self._within(left, context, limits, outcome.paid)
+            chosen, outcome.stopped = self._within(left, context, order, outcome.paid)
             has_failed = bool(chosen) and not self._score(chosen, context, outcome)
             failed = failed + 1 if has_failed else 0
             done += len(chosen)
@@ -156,17 +161,17 @@ class Scoring:
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
     def _within(
-        self, items: list[PoolItem], context: RAGtuneContext, limits: Limits, paid: CostObject
+        self, items: list[PoolItem], context: RAGtuneContext, order: Order, paid: CostObject
     ) -> tuple[list[PoolItem], str | None]:
         """The first documents that the limits allow, and the limit if these are not all."""
 
         def exceeded(n: int) -> str | None:
             unpaid = self.reranker.unpaid(items[:n], context)
-            if limits.max_docs is not None and paid.docs + len(unpaid) > limits.max_docs:
-                return f"--max-docs {limits.max_docs}"
-            if limits.max_usd is not None and unpaid:
+            if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
+                return f"--max-docs {order.max_docs}"
+            if order.max_usd is not None and unpaid:
                 usd = self.reranker.expected_cost(unpaid, context).usd
-                return f"--max-usd {limits.max_usd}" if paid.usd + usd > limits.max_usd else None
+                return f"--max-usd {order.max_usd}" if paid.usd + usd > order.max_usd else None
             return None
 
         limit = exceeded(len(items))
@@ -208,11 +213,11 @@ class Scoring:
         return actual.model_copy(update={"docs": unpaid})
 
 
-def require_price(limits: Limits, reranker: BaseReranker, plan: Plan) -> None:
+def require_price(order: Order, reranker: BaseReranker, plan: Plan) -> None:
     """Refuse a limit in dollars that could never bind."""
-    if limits.max_usd is not None and plan.to_score and "usd" in plan.unknown:
+    if order.max_usd is not None and plan.to_score and "usd" in plan.unknown:
         raise ConfigError(
-            f"--max-usd {limits.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
+            f"--max-usd {order.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
         )
 
 

@@ -97,18 +97,6 @@ def test_the_graph_does_not_depend_on_the_size_of_the_blocks(
             assert graph.neighbours(doc_id) == [corpus.doc_ids[j] for j in expected[:4]]
 
 
-def test_cost_and_manifest_say_what_was_built(corpus: Corpus, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    cost = build_graph(corpus, tmp_path / "graph", lambda done, total: seen.append((done, total)), k=3)
-    manifest = GraphManifest.read(tmp_path / "graph")
-    assert (manifest.corpus, manifest.documents, manifest.k, manifest.kind) == (corpus.digest, 12, 3, "tfidf")
-    assert "scikit-learn" in manifest.library
-    assert cost.built
-    assert (cost.documents, cost.bytes) == (12, sum(f.stat().st_size for f in (tmp_path / "graph").iterdir()))
-    assert cost.neighbours == int((np.load(tmp_path / "graph" / NEIGHBOURS) >= 0).sum())
-    assert seen[-1] == (12, 12)
-
-
 def test_a_good_graph_is_kept(corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "graph"
     build_graph(corpus, out, silent, k=4)
@@ -153,49 +141,11 @@ def test_what_is_no_graph_is_never_replaced(corpus: Corpus, tmp_path: Path) -> N
     assert (tmp_path / "folder" / "thesis.tex").read_text() == "precious"
 
 
-def test_an_interrupted_build_leaves_nothing(corpus: Corpus, tmp_path: Path) -> None:
-    def interrupt(done: int, total: int) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_graph(corpus, tmp_path / "graph", interrupt, k=2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_killed_build_left_is_replaced(corpus: Corpus, tmp_path: Path) -> None:
-    (tmp_path / ".new-graph" / "graph").mkdir(parents=True)
-    (tmp_path / ".new-graph" / "graph" / NEIGHBOURS).write_bytes(b"half")
-    (tmp_path / ".new-other").mkdir()
-    build_graph(corpus, tmp_path / "graph", silent, k=2)
-    assert {path.name for path in tmp_path.iterdir()} == {"graph", ".new-other"}
-
-
-def test_two_builds_of_one_graph_do_not_disturb_each_other(corpus: Corpus, tmp_path: Path) -> None:
-    refusals: list[str] = []
-
-    def build_again(done: int, total: int) -> None:
-        if done == 5:
-            with pytest.raises(ConfigError) as refused:
-                build_graph(corpus, tmp_path / "graph", silent, k=2)
-            refusals.append(str(refused.value))
-
-    assert build_graph(corpus, tmp_path / "graph", build_again, k=2).built
-    assert "is in use by another run" in refusals[0]
-    assert CorpusGraph.open(tmp_path / "graph", corpus).neighbours("bread-1")[0] == "bread-2"
-
-
 def test_a_k_beyond_the_other_documents_is_stored_as_that_many(corpus: Corpus, tmp_path: Path) -> None:
     cost = build_graph(corpus, tmp_path / "graph", silent, k=100_000)
     assert (cost.k, GraphManifest.read(tmp_path / "graph").k) == (11, 11)
     assert CorpusGraph.open(tmp_path / "graph", corpus, k=16).neighbours("bread-1")[0] == "bread-2"
     assert not build_graph(corpus, tmp_path / "graph", silent, k=50).built
-
-
-def test_a_single_document_has_a_graph_without_edges(tmp_path: Path) -> None:
-    alone = Corpus([Document(id="a", text="alone")])
-    assert build_graph(alone, tmp_path / "graph", silent).neighbours == 0
-    assert CorpusGraph.open(tmp_path / "graph", alone).neighbours("a") == []
 
 
 @pytest.mark.parametrize("wish", [{"kind": "colbert"}, {"k": 0}])
