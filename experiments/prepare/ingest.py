@@ -67,7 +67,8 @@ def ingest(
             if chunks := _changed(documents[start : start + batch], store, policy, counts):
                 yield chunks, embed(chunks, store.embedder)
 
-    counts.upserts += store.load(changed_batches()).model_copy(update={"documents": 0})
+    done = store.load(changed_batches())
+    counts.upserts += done.model_copy(update={"documents": 0})
     progress(len(corpus), len(corpus))
     if prune:
         counts.pruned = store.delete([doc_id for doc_id in store.doc_ids() if doc_id not in corpus])
