@@ -4,12 +4,11 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragtune.core.errors import ConfigError, ModelLoadError
+from ragtune.core.errors import ModelLoadError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -61,20 +60,6 @@ def test_the_activation_that_a_model_names_does_not_matter(
     assert raw_scores == make().rerank(items, make_context(QUERY), "default")
 
 
-@pytest.mark.parametrize("change", [{"max_length": 16}, {"query": "another query"}, {"text": "another text"}])
-def test_whatever_a_score_depends_on_is_part_of_its_key(
-    make: Callable[..., CrossEncoderReranker],
-    items: list[PoolItem],
-    make_context: MakeContext,
-    change: dict[str, object],
-) -> None:
-    make().rerank(items[:1], make_context(QUERY), "default")
-    context = make_context(str(change.pop("query", QUERY)))
-    item = replace(items[0], content=str(change.pop("text", items[0].content)))
-    make(**change).rerank([item], context, "default")
-    assert context.meter.actual.docs == 1
-
-
 def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
     make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,21 +106,6 @@ def test_a_model_with_several_outputs_is_refused(
     AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(tmp_path / "classifier")
     with pytest.raises(ModelLoadError, match="3 outputs"):
         CrossEncoderReranker(str(tmp_path / "classifier")).rerank(items, make_context(QUERY), "default")
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("batch_size", 0),
-        ("max_length", 0),
-        ("ms_per_doc", -1.0),
-        ("ms_per_call", math.nan),
-        ("usd_per_1k_tokens", -1.0),
-    ],
-)
-def test_bad_settings_are_refused_by_quoting_them(argument: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"reranker {argument}={value!r}: allowed"):
-        CrossEncoderReranker("any", **{argument: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.shared

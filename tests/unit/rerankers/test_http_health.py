@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtune.core.errors import InconclusiveError
 from ragtune.facade.reranker import BudgetedReranker
-from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.rerankers.http.reranker import HttpReranker
 from tests.support.llm_server import Fault
 
@@ -60,14 +58,3 @@ def test_the_first_good_answer_comes_within_three_seconds_of_the_servers_return(
         time.sleep(0.02)
         assert time.monotonic() - back < 3.0
     assert ranker.closed is None
-
-
-LATE, CLOSED, SICK = (ServiceError("no answer", kind) for kind in ("deadline", "circuit_open", "unavailable"))
-
-
-@pytest.mark.parametrize(
-    ("errors", "is_telling"),
-    [([LATE], False), ([LATE, CLOSED], False), ([LATE, SICK], True), ([LATE, "a score of 7"], True), ([], True)],
-)
-def test_a_batch_tells_nothing_where_time_alone_was_missing(errors: Any, is_telling: bool) -> None:
-    assert isinstance(no_scores("none", errors), InconclusiveError) is not is_telling

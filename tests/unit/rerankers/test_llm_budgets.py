@@ -128,15 +128,3 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
     if over:
         assert ran.output.trace.find("overrun_rerank")
         assert ran.output.stop.reason in ("budget_exhausted", "budget_denied", "pool_exhausted")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_waste_of_a_batch_whose_answers_are_all_bad_is_traced(fakes: Any, kind: str) -> None:
-    given_ = {"max_reranker_calls": 2} if kind == "pointwise" else {"max_reranker_calls": 1}
-    ran = run(fakes, kind, [["heart"], ["salt"]], FakeService(lambda chat: "no"), 2, **given_)
-    [lost] = ran.output.trace.find("drop" if kind == "pointwise" else "put_back")
-    assert lost.details["doc_ids"] == ["d0", "d1"]
-    assert "judged none of 2 documents" in lost.details["error"]
-    assert set(ran.output.dropped) == ({"d0", "d1"} if kind == "pointwise" else set())
-    charged = ran.output.trace.find("charge_failure")[0].details["cost"]["tokens"]
-    assert charged == ran.service.billed_tokens == ran.spent.tokens > 0

@@ -11,7 +11,6 @@ import pytest
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
 from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
@@ -28,18 +27,17 @@ def items(*contents: str) -> list[PoolItem]:
     return [item(f"d{i}", content, i) for i, content in enumerate(contents)]
 
 
-@pytest.mark.parametrize("grade", [0, 1, 2, 3])
-def test_the_score_is_the_grades_share_of_the_best(asking: Asking, make_context: MakeContext, grade: int) -> None:
-    reranker = asking(LLMPointwiseReranker, f'{{"grade": {grade}}}').reranker
-    assert reranker.rerank(items("text"), make_context(), "default") == {"d0": grade / 3}
-
-
-def test_a_calibration_says_what_a_grade_is_worth(asking: Asking, make_context: MakeContext) -> None:
+def test_the_score_is_the_grades_share_of_the_best_or_by_a_calibration(
+    asking: Asking, make_context: MakeContext
+) -> None:
+    for grade in range(4):
+        reranker = asking(LLMPointwiseReranker, f'{{"grade": {grade}}}').reranker
+        assert reranker.rerank(items("text"), make_context(), "default") == {"d0": grade / 3}
     reranker = asking(LLMPointwiseReranker, '{"grade": 2}', calibration=[0.01, 0.1, 0.4, 0.9]).reranker
     assert reranker.rerank(items("text"), make_context(), "default") == {"d0": 0.4}
 
 
-FAULTS = ["server_error", "cut_off", "malformed_json", "wrong_enum", "refusal", "empty"]
+FAULTS = ["server_error", "cut_off", "malformed_json"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -64,13 +62,6 @@ def test_equal_texts_are_asked_about_once_in_a_request(asking: Asking, make_cont
     assert len(made.service.chats) == 2
     made.reranker.rerank([item("later", "same", 9)], make_context(), "x")
     assert len(made.service.chats) == 3
-
-
-def test_documents_are_cut_to_their_tokens(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMPointwiseReranker, '{"grade": 1}', max_doc_tokens=5)
-    made.reranker.rerank(items("one two three four five six seven", "short"), make_context(), "x")
-    shown = [chat.fenced["document"] for chat, _ in made.service.chats]
-    assert shown == ["one two three four five", "short"]
 
 
 INJECTIONS = [
@@ -99,17 +90,6 @@ def test_the_time_of_calls_made_together_is_that_of_the_fullest_slot(slots: int,
     # Two slots: 5 and 1, the next two behind the 1 (3, 6), the last behind the 5: 9.
     costs = [CostObject(latency_ms=float(t), tokens=1, calls=1, usd=0.5) for t in (5, 1, 2, 3, 4)]
     assert together(costs, slots) == CostObject(latency_ms=ms, tokens=5, calls=5, usd=2.5)
-
-
-def test_the_price_is_prompt_and_answer_of_every_document(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMPointwiseReranker, llm={"concurrency": 2, "ms_per_call": 100.0})
-    context = make_context("query")
-    cost = made.reranker.expected_cost(items("a", "b", "c"), context)
-    assert (cost.docs, cost.calls, cost.latency_ms) == (3, 3, 200.0)
-    made.reranker.rerank(items("a", "b", "c"), context, "x")
-    prompts = sum(count_tokens(m["content"]) for chat, _ in made.service.chats for m in chat.messages)
-    assert cost.tokens == prompts + 3 * 32
-    assert cost.usd == pytest.approx((prompts * 0.001 + 3 * 32 * 0.002) / 1000)
 
 
 def test_time_is_simulated_where_answers_are_recorded(asking: Asking, tmp_path: Any) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import CostObject
 from ragtune.rerankers.noop import NoOpReranker
 
 MakeContext = Callable[..., RAGtuneContext]
@@ -18,13 +17,6 @@ def test_every_document_keeps_its_score_clipped_to_the_unit_interval(make_contex
     ]
     scores = NoOpReranker().rerank(items, make_context("any"), "default")
     assert scores == {"estimated": 0.4, "first stage only": 1.0, "negative": 0.0}
-
-
-def test_counts_documents_and_calls_but_spends_nothing(items: list[PoolItem], make_context: MakeContext) -> None:
-    context = make_context("any")
-    assert NoOpReranker().expected_cost(items[:3], context) == CostObject(docs=3, calls=1)
-    NoOpReranker().rerank(items[:3], context, "default")
-    assert context.meter.actual == CostObject()
 
 
 def test_never_forces_a_replay_onto_real_time() -> None:

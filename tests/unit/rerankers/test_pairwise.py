@@ -97,21 +97,6 @@ def test_a_charge_does_not_depend_on_what_the_cache_holds(
     assert charged(mixed).latency_ms == pytest.approx(charged(kept).latency_ms + took(items[4:5]))
 
 
-def test_a_passes_time_is_shared_among_its_pairs_by_their_tokens(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    batch = items[:4]
-    Slow(machine).rerank(batch, make_context(), "default")
-    parts = []
-    for item in batch:
-        context = make_context()
-        Slow(machine).rerank([item], context, "default")
-        parts.append(charged(context))
-    assert sum(part.latency_ms for part in parts) == pytest.approx(took(batch))
-    a_token = took(batch) / sum(part.tokens for part in parts)
-    assert [part.latency_ms for part in parts] == pytest.approx([a_token * part.tokens for part in parts])
-
-
 def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
@@ -127,20 +112,6 @@ def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     assert machine.loads == 2
     assert context.tracker.elapsed_ms == pytest.approx(took(items[2:3]))
     assert context.meter.actual.latency_ms == pytest.approx(took(items[2:3]))
-
-
-def test_a_failed_pass_leaves_the_charge_of_those_before_it(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    reranker, context = Slow(machine), make_context()
-    reranker.rerank(items[:1], context, "default")
-    before = charged(context)
-    reranker.fails = True
-    failed = make_context()
-    with pytest.raises(RuntimeError, match="out of memory"):
-        reranker.rerank(items[:3], failed, "default")
-    assert charged(failed) == before
-    assert failed.meter.actual == CostObject()
 
 
 def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
