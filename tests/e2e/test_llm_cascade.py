@@ -191,9 +191,7 @@ def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: l
     ("reranker", "policy"),
     [
         ("llm_pointwise", ["scheduler=greedy", "scheduler.batch_size=2"]),
-        ("llm_listwise", ["scheduler=one_shot", "reranker.window=3", "reranker.step=1"]),
         ("llm_setwise", ["scheduler=one_shot", "reranker.set_size=3", "reranker.top_k=2"]),
-        ("llm_listwise", ["scheduler=greedy", "scheduler.batch_size=2"]),
         ("llm_listwise", ["estimator=tourrank", "scheduler=windows", "budget.max_reranker_docs=50"]),
     ],
 )

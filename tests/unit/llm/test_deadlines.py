@@ -56,21 +56,6 @@ def test_a_dripped_body_ends_with_the_time_that_the_call_has(llm_server: Any, ma
         assert client.chat(HELLO).text == "You said: hello"
 
 
-def test_an_attempt_has_the_timeout_and_all_of_them_the_deadline(llm_server: Any, make_client: Make) -> None:
-    for limit_s in longer(0.1):
-        llm_server.reset()
-        llm_server.faults += [Fault("drip")] * 9
-        client = make_client(timeout_s=limit_s, max_retries=8, backoff_initial_s=0.0, breaker_failures=99, **REAL)
-        client.prepare()
-        error = fails(partial(client.chat, HELLO, within_ms=3500.0 * limit_s))
-        assert error.kind == "deadline"
-        assert error.attempts <= 4
-        if len(llm_server.requests) == error.attempts >= 2:
-            break
-    assert 2 <= error.attempts == len(llm_server.requests)
-    assert error.cost.latency_ms > 2000.0 * limit_s
-
-
 @pytest.mark.parametrize(
     ("faults", "waits"),
     [

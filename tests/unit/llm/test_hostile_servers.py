@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import resource
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +27,7 @@ class Names(RootModel[list[str]]):
     pass
 
 
-@pytest.mark.parametrize("fault", ["endless", "endless_error", "bomb"])
+@pytest.mark.parametrize("fault", ["endless", "bomb"])
 def test_a_body_is_read_no_further_than_it_may_be_long(
     llm_server: Any, make_client: Make, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,17 +67,6 @@ def test_a_content_in_parts_is_read_without_its_thoughts(llm_server: Any, make_c
     assert make_client(max_retries=0).chat_json(HELLO, Names).parsed.root == ["tea"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [("strange_coding", "unusable reply: packed otherwise than asked for"), ("strange_charset", "HTTP 400")],
-)
-def test_a_body_in_a_coding_of_its_own_is_refused(llm_server: Any, make_client: Make, fault: str, said: str) -> None:
-    llm_server.faults.append(Fault(fault))
-    with pytest.raises(ServiceError, match=said):
-        make_client().chat(HELLO)
-    assert len(llm_server.requests) == 1
-
-
 # -- what it says that it cost -----------------------------------------------------------------------------------------
 
 NAN, INF = float("nan"), float("inf")
@@ -90,12 +78,8 @@ NAN, INF = float("nan"), float("inf")
         ({"prompt_tokens": 7, "completion_tokens": 9}, (7, 9), False),
         ({"prompt_tokens": "7", "completion_tokens": 9.0}, (7, 9), False),
         ({"prompt_tokens": 7}, (7, 4), True),
-        ({"prompt_tokens": -7, "completion_tokens": -1}, (1, 4), True),
         ({"prompt_tokens": NAN, "completion_tokens": INF}, (1, 4), True),
-        ({"prompt_tokens": 10**20, "completion_tokens": 10**12}, (1, 4), True),
         ({"prompt_tokens": "many", "completion_tokens": [9]}, (1, 4), True),
-        ({"prompt_tokens": True, "completion_tokens": 9.5}, (1, 4), True),
-        ("a lot", (1, 4), True),
         (None, (1, 4), True),
     ],
     ids=lambda value: None if isinstance(value, bool | tuple) else str(value)[:30],
@@ -126,17 +110,3 @@ def test_a_reply_without_an_answer_is_charged_what_the_server_reports(llm_server
     )
     assert len(llm_server.billed) == 4
     assert results[0].cost == results[0].paid == results[1].cost == billed
-
-
-def test_a_call_that_fails_for_good_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:
-    llm_server.faults += [Fault("no_choices")] * 9
-    errors = []
-    for mode in ("record", "replay"):
-        with pytest.raises(ServiceError, match="unusable reply") as caught:
-            make_client(mode=mode, prices=PRICES, max_retries=1).chat(HELLO)
-        errors.append(caught.value)
-    assert len(llm_server.billed) == 2
-    assert errors[0].cost == errors[0].paid == errors[1].cost == pickle.loads(pickle.dumps(errors[0])).cost
-    assert errors[0].cost.tokens == llm_server.billed_tokens
-    assert errors[0].cost.usd == pytest.approx(llm_server.billed_tokens / 1000 + 9 * 8 / 1000)
-    assert errors[1].paid == CostObject()
