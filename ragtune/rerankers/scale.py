@@ -101,13 +101,7 @@ class Sample:
         return float(((self._scores >= low) & (self._scores <= high)).mean()) >= _ALMOST_ALL
 
     def looks_like(self) -> ScoreScale:
-        """Return the scale that the scores seem to be on.
-
-        - ``log_prob``: almost all at most 0, and the best score of the median query is near 0;
-        - ``identity``: almost all in [0, 1]. Cosines may lie there too, and no check can tell them apart for sure;
-        - ``cosine``: almost all in [-1, 1];
-        - ``logit``: anything else.
-        """
+        """Return the scale that the scores seem to be on; cosines may look like probabilities (``identity``)."""
         if self.within(-np.inf, 0.0):
             return ScoreScale.LOG_PROB if self.typical_best > _NEAR_ZERO else ScoreScale.LOGIT
         if self.within(0.0, 1.0):

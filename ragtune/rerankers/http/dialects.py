@@ -113,11 +113,11 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-def address_of(name: str, url: str | None, path: str | None) -> str:
+def address_of(name: str, url: str | None) -> str:
     """Return the address of requests, without a slash at its end.
 
     A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself. A URL that ends in a version
-    (``/v1``) is followed by ``/rerank``, any other by the dialect's path. ``path`` replaces what follows.
+    (``/v1``) is followed by ``/rerank``, any other by the dialect's path.
     """
     dialect = DIALECTS[name]
     base = check_base_url("reranker url", dialect.service if url is None else url, "see api_key_env")
@@ -126,15 +126,9 @@ def address_of(name: str, url: str | None, path: str | None) -> str:
             f"reranker url=None: allowed is http(s)://host[:port][/path], since {name!r} is no one's service"
         )
     last = urlsplit(base).path.rpartition("/")[2]
-    if path is not None:
-        end = path.strip("/")
-    elif last.startswith("rerank"):
-        end = ""
-    else:
-        end = "rerank" if re.fullmatch(r"v\d+", last) else dialect.path
-    whole = check_base_url("reranker path", f"{base}/{end}", "see api_key_env")
-    assert whole is not None  # noqa: S101 - it is None for None alone
-    return whole
+    if last.startswith("rerank"):
+        return base
+    return f"{base}/{'rerank' if re.fullmatch(r'v[0-9]+', last) else dialect.path}"
 
 
 def key_variable(name: str, address: str) -> str:

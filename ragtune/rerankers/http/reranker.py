@@ -33,18 +33,11 @@ _SHOWN_PROBLEMS = 3
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
 
-    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once. Equal texts are sent once, blank ones
-    as a full stop. Calls are retried like those of a language model (429, 5xx, timeouts, lost connections;
-    ``Retry-After`` up to 60 s) and end with the request's time. A missing, contradictory or invalid score costs its
-    document, a failed call its documents; a batch without any score fails. Scores are cached durably, so nothing is
-    paid for twice; the charge does not depend on the cache.
-
-    Money is charged by call: search units (one for every 100 documents begun, *each call*, unless the server bills
-    otherwise) and tokens (as the server reports them, else counted here). With search units a batch of 5 costs as much
-    as one of 100, so the scheduler's batch size matters.
-
-    Scores are calibrated to [0, 1] here, from logits if the server can return them, because a server's own sigmoid
-    rounds the best documents to the same 1.0. The sigmoid here separates logits up to 36.
+    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once, retried like those of a language
+    model. A missing or invalid score costs its document, a failed call its documents; a batch without any score fails.
+    Money is charged by call: search units (one for every 100 documents begun, *each call*) and tokens, as the server
+    bills them. Scores are calibrated here, from logits if the server can return them, because a server's own sigmoid
+    rounds the best documents to the same 1.0.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {
@@ -58,7 +51,6 @@ class HttpReranker(CachedReranker):
         url: str | None = None,
         model: str | None = None,
         dialect: str = "cohere",
-        path: str | None = None,
         api_key_env: str | None = None,
         scale: str | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -83,7 +75,7 @@ class HttpReranker(CachedReranker):
         self._speech = DIALECTS[dialect]
         size = self._speech.batch_size if batch_size is None else batch_size
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
-        self.url = address_of(dialect, url, path)
+        self.url = address_of(dialect, url)
         self.model = _checked_model(model, url, dialect)
         self.scale = pair_scale(scale or self._speech.scale)
         self._watch = ScaleWatch(self.scale)

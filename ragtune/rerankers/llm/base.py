@@ -138,10 +138,8 @@ class Interview:
 class LLMReranker(BaseReranker):
     """Shows a query and shortened documents to a language model, with every text behind a fence.
 
-    A batch is charged all its documents, and the calls, tokens, time and money of the model's answers, recorded or not.
-    The run itself pays for the calls that it sent. Unusable answers are traced and charged; documents without a usable
-    answer have no score, and a batch without any usable answer fails. The request's remaining time limits all calls,
-    retries included.
+    A batch is charged all its documents and the bill of the model's answers, recorded or not. Documents without a
+    usable answer have no score, and a batch without any usable answer fails.
     """
 
     def __init__(
@@ -232,10 +230,7 @@ def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
 
 
 def together(costs: Sequence[CostObject], slots: int) -> CostObject:
-    """Return the cost of calls made ``slots`` at once: the sum, but the time is that of the busiest slot.
-
-    Each call takes the slot that is free first, in order, as threads do, so the same times give the same sum.
-    """
+    """Return the cost of calls made ``slots`` at once: the sum, but the time of the busiest slot."""
     free_at = [0.0] * slots
     for cost in costs:
         first = min(range(slots), key=free_at.__getitem__)

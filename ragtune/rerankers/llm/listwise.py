@@ -17,18 +17,11 @@ from ragtune.rerankers.ordering import rank_scores
 
 class LLMListwiseReranker(LLMReranker):
     """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
-    (Sun et al., EMNLP 2023). Each window keeps ``window - step`` of the last one's best, so good documents rise.
+    (Sun et al., EMNLP 2023).
 
-    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Incomplete answers are
-    completed: missing documents follow in their order, a repeated number counts where it comes first, and unknown
-    numbers are ignored. An answer that has each number from 0 to n - 1 once counts from 0, which the trace notes (event
-    ``counted_from_zero``). A window without a usable answer keeps its order.
-
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
-    two batches, so use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``). A single
-    document scores 1/2 without a call.
-
-    The paper's symbols: w is ``window``, s is ``step``.
+    Missing documents of an answer follow in their order, and unknown numbers are ignored. An answer that has each
+    number from 0 to n - 1 once counts from 0. A window without a usable answer keeps its order. Scores are 1 / (1 + r)
+    by rank in the batch: use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``).
     """
 
     compares = True
@@ -95,10 +88,7 @@ class LLMListwiseReranker(LLMReranker):
 
 
 def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
-    """Return all positions from 0 to ``n - 1``, first those that the numbers (from 1) name, in order.
-
-    Returns None if the numbers name none.
-    """
+    """Return all positions, first those that the numbers (from 1) name, in order; None if the numbers name none."""
     named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
     if not named:
         return None

@@ -19,10 +19,8 @@ GRADES = 4
 class LLMPointwiseReranker(LLMReranker):
     """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
 
-    Each document has its own call, several at once (``llm.concurrency``). A bad answer costs one document, and a score
-    does not depend on the batch. Equal texts share a call. The score is grade / 3, as in the expected relevance of
-    Zhuang et al. (NAACL 2024), unless ``calibration`` gives the scores of the grades: for example the share of relevant
-    documents of each grade, measured on judged queries.
+    Each document has its own call, several at once. Equal texts share a call. The score is grade / 3, as in Zhuang et
+    al. (NAACL 2024), unless ``calibration`` gives the scores of the grades.
     """
 
     def __init__(

@@ -16,17 +16,11 @@ from ragtune.rerankers.ordering import rank_scores
 
 
 class LLMSetwiseReranker(LLMReranker):
-    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k
-    (Zhuang, Zhuang, Koopman and Zuccon, SIGIR 2024).
+    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k (Zhuang,
+    Zhuang, Koopman and Zuccon, SIGIR 2024).
 
-    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Documents behind the top k
-    keep it. Without a usable answer the parent stays. A repeated question is not asked again.
-
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
-    two batches, so use batches as large as the budget (scheduler ``one_shot``). A single document scores 1/2 without a
-    call.
-
-    The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
+    Documents behind the top k keep their order. Without a usable answer the parent stays. Scores are 1 / (1 + r) by
+    rank in the batch: use batches as large as the budget (scheduler ``one_shot``).
     """
 
     compares = True

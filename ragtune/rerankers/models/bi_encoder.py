@@ -22,9 +22,7 @@ _DECIMALS = 6
 class BiEncoderReranker(PairwiseReranker):
     """Cosine of query and document vectors (Reimers and Gurevych 2019), mapped to [0, 1] by (1 + cosine) / 2.
 
-    The map keeps the order of negative cosines, which max(0, cosine) would tie. It is a fixed calibration, so most
-    scores lie between 0.5 and 0.9. Cosines are rounded to 6 decimals, because the last bits of float32 depend on which
-    documents share a pass. A text that the embedder does not know at all has cosine 0.
+    Cosines are rounded to 6 decimals, because the last bits of float32 depend on which documents share a pass.
     """
 
     def __init__(

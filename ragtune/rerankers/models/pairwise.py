@@ -20,12 +20,9 @@ _CHARS_A_TOKEN = 4
 
 
 class PairwiseReranker(CachedReranker):
-    """Scores pairs in forward passes of ``batch_size``, caches every score, and reports what it really paid.
+    """Scores pairs in forward passes of ``batch_size``; a pass's time is shared among its pairs by their tokens.
 
-    A batch is charged all its documents, one call, the tokens of every pair, money by the price, and the time that each
-    score took when it was made, in this run or an earlier one. A pass's time is shared among its pairs by their tokens.
-    The charge does not depend on the cache. The actual cost covers only scores that the cache did not hold. Loading the
-    model is never on a request's clock.
+    Loading the model is never on a request's clock.
     """
 
     def __init__(
