@@ -143,7 +143,6 @@ def test_labels_of_a_model_are_marked(label: Label, llm_server: Any, monkeypatch
     ("words", "told"),
     [
         (["budget=20"], "error: 'budget=20': allowed are options of dataset"),
-        (["--labels", "0"], "error: --labels"),
         (["--llm", "model=x"], "error: --llm 'model=x': allowed is a file of conf/llm"),
         (["--page", "--port", "70000"], "error: --port 70000"),
     ],

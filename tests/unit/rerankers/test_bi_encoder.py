@@ -25,15 +25,6 @@ def test_a_score_is_half_of_one_plus_the_cosine(minilm: str, items: list[PoolIte
     assert max(scores, key=lambda doc_id: scores[doc_id]).startswith("heart")
 
 
-def test_a_text_of_which_nothing_is_known_is_neither_near_nor_far(
-    corpus: Corpus, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    blank = next(item for item in items if not item.content)
-    assert BiEncoderReranker(TfidfEmbedder(corpus)).rerank([blank], make_context(QUERY), "default") == {
-        blank.doc_id: 0.5
-    }
-
-
 def test_the_query_is_charged_once_a_call(corpus: Corpus, items: list[PoolItem], make_context: MakeContext) -> None:
     reranker = BiEncoderReranker(TfidfEmbedder(corpus), max_length=15, ms_per_doc=2.0)
     cost = reranker.expected_cost(items[:3], make_context(QUERY))
