@@ -84,21 +84,6 @@ def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: An
         parse_json(how.format(json.dumps(data.draw(answers))), schema)
 
 
-@pytest.mark.parametrize("tag", ["</think>", "<think>", "<thinking>x</thinking>", "[/THINK]"])
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("rewriting", ["what does {} mean", "{}"]),
-        ("chooser", {"colour": "a {} b"}),
-        ("extractor", {"title": "{} b"}),
-        ("writer", {"s_ctx_md": "a {}", "relevance": {}}),
-    ],
-)
-def test_a_tag_within_an_answer_that_is_json_as_a_whole_is_text(asked: str, answer: Any, tag: str) -> None:
-    text, schema = json.dumps(answer).replace("{}", tag, 2 if asked == "rewriting" else 1), ASKED[asked][0]
-    assert parse_json(text, schema) == schema.model_validate(json.loads(text))
-
-
 def chain(ranking: list[int]) -> str:
     return " > ".join(f"[{number}]" for number in ranking)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
-from patience import HANG_S, longer, wait_until
+from patience import HANG_S, longer
 from pydantic import RootModel
 
 from ragtune.core.request.clock import MonotonicClock
@@ -73,35 +72,6 @@ def test_no_wait_passes_the_deadline(
     assert "the next attempt would come after the deadline" in str(error)
     assert sleeper.waits == waits
     assert error.cost == CostObject(calls=1, latency_ms=1000.0 * sum(waits))
-
-
-def test_what_finds_no_slot_in_time_is_not_sent(llm_server: Any, make_client: Make) -> None:
-    llm_server.faults.append(Fault("slow", until=(go_on := threading.Event())))
-    llm_server.answer('["a"]')
-    client = make_client(concurrency=1, timeout_s=HANG_S, **REAL)
-    first = threading.Thread(target=client.chat, args=(HELLO,))
-    first.start()
-    wait_until(lambda: llm_server.requests)
-    error = fails(lambda: client.chat_json(HELLO, Names, within_ms=50.0))
-    go_on.set()
-    first.join()
-    assert (error.kind, error.attempts) == ("deadline", 0)
-    assert len(llm_server.requests) == 1
-
-
-def test_many_calls_have_one_deadline(llm_server: Any, make_client: Make) -> None:
-    client = make_client(concurrency=1, **REAL)
-    client.prepare()
-    for limit_s in longer(0.3):
-        llm_server.reset()
-        llm_server.faults += [Fault("drip")] * 3
-        begun = time.perf_counter()
-        outcomes = client.chat_json_many([[Message("user", name)] for name in "abc"], Names, within_ms=1000.0 * limit_s)
-        assert [getattr(outcome, "kind", None) for outcome in outcomes] == ["deadline"] * 3
-        assert time.perf_counter() - begun < HANG_S / 2
-        if llm_server.requests:
-            break
-    assert len(llm_server.requests) == 1
 
 
 # -- from the record ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -44,22 +43,6 @@ def test_scores_are_sigmoids_of_the_models_logits(
     assert list(scores.values()) == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_activation_that_a_model_names_does_not_matter(
-    make: Callable[..., CrossEncoderReranker],
-    tiny_cross_encoder: str,
-    tmp_path: Path,
-    items: list[PoolItem],
-    make_context: MakeContext,
-) -> None:
-    raw = tmp_path / "raw"
-    shutil.copytree(tiny_cross_encoder, raw)
-    config = json.loads((raw / "config.json").read_text())
-    config["sentence_transformers"] = {"activation_fn": "torch.nn.modules.linear.Identity"}
-    (raw / "config.json").write_text(json.dumps(config))
-    raw_scores = CrossEncoderReranker(str(raw), device="cpu").rerank(items, make_context(QUERY), "default")
-    assert raw_scores == make().rerank(items, make_context(QUERY), "default")
-
-
 def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
     make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,10 +68,6 @@ def test_the_expected_cost_follows_the_prices(
     tokens = sum(min(20, count_tokens(QUERY) + item.token_count) for item in items[:3])
     assert cost == CostObject(tokens=tokens, docs=3, calls=1, latency_ms=22.0, usd=tokens / 1000 * 0.5)
     assert make().expected_cost(items[:3], make_context(QUERY)).latency_ms == 0.0
-
-
-def test_asking_the_price_loads_no_model(make_context: MakeContext, items: list[PoolItem]) -> None:
-    assert CrossEncoderReranker("/no/such/model").expected_cost(items, make_context(QUERY)).docs == len(items)
 
 
 def test_a_model_that_cannot_be_loaded_says_how_to_get_it(make_context: MakeContext, items: list[PoolItem]) -> None:

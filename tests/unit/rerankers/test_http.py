@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
-from patience import HANG_S, longer
 from rerank_shapes import SHAPES
 
 from ragtune import CostBudget
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem, RerankBatch
-from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
@@ -262,28 +260,6 @@ def test_an_error_with_a_status_of_success_is_refused_in_the_servers_words(
         make(max_retries=0).rerank(items(2), make_context(), "x")
 
 
-def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    reranker = make(batch_size=1, concurrency=1, cache_dir=None)
-    reranker.prepare()
-    for limit_s in longer(0.5):
-        llm_server.requests.clear()
-        llm_server.faults[:] = [None] + [Fault("drip")] * 9
-        budget = CostBudget.only(max_latency_ms=1000.0 * limit_s)
-        context = make_context(tracker=budget.create_tracker(clock=VirtualClock()))
-        begun = time.perf_counter()
-        scores = reranker.rerank(items(3), context, "x")
-        assert time.perf_counter() - begun < HANG_S / 2
-        if len(llm_server.requests) == 2 and scores:
-            break
-    assert set(scores) == {"d0"}
-    assert [event.details["kind"] for event in context.trace.find("failed_call")] == ["deadline"] * 2
-    assert len(llm_server.requests) == 2
-    assert charged(context).calls == 2  # the third was never sent
-    assert 600.0 * limit_s < charged(context).latency_ms < 1000.0 * HANG_S
-
-
 # -- what it costs -----------------------------------------------------------------------------------------------------
 
 
@@ -334,34 +310,3 @@ def test_reported_tokens_are_charged_whether_the_scores_are_new_or_kept(
     assert (charged(fresh).tokens, charged(fresh).usd) == (1001, pytest.approx(2.002))
     assert charged(kept) == charged(fresh)
     assert (fresh.meter.actual, kept.meter.actual) == (charged(fresh), CostObject())
-
-
-def test_a_batch_of_which_some_is_kept_is_charged_whole_and_paid_in_part(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    make().rerank(items(3), make_context(), "x")
-    context = make_context()
-    assert len(make(usd_per_search_unit=1.0).rerank(items(5), context, "x")) == 5
-    assert [len(request.body["documents"]) for request in llm_server.requests] == [3, 2]
-    assert (charged(context).docs, charged(context).calls, charged(context).usd) == (5, 1, 1.0)
-    assert (context.meter.actual.docs, context.meter.actual.calls) == (2, 1)
-    assert charged(context).latency_ms > context.meter.actual.latency_ms > 0.0
-
-
-def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    url = llm_server.rerank_url("infinity")
-    variants: list[dict[str, Any]] = [
-        {},
-        {"model": "other"},
-        {"extra": {"raw_scores": False}},
-        {"scale": "cosine", "extra": {"raw_scores": False}},
-        {"extra": {"model": "third"}},
-        {"url": f"{url}/"},  # the same
-        {"batch_size": 7, "concurrency": 2, "usd_per_search_unit": 1.0},  # the same
-    ]
-    for options in variants:
-        make("infinity", **options).rerank(items(1), make_context(), "x")
-    make("jina", url=f"{llm_server.rerank_url('jina')}").rerank(items(1), make_context(), "x")
-    assert len(llm_server.requests) == 6

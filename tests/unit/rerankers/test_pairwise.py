@@ -155,18 +155,6 @@ def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_th
     assert charged(one).latency_ms + charged(other).latency_ms == pytest.approx(together)
 
 
-def test_a_pair_that_two_requests_share_is_scored_once_and_paid_by_the_first(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    one, other = make_context(), make_context()
-    reranker = Slow(machine, cache_dir=None)
-    first, second = reranker.rerank_many([RerankBatch(items[:3], one), RerankBatch(items[:3], other)])
-    assert first == second
-    assert reranker.passes == [3]
-    assert charged(one) == charged(other)
-    assert (one.meter.actual.docs, other.meter.actual.docs) == (3, 0)
-
-
 def test_a_pass_that_fails_is_the_trouble_of_the_batches_that_it_was_part_of(
     machine: Any, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -136,16 +135,6 @@ def test_a_price_of_search_units_needs_their_size(tmp_path: Path) -> None:
         ReplayReranker(str(_table(tmp_path, 0.5)), docs_per_search_unit=0)
 
 
-def test_a_changed_table_is_read_again(tmp_path: Path) -> None:
-    import os
-
-    file = _table(tmp_path, 0.5)
-    assert ReplayReranker(str(file)).table.score("q1", "d1") == 0.5
-    _table(tmp_path, 0.75)
-    os.utime(file, ns=(1, 1))
-    assert ReplayReranker(str(file)).table.score("q1", "d1") == 0.75
-
-
 @pytest.mark.parametrize("price", ["tokens_per_doc", "usd_per_doc"])
 def test_prices_that_are_none_are_refused(tmp_path: Path, price: str) -> None:
     with pytest.raises(ConfigError, match=f"{price}=-1: allowed is a number >= 0"):
@@ -168,12 +157,3 @@ def test_a_manifest_that_says_nothing_usable_is_refused_in_one_line(tmp_path: Pa
     message = str(refused.value).removeprefix(str(tmp_path))
     assert "\n" not in message
     assert len(message) < 300 + len(str(tmp_path))
-
-
-@pytest.mark.parametrize("manifest", ["scores.run.gz.manifest.json", "scores.run.manifest.json"])
-def test_a_gzipped_run_with_its_manifest_is_a_table(tmp_path: Path, manifest: str) -> None:
-    plain = _table(tmp_path, -1.0)
-    file = tmp_path / "scores.run.gz"
-    file.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-    (tmp_path / manifest).write_bytes(b'\xef\xbb\xbf{"scale": "log_prob"}')
-    assert ScoreTable(file).score("q1", "d1") == pytest.approx(math.exp(-1.0))

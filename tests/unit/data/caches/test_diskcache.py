@@ -89,18 +89,6 @@ def test_an_interrupted_write_leaves_no_entry(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_an_entry_that_another_process_wrote_meanwhile_is_accepted(tmp_path: Path) -> None:
-    first, second = Book(DiskCache("kind", tmp_path)), Book(DiskCache("kind", tmp_path))
-
-    def build_while_the_other_finishes() -> str:
-        second.fetch()
-        return "value"
-
-    assert first.cache.fetch("key", build_while_the_other_finishes, first._save, lambda folder: "loaded") == "value"
-    assert second.fetch() == "value"
-    assert second.built == 1
-
-
 def test_the_default_folder_honours_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "own"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -70,16 +69,3 @@ def test_scores_that_cannot_be_written_are_warned_about(tmp_path: Path, caplog: 
     cache._connection.execute("PRAGMA query_only=ON")
     cache.put({A: 0.5})
     assert "paid for again" in caplog.text
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-def test_a_forked_child_opens_a_connection_of_its_own(tmp_path: Path) -> None:
-    cache = scores(tmp_path)
-    cache.put({A: 0.5})
-    parent = cache._connection
-    child = os.fork()
-    if child == 0:
-        cache.put({B: 0.75})
-        os._exit(0 if cache._connection is not parent else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert cache.get([A, B]) == {A: 0.5, B: 0.75}
