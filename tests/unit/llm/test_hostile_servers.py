@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 from collections.abc import Callable
 from typing import Any
@@ -43,11 +42,6 @@ def test_a_body_is_read_no_further_than_it_may_be_long(
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
     llm_server.faults.clear()
     assert client.chat(HELLO).text == "You said: hello"
-
-
-def test_a_byte_order_mark_before_a_reply_is_no_part_of_it(llm_server: Any, make_client: Make) -> None:
-    llm_server.alter = lambda whole: "\ufeff" + json.dumps(whole)
-    assert make_client(max_retries=0).chat(HELLO).text == "You said: hello"
 
 
 def test_an_error_with_a_status_of_success_is_told_in_the_servers_words(llm_server: Any, make_client: Make) -> None:

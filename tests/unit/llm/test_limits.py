@@ -127,12 +127,3 @@ def test_thoughts_are_never_overspent(kind: Any, tokens: int, usd: float | None,
     ranking = BudgetedReranker(reranker, policy="fixed_depth", batch_size=4, **limits).rank("tea", TEXTS)
     assert ranking.cost.tokens == service.billed_tokens <= tokens
     assert ranking.cost.usd <= (usd if usd is not None else ranking.cost.usd) + 1e-9
-
-
-def test_a_budget_that_leaves_too_little_for_thoughts_is_named() -> None:
-    service = thinker("listwise", 3000)
-    reranker = LLMListwiseReranker(service.client(), PROMPTS)
-    ranking = BudgetedReranker(reranker, policy="fixed_depth", tokens=2200).rank("tea", TEXTS)
-    assert "or the budget's tokens or dollars, which leave 1024 tokens for its thoughts" in ranking.warnings[0]
-    richer = BudgetedReranker(reranker, policy="fixed_depth", tokens=20_000).rank("tea", TEXTS)
-    assert [one.index for one in richer] == [3, 1, 0, 2]

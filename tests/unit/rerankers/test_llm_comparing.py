@@ -82,15 +82,6 @@ def test_answers_are_repaired(said: list[int], order_: list[int] | None) -> None
     assert repaired(said, 3) == order_
 
 
-@pytest.mark.parametrize("said", [[0, 4, 2, 1], [0, 2, 1], [0, 0, 1, 2], [4, 3, 2, 1]])
-def test_numbers_count_from_one_where_they_may(asking: Asking, make_context: MakeContext, said: list[int]) -> None:
-    context = make_context()
-    reranker = asking(LLMListwiseReranker, json.dumps({"ranking": said})).reranker
-    named = list(dict.fromkeys(f"d{number - 1}" for number in said if number))
-    assert order(reranker.rerank(candidates(4), context, "x"))[: len(named)] == named
-    assert not context.trace.find("counted_from_zero")
-
-
 @pytest.mark.parametrize("fault", ["server_error", "refusal"])
 def test_a_window_without_an_answer_keeps_its_order_and_loses_only_what_no_other_window_shows(
     asking: Asking, make_context: MakeContext, fault: str
