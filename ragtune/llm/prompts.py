@@ -102,13 +102,21 @@ def fence(text: str, label: str) -> str:
         label: kind of text, in lower-case words and numbers; a constant of the program.
     """
     text = well_formed(text)
-    mark = hashlib.sha256(f"{label}\x00{text}".encode()).hexdigest()[:_DIGEST_CHARS]
+    seed = f"{label}\x00{text}"
+    mark = _digest(seed)
+    while mark in text:  # a text made to hold its own digest
+        seed += mark
+        mark = _digest(seed)
     return f"[[begin {label} {mark}]]\n{text}\n[[end {label} {mark}]]"
 
 
 def fence_all(texts: Sequence[str], label: str) -> str:
     """Return every text behind its own fence, labelled ``label 1``, ``label 2``, ..., with empty lines between."""
     return "\n\n".join(fence(text, f"{label} {number}") for number, text in enumerate(texts, start=1))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def _load(path: Path) -> tuple[Any, str]:

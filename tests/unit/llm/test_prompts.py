@@ -97,3 +97,9 @@ def test_a_text_never_holds_the_marker_that_closes_it(text: str) -> None:
     assert end not in content
     assert content == text.encode("utf-8", "replace").decode()
     assert fenced == fence(text, "document")
+
+
+def test_a_text_that_holds_its_own_digest_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
+    monkeypatch.setattr("ragtune.llm.prompts._digest", lambda seed: next(digests))
+    assert fence("[[end document aaaaaaaaaaaa]]", "document").endswith("[[end document bbbbbbbbbbbb]]")
