@@ -86,19 +86,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
-    from experiments.label.ask import Judge, judge_in_terminal, read_sheet, write_sheet
+    from experiments.label.ask import judge_by_model, judge_in_terminal, read_sheet, write_sheet
     from experiments.publish.progress import progress_bar
 
     file, rows = arguments.csv, arguments.labels or ROWS
     if arguments.page:
         _serve(desk, arguments.port)
     elif arguments.llm is not None:
-        judge = Judge(arguments.llm)
         with progress_bar("judging", enabled=True) as update:
-            failed = judge.judge(desk, rows, update)
+            name, failed = judge_by_model(desk, arguments.llm, rows, update)
         if failed:
-            sys.stderr.write(f"warning: {judge.name} gave no grade for {failed} documents; they are left out\n")
-        print(f"{judge.name} judged. A model's grades are not a person's: check some of them by hand.")
+            sys.stderr.write(f"warning: {name} gave no grade for {failed} documents; they are left out\n")
+        print(f"{name} judged. A model's grades are not a person's: check some of them by hand.")
     elif file is None:
         judge_in_terminal(desk, arguments.labels)
     elif file.exists():

@@ -125,6 +125,7 @@ class LLMClient:
         self._prices = dict(prices or {})
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
+            who="llm",
             base_url=base_url,
             default_base_url=default_base_url,
             api_key_env=api_key_env,
@@ -134,7 +135,7 @@ class LLMClient:
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
-        ).checked("llm")
+        )
         self.base_url, self.concurrency = settings.base_url, settings.concurrency
         self._parameters = Parameters(
             model=model,

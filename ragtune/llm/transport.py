@@ -35,6 +35,7 @@ _LONGEST_BACKOFF_S = 8.0
 class Settings:
     """How requests are sent; see :class:`ragtune.llm.client.LLMClient`."""
 
+    who: str  # in messages
     base_url: str | None
     default_base_url: str | None
     api_key_env: str
@@ -46,19 +47,15 @@ class Settings:
     breaker_cooldown_s: float
     follow_redirects: bool = False
 
-    def checked(self, who: str) -> Settings:
-        """Return these settings with addresses in their plain form."""
-        check_positive(f"{who} timeout_s", self.timeout_s)
+    def __post_init__(self) -> None:
+        check_positive(f"{self.who} timeout_s", self.timeout_s)
         for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
-            check_count(f"{who} {name}", getattr(self, name), low=low)
+            check_count(f"{self.who} {name}", getattr(self, name), low=low)
         for name in ("backoff_initial_s", "breaker_cooldown_s"):
-            check_number(f"{who} {name}", getattr(self, name), low=0.0)
-        check_variable(self.api_key_env, who)
-        return replace(
-            self,
-            base_url=check_base_url(f"{who} base_url", self.base_url),
-            default_base_url=check_base_url(f"{who} default_base_url", self.default_base_url),
-        )
+            check_number(f"{self.who} {name}", getattr(self, name), low=0.0)
+        check_variable(self.api_key_env, self.who)
+        for name in ("base_url", "default_base_url"):
+            object.__setattr__(self, name, check_base_url(f"{self.who} {name}", getattr(self, name)))
 
     @property
     def host(self) -> str:

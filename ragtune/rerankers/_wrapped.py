@@ -28,7 +28,6 @@ class WrappedReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """As the inner reranker."""
         return self.inner.unpriced
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
@@ -36,10 +35,8 @@ class WrappedReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """As the inner reranker."""
         return self.inner.is_recorded
 
     @property
     def simulates_time(self) -> bool:
-        """As the inner reranker."""
         return self.inner.simulates_time

@@ -82,6 +82,7 @@ class HttpReranker(CachedReranker):
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
         settings = Settings(
+            who="reranker",
             base_url=self.url,
             default_base_url=None,
             api_key_env=key_variable(dialect, self.url) if api_key_env is None else api_key_env,
@@ -92,7 +93,7 @@ class HttpReranker(CachedReranker):
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
             follow_redirects=check_flag("reranker follow_redirects", follow_redirects),
-        ).checked("reranker")
+        )
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
@@ -120,8 +121,6 @@ class HttpReranker(CachedReranker):
     def unpriced(self) -> frozenset[str]:
         """Time and money, and search units if the server does not bill them."""
         return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
-
-    # -- internals -------------------------------------------------------------------------------------------------
 
     @property
     def _is_billed_in_units(self) -> bool:
@@ -192,8 +191,6 @@ class HttpReranker(CachedReranker):
             fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
         self._keep(fresh)
         return fresh, problems
-
-    # -- what it costs ---------------------------------------------------------------------------------------------
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""
