@@ -176,14 +176,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             assert secret.encode() not in data, file
 
 
-def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: list[str], llm_server: Any) -> None:
-    ended = main(*in_cascade, "rerankers.llm.llm.mode=replay")
-    assert ended.code == 2
-    assert "mode=record" in ended.err
-    assert "Traceback" not in ended.err
-    assert llm_server.requests == []
-
-
 # -- a service that fails 30% of calls ---------------------------------------------------------------------------------
 
 

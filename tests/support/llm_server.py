@@ -303,17 +303,14 @@ def _failure(fault: Fault, record: Recorded) -> Response | None:
     if fault.kind == "unauthorized":
         told = record.headers.get("authorization", "")
         return JSONResponse({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
-    if fault.kind == "garbage":
-        return PlainTextResponse("<html>bad gateway</html>")
-    if fault.kind == "drop":
-        return StreamingResponse(_break_off(), headers={"Content-Length": "1000"}, media_type="application/json")
-    if fault.kind == "drip":
-        return StreamingResponse(_drip())
-    if fault.kind == "endless":
-        return StreamingResponse(_endless())
-    if fault.kind == "bomb":
-        return Response(gzip.compress(bytes(8 * 2**20), mtime=0), headers={"Content-Encoding": "gzip"})
-    return None
+    others: dict[str, Callable[[], Response]] = {
+        "garbage": lambda: PlainTextResponse("<html>bad gateway</html>"),
+        "drop": lambda: StreamingResponse(_break_off(), headers={"Content-Length": "1000"}),
+        "drip": lambda: StreamingResponse(_drip()),
+        "endless": lambda: StreamingResponse(_endless()),
+        "bomb": lambda: Response(gzip.compress(bytes(8 * 2**20), mtime=0), headers={"Content-Encoding": "gzip"}),
+    }
+    return others[fault.kind]() if fault.kind in others else None
 
 
 async def _until(holds: Callable[[], bool], seconds: float) -> None:

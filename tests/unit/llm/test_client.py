@@ -204,3 +204,8 @@ def test_a_missing_key_is_told_at_once_where_every_call_needs_it(mode: str, refu
 def test_bad_settings_are_refused_by_quoting_them(argument: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"llm {argument}={value!r}: allowed"):
         LLMClient(**({"model": "test", "mode": "live"} | {argument: value}))
+
+
+def test_the_option_that_is_gone_is_accepted_for_one_release_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="repair"):
+        LLMClient(model="m", base_url="http://localhost:1", repair=True, mode="live")

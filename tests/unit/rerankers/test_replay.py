@@ -128,13 +128,6 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
     assert (by_manifest.flops, by_manifest.search_units) == (cost.flops, 1)
 
 
-def test_a_price_of_search_units_needs_their_size(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"usd_per_search_unit=0.002: name docs_per_search_unit too"):
-        ReplayReranker(str(_table(tmp_path, 0.5)), usd_per_search_unit=0.002)
-    with pytest.raises(ConfigError, match="docs_per_search_unit=0"):
-        ReplayReranker(str(_table(tmp_path, 0.5)), docs_per_search_unit=0)
-
-
 @pytest.mark.parametrize("price", ["tokens_per_doc", "usd_per_doc"])
 def test_prices_that_are_none_are_refused(tmp_path: Path, price: str) -> None:
     with pytest.raises(ConfigError, match=f"{price}=-1: allowed is a number >= 0"):
