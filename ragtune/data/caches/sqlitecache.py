@@ -102,7 +102,7 @@ class SqliteCache(Generic[V]):
             return self._connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
             db.text_factory = partial(str, encoding="utf-8", errors="replace")  # a damaged text fails its checksum
             self._inode = self.path.stat().st_ino
             db.execute("PRAGMA journal_mode=WAL")
@@ -149,15 +149,9 @@ class SqliteCache(Generic[V]):
         return sound
 
     def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with db:
             checked = [(key, value, _checksum(key, value)) for key, value in rows]
             db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?, ?)", checked)
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
 
 
 def _is_sound(key: object, value: object, checksum: object) -> bool:
