@@ -84,10 +84,11 @@ def _given(corpus: Corpus, file: Path | None) -> Nearness:
         raise ConfigError(f"--vectors {file}: shape {shape}: allowed is numbers, ({len(corpus)}, d)")
 
     def prepare() -> Block:
-        lengths = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
+        lengths = np.sqrt(np.einsum("ij,ij->i", raw, raw, dtype=np.float64))[:, None]
         if not (finite := np.isfinite(lengths)).all():
             raise ConfigError(f"--vectors {file}: row {int(np.argmin(finite))} holds a value that is no finite number")
-        vectors = (raw / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+        vectors = np.empty(raw.shape, dtype=np.float32)
+        np.divide(raw, np.where(lengths > 0, lengths, 1.0), out=vectors, casting="same_kind")
         return lambda start, stop: vectors[start:stop] @ vectors.T
 
     return Nearness({"vectors": file_digests([file])[0]}, "", prepare)
