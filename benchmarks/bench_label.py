@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from experiments.config.compose import compose
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.measures import Measures
-from experiments.label.choose import both_orders, changes, make_plan
-from experiments.label.decide import decide
+from experiments.label.plan import both_orders, changes, decide, make_plan
 from experiments.replay.build import load_dataset
 
 COLLECTIONS = {

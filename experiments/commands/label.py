@@ -50,17 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask for labels, keep them, and say what they decide.
-
-    Raises:
-        InputError: on input that cannot be used.
-        LLMError: if the judging model fails.
-    """
+    """Ask for labels, keep them, and say what they decide."""
     from experiments.config.compose import compose
-    from experiments.label.choose import both_orders, make_plan
-    from experiments.label.desk import Desk
-    from experiments.label.labels import Labels
-    from experiments.label.verdict import orders_of
+    from experiments.label.desk import Desk, Labels
+    from experiments.label.plan import both_orders, make_plan
+    from experiments.label.verdict import QRELS, SCOPE, orders_of
     from experiments.publish.folders import locked
     from experiments.replay.build import load_dataset
     from experiments.report.study import file_stem
@@ -85,45 +79,33 @@ def run(arguments: argparse.Namespace) -> int:
             _judge(desk, arguments)
         finally:
             desk.write()
-        _report(desk, folder)
+        print(desk.verdict().text)
+        print(SCOPE)
+        print(f"{folder / QRELS}; next: ragtune advise with the same options and dataset.qrels={folder / QRELS}")
     return 0
 
 
 def _judge(desk: Desk, arguments: argparse.Namespace) -> None:
-    from experiments.label.terminal import judge_in_terminal
+    from experiments.label.ask import judge_by_model, judge_in_terminal, read_sheet, write_sheet
+    from experiments.publish.progress import progress_bar
 
-    if arguments.csv is not None:
-        _sheet(desk, arguments.csv, arguments.labels or ROWS)
-    elif arguments.llm is not None:
-        _ask_model(desk, arguments.llm, arguments.labels or ROWS)
-    elif arguments.page:
+    file, rows = arguments.csv, arguments.labels or ROWS
+    if arguments.page:
         _serve(desk, arguments.port)
-    else:
+    elif arguments.llm is not None:
+        with progress_bar("judging", enabled=True) as update:
+            name, failed = judge_by_model(desk, arguments.llm, rows, update)
+        if failed:
+            sys.stderr.write(f"warning: {name} gave no grade for {failed} documents; they are left out\n")
+        print(f"{name} judged. A model's grades are not a person's: check some of them by hand.")
+    elif file is None:
         judge_in_terminal(desk, arguments.labels)
-
-
-def _sheet(desk: Desk, file: Path, rows: int) -> None:
-    from experiments.label.sheet import read_sheet, write_sheet
-
-    if file.exists():
+    elif file.exists():
         graded, empty = read_sheet(desk, file)
         print(f"{file}: {graded} grades read, {empty} rows without one. For the next rows name another file.")
     else:
-        print(
-            f"{file}: {write_sheet(desk, file, rows)} rows. Fill in the column grade (0 to 3), then repeat the command."
-        )
-
-
-def _ask_model(desk: Desk, words: str, most: int) -> None:
-    from experiments.label.judge import Judge
-    from experiments.publish.progress import progress_bar
-
-    judge = Judge(words)
-    with progress_bar("judging", enabled=True) as update:
-        failed = judge.judge(desk, most, update)
-    if failed:
-        sys.stderr.write(f"warning: {judge.name} gave no grade for {failed} documents; they are left out\n")
-    print(f"{judge.name} judged. A model's grades are not a person's: check some of them by hand.")
+        written = write_sheet(desk, file, rows)
+        print(f"{file}: {written} rows. Fill in the column grade (0 to 3), then repeat the command.")
 
 
 def _serve(desk: Desk, port: int) -> None:
@@ -133,12 +115,3 @@ def _serve(desk: Desk, port: int) -> None:
         print(f"http://{HOST}:{server.server_address[1]}/ (keys 0-3, s, u; Ctrl-C ends)", flush=True)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
-
-
-def _report(desk: Desk, folder: Path) -> None:
-    from experiments.label.labels import QRELS
-    from experiments.label.verdict import SCOPE
-
-    print(desk.verdict().text)
-    print(SCOPE)
-    print(f"{folder / QRELS}; next: ragtune advise with the same options and dataset.qrels={folder / QRELS}")

@@ -40,9 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Score pairs and write the table; 1 where the reranker failed on some."""
     from experiments.config.compose import compose
-    from experiments.prepare.score_table import Order, write_score_table
-    from experiments.prepare.scoring import Limits
+    from experiments.prepare.score_table import write_score_table
+    from experiments.prepare.scoring import Order
 
-    limits = Limits(arguments.max_docs, arguments.max_usd)
-    order = Order(arguments.out, arguments.pairs, arguments.model, limits, arguments.dry_run)
+    given = arguments
+    order = Order(given.out, given.pairs, given.model, given.max_docs, given.max_usd, given.dry_run)
     return write_score_table(compose(arguments.overrides), order)

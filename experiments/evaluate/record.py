@@ -20,7 +20,7 @@ from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.units import NAMES
 from ragtune.core.units import UNITS as ALL
 from ragtune.estimators.posterior.uncertainty import MARGINS
-from ragtune.rerankers._scale_check import SCALE_DOUBT
+from ragtune.rerankers.scale import SCALE_DOUBT
 from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 UNITS = NAMES

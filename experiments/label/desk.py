@@ -1,15 +1,28 @@
-"""What terminal, page, CSV and model share: the next document to judge, and what the judgments say so far."""
+"""The judgments of a folder, the next document to judge, and what the judgments say so far."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
-from experiments.label.choose import Plan
-from experiments.label.decide import decide
-from experiments.label.labels import PERSON, SKIPPED, Label, Labels
-from experiments.label.verdict import FORMAT, Verdict, write_verdict
+from experiments.label.plan import Plan, decide
+from experiments.label.verdict import FILE, QRELS, Verdict
+from experiments.publish.files import write_text
+from ragtune.core.errors import DatasetError
+from ragtune.core.plain import quoted
+
+PERSON = "person"
+"""Who judged, where no model did."""
+
+GRADES = (0, 1, 2, 3)
+SKIPPED = "skip"
+"""In place of a grade: nobody can say."""
 
 LEGEND = (
     "0  it has nothing to do with the query",
@@ -18,6 +31,91 @@ LEGEND = (
     "3  it is about the query and holds the exact answer, clearly",
 )
 """What the grades mean; a model is asked in the same words."""
+
+
+class Label(BaseModel):
+    """One line of the journal; its grade is None where a label was taken back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    query_id: str
+    doc_id: str
+    grade: int | str | None
+    by: str = PERSON
+
+
+class Labels:
+    """The latest label of each query and document, in the order of judging.
+
+    Each label is on the disk before the next one is asked for. A last line that a kill cut off is dropped.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._journal = folder / "labels.jsonl"
+        self.latest: dict[tuple[str, str], Label] = {}
+        for label in self._read():
+            self._note(label)
+
+    @property
+    def grades(self) -> dict[tuple[str, str], int]:
+        """Grades by query and document, without what was skipped."""
+        return {pair: label.grade for pair, label in self.latest.items() if isinstance(label.grade, int)}
+
+    @property
+    def by_models(self) -> dict[str, int]:
+        """How many of the grades each model gave."""
+        models = [label.by for label in self.latest.values() if isinstance(label.grade, int) and label.by != PERSON]
+        return {name: models.count(name) for name in sorted(set(models))}
+
+    def add(self, label: Label) -> None:
+        """Append a label, which replaces an earlier one of the same document."""
+        with self._journal.open("a", encoding="utf-8", newline="\n") as out:
+            out.write(label.model_dump_json() + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        self._note(label)
+
+    def undo(self) -> Label | None:
+        """Take back the latest label and return it; None where there is none."""
+        if not self.latest:
+            return None
+        last = list(self.latest.values())[-1]
+        self.add(last.model_copy(update={"grade": None}))
+        return last
+
+    def write_qrels(self) -> Path:
+        """Write the grades, zeros included, as BEIR's qrels, which ``dataset.qrels`` takes."""
+        rows = sorted((query_id, doc_id, grade) for (query_id, doc_id), grade in self.grades.items())
+        lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in rows)]
+        write_text(self.folder / QRELS, "\n".join(lines) + "\n")
+        return self.folder / QRELS
+
+    def _note(self, label: Label) -> None:
+        pair = label.query_id, label.doc_id
+        self.latest.pop(pair, None)  # the order is that of judging
+        if label.grade is not None:
+            self.latest[pair] = label
+
+    def _read(self) -> list[Label]:
+        if not self._journal.exists():
+            return []
+        raw = self._journal.read_bytes()
+        if cut := raw.rpartition(b"\n")[2]:
+            os.truncate(self._journal, len(raw) - len(cut))
+            raw = raw[: -len(cut)]
+        return [_label(line, f"{self._journal}:{number}") for number, line in enumerate(raw.splitlines(), 1)]
+
+
+def _label(line: bytes, where: str) -> Label:
+    try:
+        label = Label.model_validate(json.loads(line))
+        if label.grade is None or label.grade in (*GRADES, SKIPPED):
+            return label
+    except ValueError:
+        pass
+    text = line.decode(errors="replace")
+    raise DatasetError(f"{where}: {quoted(text)} is no label: remove the line, or choose another --out")
 
 
 @dataclass(frozen=True)
@@ -32,39 +130,32 @@ class Task:
 
 
 class Desk:
-    """One person's, or one model's, work on a folder of labels.
-
-    Args:
-        dataset: texts of queries and documents.
-        plan: what to judge.
-        labels: those that there are.
-        orders: digest of the options that make both orders.
-    """
+    """One person's, or one model's, work on a folder of labels; ``orders`` identifies the two orders."""
 
     def __init__(self, dataset: Dataset, plan: Plan, labels: Labels, orders: str) -> None:
         self.labels = labels
-        self._dataset = dataset
+        self.dataset = dataset
         self._plan = plan
         self._orders = orders
 
     def tasks(self) -> Iterator[Task]:
         """What is still to be judged, most telling first. A pair is left out once one of its documents was skipped."""
-        skipped = {(one.query_id, one.doc_id) for one in self.labels.latest if one.grade == SKIPPED}
+        judged = self.labels.latest
+        skipped = {pair for pair, label in judged.items() if label.grade == SKIPPED}
         for pair in self._plan.pairs:
             if not skipped & {(pair.query_id, pair.up), (pair.query_id, pair.down)}:
-                yield from (self._task(pair.query_id, d) for d in pair.shown if not self.labels.has(pair.query_id, d))
+                for doc_id in pair.shown:
+                    if (pair.query_id, doc_id) not in judged:
+                        yield self._task(pair.query_id, doc_id)
 
     def next(self) -> Task | None:
         """The document to judge now; None where all are judged."""
         return next(self.tasks(), None)
 
-    def grade(self, task: Task, grade: int, by: str = PERSON) -> None:
-        """Note a grade, one of :data:`GRADES`, and write what follows from it."""
-        self._note(task, grade, by)
-
-    def skip(self, task: Task, by: str = PERSON) -> None:
-        """Leave a document and its pair out."""
-        self._note(task, SKIPPED, by)
+    def grade(self, task: Task, grade: int | str, by: str = PERSON) -> None:
+        """Note a grade, or :data:`SKIPPED` to leave a document and its pair out, and write what follows from it."""
+        self.labels.add(Label(query_id=task.query_id, doc_id=task.doc_id, grade=grade, by=by))
+        self.write()
 
     def undo(self) -> Label | None:
         """Take back the latest label; None where there is none."""
@@ -76,9 +167,8 @@ class Desk:
         """What the labels say so far."""
         grades = self.labels.grades
         return Verdict(
-            format=FORMAT,
             orders=self._orders,
-            dataset=self._dataset.name,
+            dataset=self.dataset.name,
             labels=len(grades),
             by_models=self.labels.by_models,
             decision=decide(self._plan, grades),
@@ -87,16 +177,8 @@ class Desk:
     def write(self) -> None:
         """Write ``qrels.tsv`` and ``decision.json``."""
         self.labels.write_qrels()
-        write_verdict(self.labels.folder, self.verdict())
-
-    def knows(self, query_id: str, doc_id: str) -> bool:
-        """Whether the collection holds a query and a document."""
-        return query_id in self._dataset.queries and doc_id in self._dataset.corpus
-
-    def _note(self, task: Task, grade: int | str, by: str) -> None:
-        self.labels.add(Label(query_id=task.query_id, doc_id=task.doc_id, grade=grade, by=by))
-        self.write()
+        write_text(self.labels.folder / FILE, json.dumps(self.verdict().model_dump(), indent=1) + "\n")
 
     def _task(self, query_id: str, doc_id: str) -> Task:
-        document = self._dataset.corpus[doc_id]
-        return Task(query_id, self._dataset.queries[query_id], doc_id, document.title, document.text)
+        document = self.dataset.corpus[doc_id]
+        return Task(query_id, self.dataset.queries[query_id], doc_id, document.title, document.text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from experiments.label.desk import LEGEND, Desk
+from experiments.label.desk import GRADES, LEGEND, SKIPPED, Desk
 from ragtune.core.errors import ConfigError
 
 PAGE = Path(__file__).with_name("page.html")
@@ -22,11 +22,7 @@ TIMEOUT_S = 10.0
 
 
 def serve_page(desk: Desk, port: int) -> ThreadingHTTPServer:
-    """The server of the page, which listens on 127.0.0.1 already; ``serve_forever()`` serves.
-
-    Raises:
-        ConfigError: if the port is taken.
-    """
+    """The server of the page, which listens on 127.0.0.1 already; ``serve_forever()`` serves."""
 
     class Handler(_Handler):
         pass
@@ -63,12 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_ours() or self.headers.get("Content-Type") != "application/json" or self.path != "/act":
             self._send(HTTPStatus.FORBIDDEN, {"error": "allowed is JSON to /act, from this page"})
             return
-        length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY:
-            self._send(HTTPStatus.BAD_REQUEST, {"error": f"allowed are up to {MAX_BODY} bytes"})
-            return
         try:
-            wish = json.loads(self.rfile.read(int(length)))
+            length = int(self.headers["Content-Length"])
+            wish = json.loads(self.rfile.read(min(max(0, length), MAX_BODY)))
             action, shown = wish["action"], (wish.get("query_id"), wish.get("doc_id"))
         except (ValueError, TypeError, KeyError, AttributeError):
             self._send(HTTPStatus.BAD_REQUEST, {"error": "allowed is an object with action, query_id and doc_id"})
@@ -79,15 +72,13 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing of single requests."""
 
-    def _act(self, action: object, shown: tuple[object, object]) -> None:
+    def _act(self, action: Any, shown: tuple[object, object]) -> None:
         task = self.desk.next()
         if action == "undo":
             self.desk.undo()
         elif task is None or shown != (task.query_id, task.doc_id):
             pass  # a key pressed twice, or in a second window: the state says what is asked now
-        elif action == "skip":
-            self.desk.skip(task)
-        elif type(action) is int and 0 <= action <= 3:
+        elif action == SKIPPED or (type(action) is int and action in GRADES):
             self.desk.grade(task, action)
         else:
             self._send(HTTPStatus.BAD_REQUEST, {"error": "allowed actions are 0, 1, 2, 3, skip and undo"})

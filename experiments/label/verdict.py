@@ -6,18 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.datasets.beir import read_qrels
-from experiments.label.decide import LEVEL, Decision
-from experiments.label.labels import QRELS
-from experiments.publish.files import write_text
+from experiments.label.plan import LEVEL, Decision
 from ragtune.core.errors import ConfigError, DatasetError
 
-FILE = "decision.json"
-FORMAT = "ragtune-label/1"
+FILE, QRELS = "decision.json", "qrels.tsv"
 
 _OF_THE_ORDERS = ("retriever", "signal", "fusion", "retrieval", "reranker")
 
@@ -28,22 +25,11 @@ SCOPE = (
 
 
 class Verdict(BaseModel):
-    """The content of ``decision.json``.
-
-    Attributes:
-        format: :data:`FORMAT`.
-        orders: digest of the options that make both orders.
-        dataset: name of the collection.
-        labels: grades in ``qrels.tsv``.
-        by_models: how many of them each model gave.
-        level: confidence at which the decision falls.
-        decision: see :class:`~experiments.label.decide.Decision`.
-        scope: what the qrels can be used for.
-    """
+    """The content of ``decision.json``."""
 
     model_config = ConfigDict(frozen=True)
 
-    format: str
+    format: Literal["ragtune-label/1"] = "ragtune-label/1"
     orders: str
     dataset: str
     labels: int
@@ -65,9 +51,8 @@ class Verdict(BaseModel):
             return f"The reranker {found.verdict}: {known}, {sure}."
         if found.confidence <= 0.5:  # no better than a coin
             return f"The labels do not decide yet whether the reranker helps: {known}."
-        more = f", about {found.more_labels} more may decide" if found.more_labels else ""
         leans = "helps" if found.gain > 0.0 else "harms"
-        return f"The labels do not decide yet: so far the reranker {leans}, {sure}. There are {known}{more}."
+        return f"The labels do not decide yet: so far the reranker {leans}, {sure}. There are {known}."
 
 
 def _count(number: int, one: str, many: str = "") -> str:
@@ -80,18 +65,8 @@ def orders_of(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def write_verdict(folder: Path, verdict: Verdict) -> None:
-    """Write ``decision.json``."""
-    write_text(folder / FILE, json.dumps(verdict.model_dump(), indent=1) + "\n")
-
-
 def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
-    """What the labels say that a configuration takes as judgments; None where it takes other judgments or none.
-
-    Raises:
-        DatasetError: if the file is damaged.
-        ConfigError: if the labels are about another first stage or reranker, or somebody has changed the qrels.
-    """
+    """What the labels say that a configuration takes as judgments; None where it takes other judgments or none."""
     qrels = config["dataset"].get("qrels")
     file = Path(qrels).with_name(FILE) if qrels and Path(qrels).name == QRELS else None
     if file is None or not file.is_file():
@@ -100,8 +75,6 @@ def verdict_of(config: Mapping[str, Any]) -> Verdict | None:
         verdict = Verdict.model_validate_json(file.read_bytes())
     except ValidationError:
         raise DatasetError(f"{str(file)!r} is damaged: repeat ragtune label with --out {file.parent}") from None
-    if verdict.format != FORMAT:
-        raise DatasetError(f"{str(file)!r} has the format {verdict.format!r}: allowed is {FORMAT!r}")
     if verdict.orders != orders_of(config):
         raise ConfigError(
             f"the labels in {str(file.parent)!r} are about another first stage or reranker: repeat ragtune label with "

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from experiments.config.progress import Progress
 from experiments.evaluate.files import naming
-from experiments.publish.folders import LOCK, locked
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
 from ragtune.data.caches.diskcache import file_digests
@@ -30,119 +29,74 @@ from ragtune.embedders.tfidf import TfidfEmbedder
 _BLOCK_BYTES = 64 * 2**20
 """Bytes of scores that are held at once."""
 
-_ROWS = 2**14
-"""Vectors that are normalised at once."""
+GRAPH_FILES = {MANIFEST, NEIGHBOURS, WEIGHTS}
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
-class Nearness(Protocol):
-    """How near the documents of a collection are to each other. The constructor is cheap, ``prepare`` is not."""
+Block = Callable[[int, int], NDArray[Any]]
+"""Nearness of some documents to all N, shape (stop - start, N); only positive values make neighbours."""
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """How near the documents of a collection are to each other, once it is prepared."""
 
     settings: dict[str, Any]
     library: str
-
-    def prepare(self, scratch: Path) -> None:
-        """Index the collection, with temporary files in the folder ``scratch``."""
-        ...
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        """Nearness of some documents to all N, shape (stop - start, N); only positive values make neighbours."""
-        ...
+    prepare: Callable[[], Block]
 
 
-class TfidfNearness:
+def _tfidf(corpus: Corpus) -> Nearness:
     """Cosine of TF-IDF vectors, in [0, 1]."""
 
-    def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
-        self.settings: dict[str, Any] = {"analyzer": analyzer_id(), "sublinear_tf": True}
-        self.library = f"scikit-learn {version('scikit-learn')}"
+    def prepare() -> Block:
+        rows = TfidfEmbedder(corpus).rows(corpus.doc_ids)
+        columns = rows.T.tocsr()
+        return lambda start, stop: (rows[start:stop] @ columns).toarray()
 
-    def prepare(self, scratch: Path) -> None:
-        """Weight the terms."""
-        self._rows = TfidfEmbedder(self._corpus).rows(self._corpus.doc_ids)
-        self._columns = self._rows.T.tocsr()
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        scores: NDArray[Any] = (self._rows[start:stop] @ self._columns).toarray()
-        return scores
+    settings = {"analyzer": analyzer_id(), "sublinear_tf": True}
+    return Nearness(settings, f"scikit-learn {version('scikit-learn')}", prepare)
 
 
-class DenseNearness:
-    """Cosine of sentence embeddings, which ``retriever=dense`` shares through the cache folder.
+def _dense(corpus: Corpus, model: str) -> Nearness:
+    """Cosine of sentence embeddings, which ``retriever=dense`` shares through the cache folder."""
+    embedder = SentenceTransformerEmbedder(model)
+    vectors = DocumentVectors(corpus, embedder)
 
-    Args:
-        corpus: the collection.
-        model: local folder or hub name.
+    def prepare() -> Block:
+        vectors.prepare()
+        return lambda start, stop: vectors.matrix[start:stop] @ vectors.matrix.T
 
-    Raises:
-        MissingExtraError, ModelLoadError: if the model cannot be loaded.
-    """
-
-    def __init__(self, corpus: Corpus, model: str) -> None:
-        embedder = SentenceTransformerEmbedder(model)
-        self._vectors = DocumentVectors(corpus, embedder)
-        self.settings: dict[str, Any] = {"embedder": embedder.name}
-        self.library = f"sentence-transformers {version('sentence-transformers')}"
-
-    def prepare(self, scratch: Path) -> None:
-        """Embed the texts, which takes most of the time."""
-        self._vectors.prepare()
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        return self._vectors.matrix[start:stop] @ self._vectors.matrix.T
+    return Nearness({"embedder": embedder.name}, f"sentence-transformers {version('sentence-transformers')}", prepare)
 
 
-class VectorNearness:
-    """Cosine of vectors from a file, such as those of an index.
+def _given(corpus: Corpus, file: Path | None) -> Nearness:
+    """Cosine of vectors from a NumPy file, shape (N, d); a row of zeros marks a document without neighbours."""
+    if file is None:
+        raise ConfigError("graph kind 'vectors': name their file, --vectors FILE")
+    try:
+        raw: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ConfigError(f"--vectors {file}: cannot be read: {' '.join(str(error).split())}") from None
+    shape, kind = getattr(raw, "shape", None), getattr(getattr(raw, "dtype", None), "kind", "")
+    if shape is None or len(shape) != 2 or shape[0] != len(corpus) or not shape[1] or kind not in "fiu":
+        raise ConfigError(f"--vectors {file}: shape {shape}: allowed is numbers, ({len(corpus)}, d)")
 
-    Args:
-        corpus: the collection.
-        file: NumPy file of numbers, shape (N, d), a row a document in the corpus's order. A row of zeros marks a
-            document without a vector, which gets no neighbours.
+    def prepare() -> Block:
+        lengths = np.sqrt(np.einsum("ij,ij->i", raw, raw, dtype=np.float64))[:, None]
+        if not (finite := np.isfinite(lengths)).all():
+            raise ConfigError(f"--vectors {file}: row {int(np.argmin(finite))} holds a value that is no finite number")
+        vectors = np.empty(raw.shape, dtype=np.float32)
+        np.divide(raw, np.where(lengths > 0, lengths, 1.0), out=vectors, casting="same_kind")
+        return lambda start, stop: vectors[start:stop] @ vectors.T
 
-    Raises:
-        ConfigError: if the file is no such array.
-    """
-
-    def __init__(self, corpus: Corpus, file: Path | None) -> None:
-        if file is None:
-            raise ConfigError("graph kind 'vectors': name their file, --vectors FILE")
-        try:
-            self._raw: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ConfigError(f"--vectors {file}: cannot be read: {' '.join(str(error).split())}") from None
-        shape, kind = getattr(self._raw, "shape", None), getattr(getattr(self._raw, "dtype", None), "kind", "")
-        if shape is None or len(shape) != 2 or shape[0] != len(corpus) or not shape[1] or kind not in "fiu":
-            raise ConfigError(f"--vectors {file}: shape {shape}: allowed is numbers, ({len(corpus)}, d)")
-        self._file = file
-        self.settings: dict[str, Any] = {"vectors": file_digests([file])[0]}
-        self.library = ""
-
-    def prepare(self, scratch: Path) -> None:
-        """Normalise the rows."""
-        n, d = self._raw.shape
-        self._vectors = np.lib.format.open_memmap(scratch / "vectors.npy", mode="w+", dtype=np.float32, shape=(n, d))
-        for start in range(0, n, _ROWS):
-            rows = np.asarray(self._raw[start : start + _ROWS], dtype=np.float64)
-            if not (finite := np.isfinite(rows).all(axis=1)).all():
-                row = start + int(np.argmin(finite))
-                raise ConfigError(f"--vectors {self._file}: row {row} holds a value that is no finite number")
-            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-            self._vectors[start : start + len(rows)] = rows / np.where(lengths > 0, lengths, 1.0)
-
-    def block(self, start: int, stop: int) -> NDArray[Any]:
-        scores: NDArray[Any] = self._vectors[start:stop] @ self._vectors.T
-        return scores
+    return Nearness({"vectors": file_digests([file])[0]}, "", prepare)
 
 
 @dataclass(frozen=True)
 class GraphCost:
-    """The cost of a graph: documents, neighbours stored of each (``k``), neighbours in all, seconds, bytes on disk.
-
-    ``built`` is False where a good graph was there already.
-    """
+    """The cost of a graph: documents, neighbours stored of each (``k``), neighbours in all, seconds, bytes on disk."""
 
     documents: int
     k: int
@@ -162,28 +116,16 @@ def build_graph(
     vectors: Path | None = None,
     force: bool = False,
 ) -> GraphCost:
-    """Write the graph of a collection to the folder ``out``, whole or not at all.
-
-    Args:
-        corpus: the collection.
-        out: a new folder, or one that holds a graph: a good one of the same collection, kind and settings with at
-            least ``k`` neighbours is kept.
-        progress: called with the number of documents done.
-        kind: ``tfidf``, ``dense`` or ``vectors``.
-        k: neighbours kept of each document, >= 1; all others, where there are fewer of them.
-        model: of ``dense``.
-        vectors: of ``vectors``, see :class:`VectorNearness`.
-        force: replace any graph that is there.
-
-    Raises:
-        ConfigError: on an argument out of range, or if ``out`` holds something else or is just being built.
-    """
-    check_choice("graph kind", kind, KINDS)
+    """Write the graph of a collection to the folder ``out``, whole or not at all."""
+    check_choice("graph kind", kind, ("tfidf", "dense", "vectors"))
     check_count("graph k", k, low=1)
     out.parent.mkdir(parents=True, exist_ok=True)
     _require_replaceable(out)
     started = time.perf_counter()
-    nearness = KINDS[kind](corpus, model, vectors)
+    if kind == "vectors":
+        nearness = _given(corpus, vectors)
+    else:
+        nearness = _tfidf(corpus) if kind == "tfidf" else _dense(corpus, model)
     wanted = GraphManifest(
         corpus=corpus.digest,
         documents=len(corpus),
@@ -194,11 +136,10 @@ def build_graph(
     )
     if not force and _is_kept(out, corpus, wanted):
         return _cost(out, corpus, time.perf_counter() - started, built=False)
-    with naming(out), _scratch_beside(out) as scratch:
-        nearness.prepare(scratch)
-        fresh = scratch / "graph"
+    with naming(out), tempfile.TemporaryDirectory(dir=out.parent, prefix=f".new-{out.name}-") as scratch:
+        fresh = Path(scratch) / "graph"
         fresh.mkdir()
-        _fill(fresh, nearness, wanted, progress)
+        _fill(fresh, nearness.prepare(), wanted, progress)
         seconds = time.perf_counter() - started
         manifest = wanted.model_copy(update={"build_seconds": round(seconds, 3)})
         (fresh / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -208,34 +149,13 @@ def build_graph(
     return _cost(out, corpus, seconds, built=True)
 
 
-@contextmanager
-def _scratch_beside(out: Path) -> Iterator[Path]:
-    """Provide an empty folder ``.new-NAME`` beside ``out``, kept to this process; a killed build may have left one.
-
-    Raises:
-        ConfigError: if another process is using it.
-    """
-    folder = out.parent / f".new-{out.name}"
-    folder.mkdir(exist_ok=True)
-    with locked(folder, "--out"):
-        for stale in folder.iterdir():
-            if stale.is_dir():
-                shutil.rmtree(stale)
-            elif stale.name != LOCK:
-                stale.unlink()
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _fill(folder: Path, nearness: Nearness, manifest: GraphManifest, progress: Progress) -> None:
+def _fill(folder: Path, block: Block, manifest: GraphManifest, progress: Progress) -> None:
     arrays = create_arrays(folder, manifest.documents, manifest.k)
     n = manifest.documents
     rows = max(1, _BLOCK_BYTES // (8 * n))
     for start in range(0, n, rows):
         stop = min(start + rows, n)
-        for position, scores in enumerate(nearness.block(start, stop), start=start):
+        for position, scores in enumerate(block(start, stop), start=start):
             arrays[NEIGHBOURS][position], arrays[WEIGHTS][position] = nearest(scores, position, manifest.k)
             progress(position + 1, n)
     for array in arrays.values():
@@ -248,11 +168,7 @@ def _require_replaceable(out: Path) -> None:
 
 
 def _is_kept(out: Path, corpus: Corpus, wanted: GraphManifest) -> bool:
-    """Whether the graph in ``out`` serves as well.
-
-    Raises:
-        ConfigError: if it is sound but another one.
-    """
+    """Whether the graph in ``out`` serves as well."""
     if not (out / MANIFEST).is_file():
         return False
     try:
@@ -282,12 +198,3 @@ def _cost(out: Path, corpus: Corpus, seconds: float, *, built: bool) -> GraphCos
         bytes=sum(file.stat().st_size for file in out.iterdir()),
         built=built,
     )
-
-
-GRAPH_FILES = {MANIFEST, NEIGHBOURS, WEIGHTS}
-
-KINDS: Mapping[str, Callable[[Corpus, str, Path | None], Nearness]] = {
-    "tfidf": lambda corpus, model, vectors: TfidfNearness(corpus),
-    "dense": lambda corpus, model, vectors: DenseNearness(corpus, model),
-    "vectors": lambda corpus, model, vectors: VectorNearness(corpus, vectors),
-}

@@ -22,24 +22,14 @@ from ragtune.canonical.retrievers.postgres import collection_name
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.rows import document_digest
 from ragtune.canonical.types import Chunk, Embedding, UpsertCounts
-from ragtune.core.arguments import check_count
+from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.errors import ConfigError
 from ragtune.data.corpus import Corpus, Document
 
 
 @dataclass
 class IngestCounts:
-    """Counts of an ingestion.
-
-    Attributes:
-        collection: name of the collection.
-        documents: documents of the dataset.
-        without_text: how many of these have no visible character, and so no chunks.
-        skipped: how many of these were there already and unchanged; they are not embedded again.
-        chunks: chunks of the dataset.
-        upserts: how many chunks were inserted and updated.
-        pruned: documents that were deleted because the dataset lacks them.
-    """
+    """Counts of an ingestion."""
 
     collection: str
     documents: int = 0
@@ -66,76 +56,45 @@ def ingest(
     batch: int = 256,
     prune: bool = False,
 ) -> IngestCounts:
-    """Make the collection hold the corpus.
-
-    Batches are written one by one, each as a whole. Documents that are there already and unchanged are not embedded
-    again, so that an interrupted ingestion continues where it stopped.
-
-    Args:
-        corpus: the documents; their titles become metadata.
-        store: holds the collection.
-        policy: how the documents are cut into chunks.
-        progress: called with the number of documents done.
-        batch: documents of a batch, >= 1.
-        prune: whether to delete documents of the collection that the corpus lacks.
-
-    Raises:
-        InputError: on a document that cannot be stored; earlier batches stay in the collection.
-        StoreError: if the database fails; earlier batches stay in the collection.
-    """
+    """Make the collection hold the corpus; unchanged documents are not embedded again."""
     check_count("batch", batch, low=1)
-    work = _Ingestion(corpus, store, policy, progress, batch)
-    done = store.load(work.changed_batches())
-    work.counts.upserts += done.model_copy(update={"documents": 0})
+    counts = IngestCounts(store.collection.name, documents=len(corpus))
+    documents = list(corpus)
+
+    def changed_batches() -> Iterator[tuple[Sequence[Chunk], Embedding]]:
+        for start in range(0, len(documents), batch):
+            progress(start, len(documents))
+            if chunks := _changed(documents[start : start + batch], store, policy, counts):
+                yield chunks, embed(chunks, store.embedder)
+
+    done = store.load(changed_batches())
+    counts.upserts += done.model_copy(update={"documents": 0})
     progress(len(corpus), len(corpus))
     if prune:
-        work.counts.pruned = store.delete([doc_id for doc_id in store.doc_ids() if doc_id not in corpus])
-    return work.counts
+        counts.pruned = store.delete([doc_id for doc_id in store.doc_ids() if doc_id not in corpus])
+    return counts
 
 
-class _Ingestion:
-    """One pass over a corpus."""
-
-    def __init__(self, corpus: Corpus, store: BaseStore, policy: ChunkPolicy, progress: Progress, batch: int) -> None:
-        self.counts = IngestCounts(store.collection.name, documents=len(corpus))
-        self._documents = list(corpus)
-        self._store = store
-        self._policy = policy
-        self._progress = progress
-        self._batch = batch
-
-    def changed_batches(self) -> Iterator[tuple[Sequence[Chunk], Embedding]]:
-        """Yield the chunks and vectors of new and changed documents, batch by batch, and count the others."""
-        for start in range(0, len(self._documents), self._batch):
-            self._progress(start, len(self._documents))
-            chunks = self._changed(self._documents[start : start + self._batch])
-            if chunks:
-                yield chunks, embed(chunks, self._store.embedder)
-
-    def _changed(self, documents: Sequence[Document]) -> list[Chunk]:
-        cut = {document.id: chunk(document.content, self._policy, **_facts(document)) for document in documents}
-        known = self._store.digests([doc_id for doc_id in cut if doc_id])
-        changed: list[Chunk] = []
-        emptied = []
-        for doc_id, chunks in cut.items():
-            self.counts.chunks += len(chunks)
-            if not chunks:
-                self.counts.without_text += 1
-                emptied += [doc_id] * (doc_id in known)
-            elif known.get(doc_id) == document_digest(chunks):
-                self.counts.skipped += 1
-                self.counts.upserts += UpsertCounts(unchanged=len(chunks))
-            else:
-                changed += chunks
-        self._delete(emptied)
-        return changed
-
-    def _delete(self, doc_ids: Sequence[str]) -> None:
-        """Documents that have lost their text."""
-        if doc_ids:
-            chunks = sum(len(self._store.chunks(doc_id)) for doc_id in doc_ids)
-            self._store.delete(doc_ids)
-            self.counts.upserts += UpsertCounts(deleted=chunks)
+def _changed(documents: Sequence[Document], store: BaseStore, policy: ChunkPolicy, counts: IngestCounts) -> list[Chunk]:
+    """The chunks of new and changed documents; documents that have lost their text are deleted."""
+    cut = {document.id: chunk(document.content, policy, **_facts(document)) for document in documents}
+    known = store.digests([doc_id for doc_id in cut if doc_id])
+    changed: list[Chunk] = []
+    emptied = []
+    for doc_id, chunks in cut.items():
+        counts.chunks += len(chunks)
+        if not chunks:
+            counts.without_text += 1
+            emptied += [doc_id] * (doc_id in known)
+        elif known.get(doc_id) == document_digest(chunks):
+            counts.skipped += 1
+            counts.upserts += UpsertCounts(unchanged=len(chunks))
+        else:
+            changed += chunks
+    if emptied:
+        counts.upserts += UpsertCounts(deleted=sum(len(store.chunks(doc_id)) for doc_id in emptied))
+        store.delete(emptied)
+    return changed
 
 
 def _facts(document: Document) -> dict[str, Any]:
@@ -144,11 +103,7 @@ def _facts(document: Document) -> dict[str, Any]:
 
 
 def run(overrides: Sequence[str]) -> IngestCounts:
-    """Ingest the configured dataset into the configured store.
-
-    Raises:
-        RagtuneError: if an option is wrong, or something cannot be loaded, read or stored.
-    """
+    """Ingest the configured dataset into the configured store."""
     config = plain(composed(overrides, "ingest", "ragtune ingest"))
     _check_options(config)
     policy = _policy(config["chunk"])
@@ -162,8 +117,7 @@ def run(overrides: Sequence[str]) -> IngestCounts:
 
 def _check_options(config: Mapping[str, Any]) -> None:
     check_names(list(config), "ingest")
-    if not isinstance(config["prune"], bool):
-        raise ConfigError(f"prune={config['prune']!r}: allowed are true and false")
+    check_flag("prune", config["prune"])
     for option in ("collection", "analyzer"):
         if not isinstance(config[option], str | None):
             raise ConfigError(f"{option}={config[option]!r}: allowed is a name")

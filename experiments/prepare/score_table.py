@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Limits, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
+from experiments.prepare.scoring import Order, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import duration, progress_bar
 from experiments.replay.build import build_session
@@ -27,41 +26,8 @@ DONE, FAILED = 0, 1
 _SHOWN_FAILURES = 5
 
 
-@dataclass(frozen=True)
-class Order:
-    """The request of the command line.
-
-    Attributes:
-        out: the table, whose name decides its form.
-        pairs: ``pool`` (what the retriever finds) or ``all`` (every document for every query).
-        model: name of the model in the manifest; None takes the configured name.
-        limits: limits of documents and dollars.
-        dry_run: print the expected cost, and do nothing.
-    """
-
-    out: Path
-    pairs: str = "pool"
-    model: str | None = None
-    limits: Limits = field(default_factory=Limits)
-    dry_run: bool = False
-
-
 def write_score_table(config: Mapping[str, Any], order: Order) -> int:
-    """Score query-document pairs of a dataset, and write them as a score table with its manifest.
-
-    Scores are kept in a folder beside the table, ``OUT.partial``, until the table is complete.
-
-    Args:
-        config: resolved configuration with a live reranker.
-        order: the request.
-
-    Returns:
-        0, or 1 if the reranker failed on some pairs.
-
-    Raises:
-        ConfigError: if the configured reranker is itself a replay, or an option is out of range.
-        FailedRunError: if the reranker failed on every pair.
-    """
+    """Score query-document pairs of a dataset, and write them as a score table with its manifest."""
     _check(order)
     ours = identity(_what_decides(config, order))
     if _is_complete(order.out, ours):
@@ -92,12 +58,12 @@ def _fill(
         scoring.reranker.prepare()  # so that the time of a call is measured
     plan = scoring.plan()
     sys.stderr.write(f"{_plan_line(plan)}\n")
-    require_price(order.limits, scoring.reranker, plan)
+    require_price(order, scoring.reranker, plan)
     if order.dry_run:
         return DONE
     in_a_row = config["failures"]["requests_in_a_row"]
     with progress_bar("scoring", enabled=True) as update:
-        outcome = scoring.run(order.limits, in_a_row, update, plan)
+        outcome = scoring.run(order, in_a_row, update, plan)
     found = scoring.found()
     pairs = [(each.query_id, doc_id, score) for each in found for doc_id, score in each.scores.items()]
     if not pairs:
@@ -162,10 +128,10 @@ def _plan_line(plan: Plan) -> str:
 
 def _check(order: Order) -> None:
     check_form(order.out)
-    if order.limits.max_docs is not None:
-        check_count("--max-docs", order.limits.max_docs, low=1)
-    if order.limits.max_usd is not None:
-        check_number("--max-usd", order.limits.max_usd, low=0.0)
+    if order.max_docs is not None:
+        check_count("--max-docs", order.max_docs, low=1)
+    if order.max_usd is not None:
+        check_number("--max-usd", order.max_usd, low=0.0)
 
 
 def _what_decides(config: Mapping[str, Any], order: Order) -> dict[str, Any]:
@@ -195,16 +161,7 @@ def _describe(reranker: Mapping[str, Any]) -> str:
 
 
 def costs_of_scoring(config: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Return the cost of scoring every candidate once that has no score yet; nothing is paid.
-
-    Args:
-        config: resolved configuration with a live reranker.
-        progress: called with the number of queries done.
-
-    Returns:
-        ``dataset``, ``queries``, and by unit the ``total`` and the mean cost ``per_query``; None where the price of a
-        unit is not known.
-    """
+    """Return the cost of scoring every candidate once that has no score yet; nothing is paid."""
     session = build_session(config)
     plan = Scoring(session, "pool", config["retrieval"]["original_query_depth"]).plan(progress)
     total = {unit: None if unit in plan.unknown else amount for unit, amount in plan.cost.by_unit().items()}
@@ -221,16 +178,7 @@ def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:
 
 
 def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Score every candidate, write the table, and return the configuration that replays it.
-
-    Args:
-        config: resolved configuration with a live reranker. Scores are kept, so that an interrupted call goes on where
-            it was.
-        file: a Parquet path; its manifest goes beside it.
-
-    Raises:
-        FailedRunError: if the reranker left candidates without a score.
-    """
+    """Score every candidate, write the table, and return the configuration that replays it."""
     if write_score_table(config, Order(file)):
         raise FailedRunError(f"{file} lacks scores that advice needs, as told above: repeat the command")
     return {**config, "reranker": compose(of_scores(file))["reranker"]}
@@ -246,21 +194,13 @@ Pair = tuple[str, str, float]
 
 
 def check_form(file: Path) -> None:
-    """Refuse a name of a table that does not end in a known form.
-
-    Raises:
-        ConfigError: naming the allowed endings.
-    """
+    """Refuse a name of a table that does not end in a known form."""
     if file.suffix not in (".parquet", ".run"):
         raise ConfigError(f"--out {str(file)!r}: allowed are names that end in .parquet or .run (a TREC run)")
 
 
 def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:
-    """Write the pairs, sorted, and the manifest beside them. An existing table is replaced once the new one is whole.
-
-    Raises:
-        OSError: naming ``file`` if the folder is full or read-only.
-    """
+    """Write the sorted pairs and the manifest beside them; an existing table is replaced once both are whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f"{file.name}.manifest.json")
     with whole(beside) as new_manifest, whole(file) as new:

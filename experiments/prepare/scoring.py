@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from experiments.config.progress import Progress
@@ -21,15 +22,7 @@ from ragtune.core.types import FREE, CostObject
 
 @dataclass
 class Scored:
-    """The scores of a query so far.
-
-    Attributes:
-        query_id: id of the query.
-        scores: scores by document id.
-        cost: the cost of the scores when they were made, by unit.
-        calls: number of calls of the reranker.
-        ms_per_call: expected milliseconds of a call without documents.
-    """
+    """The scores of a query so far."""
 
     query_id: str
     scores: dict[str, float]
@@ -61,25 +54,20 @@ class ScoreJournal(JournalOf[Scored]):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of scoring: paid documents, and US dollars; None for no limit."""
+class Order:
+    """The request of the command line: the table, its pairs (``pool`` or ``all``), its order."""
 
+    out: Path
+    pairs: str = "pool"
+    model: str | None = None
     max_docs: int | None = None
     max_usd: float | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a command.
-
-    Attributes:
-        queries: queries with pairs.
-        pairs: all pairs.
-        done: pairs that an interrupted command has scored.
-        kept: pairs whose scores are in the reranker's cache, which cost nothing.
-        cost: expected cost of the others.
-        unknown: units in which the cost is unknown.
-    """
+    """The work of a command."""
 
     queries: int
     pairs: int
@@ -96,14 +84,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """The end of the scoring.
-
-    Attributes:
-        paid: the cost that this command paid.
-        failures: by query, the number of documents without a score and the reason.
-        stopped: the limit that was reached, as its option; None if none was.
-        gave_up: whether too many queries failed in a row, so that the rest was not tried.
-    """
+    """The end of the scoring."""
 
     paid: CostObject = FREE
     failures: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -112,17 +93,7 @@ class Outcome:
 
 
 class Scoring:
-    """One reranker and its pairs.
-
-    Args:
-        session: the collection, its first stage and the reranker.
-        pairs: ``pool`` (what the first stage finds) or ``all`` (every document for every query).
-        depth: documents that the first stage finds.
-        journal: the finished scores; new ones are added. A plan needs none.
-
-    Raises:
-        ConfigError: if the reranker only replays.
-    """
+    """One reranker and its pairs."""
 
     def __init__(self, session: Session, pairs: str, depth: int, journal: ScoreJournal | None = None) -> None:
         self.session = session
@@ -132,11 +103,7 @@ class Scoring:
         self._journal = journal
 
     def plan(self, progress: Progress = lambda done, total: None) -> Plan:
-        """Count the work; nothing is paid. Prices and times are the reranker's own expectation.
-
-        Args:
-            progress: called with the number of queries done.
-        """
+        """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
         for context, items in self._queries():
@@ -151,25 +118,15 @@ class Scoring:
         unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
 
-    def run(self, limits: Limits, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
-        """Score the remaining pairs; each query is kept when it is done.
-
-        Args:
-            limits: where to stop.
-            in_a_row: queries that may fail in a row before the rest is given up, >= 1.
-            progress: called with the number of pairs done.
-            plan: of these pairs.
-
-        Raises:
-            InputError: if the reranker cannot be used at all.
-        """
+    def run(self, order: Order, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
+        """Score the remaining pairs; each query is kept when it is done."""
         outcome, failed, done = Outcome(), 0, plan.done
         progress(done, plan.pairs)
         for context, items in self._queries():
             left = self._left(context, items)
             if not left:
                 continue
-            chosen, outcome.stopped = self._within(left, context, limits, outcome.paid)
+            chosen, outcome.stopped = self._within(left, context, order, outcome.paid)
             has_failed = bool(chosen) and not self._score(chosen, context, outcome)
             failed = failed + 1 if has_failed else 0
             done += len(chosen)
@@ -204,17 +161,17 @@ class Scoring:
         return items if former is None else [item for item in items if item.doc_id not in former.scores]
 
     def _within(
-        self, items: list[PoolItem], context: RAGtuneContext, limits: Limits, paid: CostObject
+        self, items: list[PoolItem], context: RAGtuneContext, order: Order, paid: CostObject
     ) -> tuple[list[PoolItem], str | None]:
         """The first documents that the limits allow, and the limit if these are not all."""
 
         def exceeded(n: int) -> str | None:
             unpaid = self.reranker.unpaid(items[:n], context)
-            if limits.max_docs is not None and paid.docs + len(unpaid) > limits.max_docs:
-                return f"--max-docs {limits.max_docs}"
-            if limits.max_usd is not None and unpaid:
+            if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
+                return f"--max-docs {order.max_docs}"
+            if order.max_usd is not None and unpaid:
                 usd = self.reranker.expected_cost(unpaid, context).usd
-                return f"--max-usd {limits.max_usd}" if paid.usd + usd > limits.max_usd else None
+                return f"--max-usd {order.max_usd}" if paid.usd + usd > order.max_usd else None
             return None
 
         limit = exceeded(len(items))
@@ -256,15 +213,11 @@ class Scoring:
         return actual.model_copy(update={"docs": unpaid})
 
 
-def require_price(limits: Limits, reranker: BaseReranker, plan: Plan) -> None:
-    """Refuse a limit in dollars that could never bind.
-
-    Raises:
-        ConfigError: naming the options that give a price.
-    """
-    if limits.max_usd is not None and plan.to_score and "usd" in plan.unknown:
+def require_price(order: Order, reranker: BaseReranker, plan: Plan) -> None:
+    """Refuse a limit in dollars that could never bind."""
+    if order.max_usd is not None and plan.to_score and "usd" in plan.unknown:
         raise ConfigError(
-            f"--max-usd {limits.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
+            f"--max-usd {order.max_usd}: nothing has a price: give one, e.g. reranker.usd_per_1k_tokens=PRICE"
         )
 
 

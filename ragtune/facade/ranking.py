@@ -10,7 +10,7 @@ from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
-from ragtune.rerankers._scale_check import SCALE_DOUBT
+from ragtune.rerankers.scale import SCALE_DOUBT
 
 TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "

@@ -1,29 +1,33 @@
-"""Calls of a language model, and what their answers must be."""
+"""Calls of a language model, the durable record of their answers, and what answers must be."""
 
 from __future__ import annotations
 
+import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from ragtune.core.errors import LLMError
+from ragtune.core.errors import CacheMissError, ConfigError, LLMError
 from ragtune.core.plain import well_formed
 from ragtune.core.tokens import count_tokens
-from ragtune.core.types import FREE, CostObject
-from ragtune.llm.cache import RecordedAnswer, RecordedFailure
+from ragtune.core.types import FREE
+from ragtune.data.caches.diskcache import resolve_cache_dir
+from ragtune.data.caches.sqlitecache import SqliteCache
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Reply
+from ragtune.llm.transport import Deadline, Reply, map_all
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.wire import Completion, Usage
+from ragtune.llm.wire import Completion
 
 _TEXTS_A_REQUEST = 64
 _SHOWN_CHARS = 120
+_BILL = ("attempts", "latency_ms", "prompt_tokens", "completion_tokens")
 _CUT_OFF = ("length", "max_tokens", "max_output_tokens", "model_length")  # as servers call it
 
 
@@ -41,13 +45,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class ChatCall:
-    """One conversation to be answered.
-
-    Attributes:
-        messages: the conversation.
-        limit: the most tokens that the answer and the thoughts before it may have.
-        schema: the model that the answer must be an instance of; None for free text.
-    """
+    """One conversation to be answered."""
 
     messages: tuple[Message, ...]
     limit: AnswerLimit
@@ -79,7 +77,7 @@ class ChatCall:
         return {"type": "json_schema", "json_schema": schema}
 
 
-def read_answer(reply: Reply[Completion], call: ChatCall, model: str) -> RecordedAnswer:
+def read_answer(reply: Reply[Completion], call: ChatCall, model: str, price: Price) -> ChatResult:
     """The answer with its bill; tokens that the server does not report are counted here."""
     answer, wasted = reply.body, reply.wasted
     prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
@@ -88,28 +86,92 @@ def read_answer(reply: Reply[Completion], call: ChatCall, model: str) -> Recorde
         prompt = sum(count_tokens(message.content) for message in call.messages)
     if written is None:
         written = count_tokens(answer.text) + count_tokens(answer.refusal)
-    return RecordedAnswer(
+    prompt, written = prompt + (wasted.prompt_tokens or 0), written + (wasted.completion_tokens or 0)
+    return ChatResult(
         text=answer.text,
         refusal=answer.refusal,
         model=answer.model or model,
         finish_reason=answer.finish_reason,
-        prompt_tokens=prompt + (wasted.prompt_tokens or 0),
-        completion_tokens=written + (wasted.completion_tokens or 0),
+        prompt_tokens=prompt,
+        completion_tokens=written,
+        usd=price.usd(prompt, written),
         latency_ms=reply.latency_ms,
         attempts=reply.attempts,
         is_estimated=is_estimated,
+        cached=False,
     )
 
 
-def read_vectors(
-    reply: Reply[tuple[NDArray[np.float32], Usage]], texts: Sequence[str], price: Price
-) -> EmbeddingResult:
-    """The vectors of a request with their bill."""
-    vectors, usage = reply.body
-    tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
-    tokens += reply.wasted.prompt_tokens or 0
-    cost = CostObject(tokens=tokens, calls=1, latency_ms=reply.latency_ms, usd=price.usd(tokens, 0))
-    return EmbeddingResult(vectors=vectors, cost=cost)
+class AnswerRecord:
+    """Recorded calls in one SQLite file: answers, token counts and times under hashes, but no prompt and no secret.
+
+    Unusable answers replay as they were, since they were paid for. A call without an answer replays as a failure, and
+    recording again tries it again.
+    """
+
+    def __init__(self, mode: str, cache_dir: str | Path | None) -> None:
+        folder = resolve_cache_dir(cache_dir)
+        if folder is None:
+            raise ConfigError(f"llm cache_dir=None with mode={mode!r}: allowed is a folder, or mode=live")
+        self._store = SqliteCache[str](folder / "llm" / "answers.sqlite", "answer", "value TEXT NOT NULL")
+        self._replays = mode == "replay"
+
+    def prepare(self) -> None:
+        """Open the file now, if anything may be written."""
+        if not self._replays:
+            self._store.check()
+
+    def close(self) -> None:
+        """Close the file; it reopens on use."""
+        self._store.close()
+
+    def answer(
+        self, call: ChatCall, parameters: Parameters, price: Price, deadline: Deadline, ask: Callable[[], ChatResult]
+    ) -> ChatResult:
+        """The recorded answer; where there is none, that of ``ask``, which is recorded."""
+        key = SqliteCache.key("chat", json.dumps(call.identity(parameters), sort_keys=True, ensure_ascii=False))
+        known = self._read(key, price)
+        if isinstance(known, ChatResult) or (known is not None and self._replays):
+            return _in_time(known, deadline.left_ms)
+        if self._replays:
+            start = json.dumps(textwrap.shorten(call.messages[-1].content, 60), ensure_ascii=False)
+            raise CacheMissError(
+                f"{self._store.path} holds no answer of {parameters.model!r} with key {key.hex()[:16]} to {start}: "
+                "run it once with mode=record"
+            )
+        try:
+            result = ask()
+        except ServiceError as error:
+            bill = {name: getattr(error, name) for name in _BILL}
+            self._store.put({key: json.dumps({"kind": error.kind, "message": str(error), **bill})})
+            raise
+        kept = {name: value for name, value in asdict(result).items() if name not in ("usd", "cached")}
+        self._store.put({key: json.dumps(kept)})
+        return result
+
+    def _read(self, key: bytes, price: Price) -> ChatResult | ServiceError | None:
+        if self._replays and not self._store.path.exists():
+            return None
+        value = self._store.get([key]).get(key)
+        if value is None:
+            return None
+        record = json.loads(value)
+        usd = price.usd(record["prompt_tokens"], record["completion_tokens"])
+        if "kind" not in record:
+            return ChatResult(**record, usd=usd, cached=True)
+        error = ServiceError(**record, cached=True)
+        error.usd = usd
+        return error
+
+
+def _in_time(known: ChatResult | ServiceError, left_ms: float) -> ChatResult:
+    """The recorded answer, unless it took longer than the time that is left."""
+    if known.latency_ms > left_ms:
+        late = f"the recorded answer took {known.latency_ms:.0f} ms, more than the {left_ms:.0f} ms that were left"
+        raise ServiceError(late, "deadline", known.attempts, left_ms, cached=True)
+    if isinstance(known, ServiceError):
+        raise known
+    return known
 
 
 def embed_all(texts: Sequence[str], ask: Callable[[list[str]], EmbeddingResult], at_once: int) -> EmbeddingResult:
@@ -128,28 +190,8 @@ def embed_all(texts: Sequence[str], ask: Callable[[list[str]], EmbeddingResult],
     return EmbeddingResult(vectors=rows, cost=cost)
 
 
-def replayed(known: RecordedAnswer | RecordedFailure, price: Price, left_ms: float) -> ChatResult:
-    """Return the recorded answer.
-
-    Raises:
-        ServiceError: the recorded one, or ``deadline`` where the call took longer than the time that is left.
-    """
-    if known.latency_ms > left_ms:
-        took = f"the recorded answer took {known.latency_ms:.0f} ms"
-        raise ServiceError(
-            f"{took}, more than the {left_ms:.0f} ms that were left", "deadline", known.attempts, left_ms, cached=True
-        )
-    if isinstance(known, RecordedFailure):
-        raise known.error(price)
-    return known.result(price, cached=True)
-
-
 def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
-    """Return ``result``, if it is a whole answer.
-
-    Raises:
-        AnswerError: if it is a refusal, cut off, or empty.
-    """
+    """Return ``result``, if it is a whole answer."""
     if result.refusal or result.finish_reason == "content_filter":
         raise AnswerError(f"{result.model} refused: {_start(result.refusal or 'content filter')}", "refusal", result)
     if result.finish_reason.lower() in _CUT_OFF:
@@ -165,11 +207,7 @@ def require_usable(result: ChatResult, limit: AnswerLimit) -> ChatResult:
 
 
 def require_json(result: ChatResult, schema: type[T]) -> JsonResult[T]:
-    """Return ``result`` with its JSON as a ``schema``.
-
-    Raises:
-        AnswerError: if it holds no such JSON.
-    """
+    """Return ``result`` with its JSON as a ``schema``."""
     given = {entry.name: getattr(result, entry.name) for entry in fields(ChatResult)}
     try:
         return JsonResult(**given, parsed=parse_json(result.text, schema))

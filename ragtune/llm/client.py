@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,20 +20,17 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import FREE, CostObject
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.llm.cache import AnswerCache, RecordedAnswer, RecordedFailure
 from ragtune.llm.calls import (
+    AnswerRecord,
     ChatCall,
     Parameters,
     embed_all,
     read_answer,
-    read_vectors,
-    replayed,
     require_json,
     require_usable,
 )
 from ragtune.llm.errors import AnswerError, ServiceError
-from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
 from ragtune.llm.wire import read_completion, read_embeddings
 
@@ -47,35 +45,31 @@ _Billed = ChatResult | AnswerError | ServiceError
 class LLMClient:
     """Chat and embeddings of one model on an OpenAI-compatible server (OpenAI, vLLM, llama.cpp, Ollama, ...).
 
-    Requests are retried on 429, 5xx, timeouts, lost connections and replies that cannot be read. The wait doubles, or
-    is the server's ``Retry-After`` (up to 60 s). ``within_ms`` of a call limits queueing, requests and waits together.
-    After ``breaker_failures`` failures in a row nothing is sent for a while.
-
-    Answers are recorded under a hash of model, messages and parameters, but not of the server: use two cache folders
-    for two servers that call different models alike. Unusable answers are recorded too, because they were paid for.
-    Failed calls are recorded for replay.
+    Requests are retried on 429, 5xx, timeouts, lost connections and replies that cannot be read. Answers are recorded
+    under a hash of model, messages and parameters, but not of the server: use two cache folders for two servers that
+    call different models alike. Unusable answers are recorded too, because they were paid for. Failed calls are
+    recorded for replay.
 
     The API key is read from the environment when the connection is opened. It is not logged or recorded, and hidden
-    where a reply repeats it. ``OPENAI_BASE_URL`` may hold a user and a password. Instances are safe for threads and
-    travel to other processes without connections.
+    where a reply repeats it. Instances are safe for threads and travel to other processes without connections.
 
     Args:
         model: name of the model, as the server spells it.
-        base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, else ``default_base_url``.
-        default_base_url: address in the same form, used where neither is given; None is OpenAI's.
+        base_url: ``http(s)://host[:port][/path]``; None takes ``OPENAI_BASE_URL``, which may hold a user and a
+            password, else ``default_base_url``.
+        default_base_url: address in the same form; None is OpenAI's.
         api_key_env: name of the environment variable that holds the key. It may be unset for servers that need no key.
         mode: ``live`` sends everything; ``record`` sends what is not recorded yet and records it; ``replay`` sends
             nothing, and a call that is not recorded is an error.
-        cache_dir: folder of the record; ``auto`` takes the platform's cache folder; None is allowed in mode ``live``
-            only.
-        temperature: >= 0; None leaves it to the server (some models refuse any).
-        seed: seed of the server's sampling; None sends none.
+        cache_dir: folder of the record; ``auto`` takes the platform's; None is allowed in mode ``live`` only.
+        temperature, seed: sampling of the server, each >= 0; None leaves it to the server.
         max_tokens: the most tokens of an answer, >= 1; a longer answer is cut off, which is an error.
         thinking_tokens: the most tokens of thoughts before an answer, >= 0; a request states the sum of both.
         max_tokens_field: name of that limit in the request: ``max_tokens`` or ``max_completion_tokens``.
         timeout_s: seconds that each attempt may take by the wall clock, from connecting to the last byte, > 0.
         max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
+        backoff_initial_s: seconds before the second attempt, >= 0. It doubles with every further one, up to 8 s; a
+            server's ``Retry-After`` replaces it, up to 60 s.
         concurrency: requests under way at once, >= 1.
         breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
         breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
@@ -83,10 +77,9 @@ class LLMClient:
             free. A table that lacks ``model`` is refused, since a budget in dollars would never bind.
         json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
-        extra: further fields of every request's body, for servers with options of their own, without secrets.
+        extra: further fields of every request's body, without secrets.
         repair: has no effect since 1.0.0 and goes with 1.1.
-        clock: clock of durations and of the circuit breaker; None takes the machine's.
-        sleep: function that waits the given number of seconds.
+        clock, sleep: clock of durations and function that waits; None and the default take the machine's.
 
     Raises:
         ConfigError: on an argument out of range.
@@ -132,6 +125,7 @@ class LLMClient:
         self._prices = dict(prices or {})
         self.price = Price.in_table(model, self._prices)
         settings = Settings(
+            who="llm",
             base_url=base_url,
             default_base_url=default_base_url,
             api_key_env=api_key_env,
@@ -141,7 +135,7 @@ class LLMClient:
             concurrency=concurrency,
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
-        ).checked("llm")
+        )
         self.base_url, self.concurrency = settings.base_url, settings.concurrency
         self._parameters = Parameters(
             model=model,
@@ -152,7 +146,7 @@ class LLMClient:
             extra=dict(extra or {}),
         )
         self._transport = Transport(settings, clock or MonotonicClock(), sleep)
-        self._cache = AnswerCache.of(mode, cache_dir)
+        self._record = None if mode == "live" else AnswerRecord(mode, cache_dir)
 
     def __repr__(self) -> str:
         return f"LLMClient(model={self.model!r}, host={self.host!r}, mode={self.mode!r})"
@@ -165,12 +159,7 @@ class LLMClient:
     def variant(self, model: str | None = None, temperature: float | None = None) -> LLMClient:
         """This client asking another model or at another temperature, over the same connections, limits and record.
 
-        Args:
-            model: name of the model, as the server spells it; None keeps this client's.
-            temperature: a number >= 0; None keeps this client's.
-
-        Raises:
-            ConfigError: if the price table lacks the model, or the temperature is out of range.
+        Raises ConfigError if the price table lacks the model, or the temperature is below 0.
         """
         other, own = copy.copy(self), self._parameters
         heat = own.temperature if temperature is None else check_number("llm temperature", temperature, low=0.0)
@@ -182,12 +171,11 @@ class LLMClient:
     def prepare(self) -> None:
         """Import the library and open a connection, so that the first call need not; nothing is sent.
 
-        Raises:
-            ConfigError: where ``live``, if the key is missing.
-            MissingExtraError: where ``live``, if the extra ``llm`` is not installed.
+        Raises ConfigError where ``live`` if the key is missing, MissingExtraError if the extra ``llm`` is not
+        installed.
         """
-        if self._cache is not None:
-            self._cache.check()
+        if self._record is not None:
+            self._record.prepare()
         if self.mode != "replay":
             with suppress(InputError) if self.mode == "record" else nullcontext():  # what is recorded needs no key
                 self._transport.connect()
@@ -221,10 +209,8 @@ class LLMClient:
     ) -> JsonResult[T]:
         """Ask the model and return its answer as a ``schema``, out of the prose and code fences around it.
 
-        Arguments and errors are those of :meth:`chat`. The prompt must say what JSON is wanted.
-
-        Args:
-            schema: a Pydantic model; ``RootModel[list[...]]`` for a list.
+        Arguments and errors are those of :meth:`chat`. ``schema`` is a Pydantic model, ``RootModel[list[...]]`` for a
+        list; the prompt must say what JSON is wanted.
         """
         return self._chat_json(messages, schema, max_tokens, Deadline(self._transport.clock, within_ms))
 
@@ -259,12 +245,12 @@ class LLMClient:
     def close(self) -> None:
         """Close all connections; they reopen on use."""
         self._transport.close()
-        if self._cache is not None:
-            self._cache.close()
+        if self._record is not None:
+            self._record.close()
 
     def expected_cost(self, messages: Sequence[Message], *, max_tokens: int | None = None) -> CostObject:
         """What to charge before a call: the prompt's tokens (counted by rule) and an answer of full length, without
-        thoughts: most models have none. ``max_tokens`` limits the answer; None takes the client's limit.
+        thoughts.
         """
         answer = (self._limit if max_tokens is None else AnswerLimit.of(max_tokens)).answer
         prompt = sum(count_tokens(message.content) for message in messages)
@@ -305,31 +291,24 @@ class LLMClient:
 
     def _ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
         """The answer from the record or from the service, usable or not."""
-        if self._cache is None:
-            return self._send(call, deadline).result(self.price, cached=False)
-        key = AnswerCache.key("chat", call.identity(self._parameters))
-        known = self._cache.get([key]).get(key)
-        if isinstance(known, RecordedAnswer) or (isinstance(known, RecordedFailure) and self.mode == "replay"):
-            return replayed(known, self.price, deadline.left_ms)
-        if self.mode == "replay":
-            raise self._cache.miss(key, self.model, call.messages[-1].content)
-        try:
-            answer = self._send(call, deadline)
-        except ServiceError as error:
-            self._cache.put({key: RecordedFailure.of(error)})
-            raise
-        self._cache.put({key: answer})
-        return answer.result(self.price, cached=False)
+        ask = partial(self._send, call, deadline)
+        if self._record is None:
+            return ask()
+        return self._record.answer(call, self._parameters, self.price, deadline, ask)
 
-    def _send(self, call: ChatCall, deadline: Deadline) -> RecordedAnswer:
+    def _send(self, call: ChatCall, deadline: Deadline) -> ChatResult:
         reply = self._post("chat", call.body(self._parameters), read_completion, deadline, call.limit.thinking)
-        return read_answer(reply, call, self.model)
+        return read_answer(reply, call, self.model, self.price)
 
     def _embedded(self, texts: list[str]) -> EmbeddingResult:
         body = {"model": self.model, "input": texts, "encoding_format": "float", **self._parameters.extra}
         deadline = Deadline(self._transport.clock)
         reply = self._post("embeddings", body, lambda got: read_embeddings(got, len(texts)), deadline)
-        return read_vectors(reply, texts, self.price)
+        vectors, usage = reply.body
+        tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
+        tokens += reply.wasted.prompt_tokens or 0
+        cost = CostObject(tokens=tokens, calls=1, latency_ms=reply.latency_ms, usd=self.price.usd(tokens, 0))
+        return EmbeddingResult(vectors=vectors, cost=cost)
 
     def _post(
         self,

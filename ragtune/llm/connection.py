@@ -31,16 +31,7 @@ _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an exchange gave nothing of use, without any secret.
-
-    Attributes:
-        kind: see :class:`ragtune.llm.errors.ServiceError`.
-        detail: the reason in words.
-        retryable: whether another attempt may succeed.
-        retry_after_s: seconds that the server asks to wait, None where it does not.
-        usage: tokens that the server reported all the same.
-        is_sent: whether a request was sent.
-    """
+    """Why an exchange gave nothing of use, without any secret."""
 
     kind: ServiceKind
     detail: str
@@ -58,16 +49,8 @@ class Failure:
 class Connection:
     """A pool of connections to one service.
 
-    Exchanges run in an event loop of their own thread, because only a coroutine can be stopped at any moment: while a
-    name is looked up, a connection is made, or headers and body arrive slowly. The HTTP library's own timeouts count
-    from byte to byte.
-
-    Args:
-        credentials: address and secrets.
-        follow_redirects: whether a request is sent again to where a reply redirects it.
-
-    Raises:
-        MissingExtraError: if the extra ``llm`` is not installed.
+    Exchanges run in an event loop of their own thread, because only a coroutine can be stopped at any moment. The HTTP
+    library's own timeouts count from byte to byte.
     """
 
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
@@ -88,14 +71,7 @@ class Connection:
         self._close.atexit = False  # the end of the process closes them
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], within_s: float) -> T | Failure:
-        """Return what ``parse`` makes of the reply's JSON, from which secrets have been removed.
-
-        Args:
-            call: ``chat`` or ``embeddings`` of the API at the address; ``rerank``, if the address is the endpoint.
-            body: the request in JSON, with the model.
-            parse: its ValueError says what is wrong with the reply.
-            within_s: seconds until the exchange is broken off, > 0.
-        """
+        """Return what ``parse`` makes of the reply's JSON, from which secrets have been removed."""
         # Failures are returned and raised elsewhere: an error raised here would have, as its context, an exception
         # that holds the request with its authorization header.
         text = _run(self._exchange(self._base_url + _PATHS.get(call, ""), body, within_s))
@@ -121,9 +97,6 @@ class Connection:
 
         try:
             async with asyncio.timeout(within_s), self._client.stream("POST", url, json=dict(body)) as response:
-                if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
-                    # Other codings unpack a few bytes to gigabytes at once.
-                    return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)
                 content = bytearray()
                 async for chunk in response.aiter_bytes():
                     content += chunk

@@ -21,11 +21,7 @@ _SHORTEST_SECRET = 4  # hiding shorter ones would hide ordinary words
 
 
 class Redactor:
-    """Replaces secrets by ``[secret]`` in a text, as they are and as URLs and JSON may spell them.
-
-    Args:
-        secrets: keys and passwords; those of fewer than four characters are ignored.
-    """
+    """Replaces secrets by ``[secret]`` in a text, as they are and as URLs and JSON may spell them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         known = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
@@ -40,13 +36,7 @@ class Redactor:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a connection needs, read from the environment when it is needed.
-
-    Attributes:
-        base_url: address of the service, without user or password.
-        headers: the ``Authorization`` header, if there is a key or a password.
-        redactor: hides the secrets in replies and errors, which may quote them.
-    """
+    """What a connection needs, read from the environment when it is needed."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -54,16 +44,7 @@ class Credentials:
 
 
 def check_base_url(name: str, base_url: str | None, variable: str = BASE_URL_VARIABLE) -> str | None:
-    """Return a URL without secrets and without a slash at its end; None stays None.
-
-    Args:
-        name: the option, for messages.
-        base_url: the address.
-        variable: where secrets come from, for messages.
-
-    Raises:
-        ConfigError: unless it is ``http(s)://host[:port][/path]``. The value is not quoted, it may hold a password.
-    """
+    """Return a URL without secrets and without a slash at its end; None stays None."""
     if base_url is None:
         return None
     allowed = f"allowed is http(s)://host[:port][/path]; secrets come from the environment only ({variable})"
@@ -74,11 +55,7 @@ def check_base_url(name: str, base_url: str | None, variable: str = BASE_URL_VAR
 
 
 def check_variable(api_key_env: str, who: str = "llm") -> str:
-    """Return the name of an environment variable.
-
-    Raises:
-        ConfigError: unless it looks like one. The value is not quoted, it may be a key given by mistake.
-    """
+    """Return the name of an environment variable."""
     if isinstance(api_key_env, str) and _VARIABLE.fullmatch(api_key_env):
         return api_key_env
     raise ConfigError(f"{who} api_key_env: allowed is the NAME of an environment variable in capitals, never the key")
@@ -91,17 +68,7 @@ def host_of(base_url: str | None, default: str | None = None) -> str:
 
 
 def read_credentials(base_url: str | None, default: str | None, api_key_env: str) -> Credentials:
-    """Read what to connect with.
-
-    Args:
-        base_url: address of the service; None takes ``OPENAI_BASE_URL``, which may hold a user and a password.
-        default: address if the environment has none either; None is OpenAI's.
-        api_key_env: name of the variable that holds the key.
-
-    Raises:
-        ConfigError: if the variable is unset and the service needs a key, as OpenAI's own does, or a value cannot be
-            sent.
-    """
+    """Read what to connect with."""
     plain, user, password = _split(_effective(base_url, default), _FROM_VARIABLE)
     key = os.environ.get(api_key_env, "")
     if not key and urlsplit(plain).hostname in _NEED_KEYS:

@@ -46,11 +46,7 @@ _MOST_VALUES = 256  # the last ones
 
 
 class UnusableJSON(Exception):  # noqa: N818
-    """Why a text is not the JSON that was asked for.
-
-    Attributes:
-        kind: ``malformed_json``, ``wrong_enum``, ``wrong_count`` or ``wrong_shape``.
-    """
+    """Why a text is not the JSON that was asked for."""
 
     def __init__(self, kind: AnswerKind, problem: str) -> None:
         super().__init__(problem)
@@ -60,14 +56,8 @@ class UnusableJSON(Exception):  # noqa: N818
 def parse_json(text: str, schema: type[T]) -> T:
     """Return the last JSON value in ``text`` that is valid by ``schema``.
 
-    A draft in thoughts does not count, see :func:`without_thoughts`. A text that is JSON as a whole is taken as it is.
-    Objects come before rankings of the form ``[2] > [1]``, and these before lists, because prose around an answer often
-    cites documents as ``[1]``. A ranking of that form comes after those that hold its documents and more: an
-    explanation behind an answer often compares a few documents again. A list with one number as the whole text, or a
-    sentence such as ``The best is 2``, is that number.
-
-    Raises:
-        UnusableJSON: if no value is valid; the error describes the value that was tried first.
+    Objects come before rankings of the form ``[2] > [1]``, and these before lists, because prose cites documents as
+    ``[1]``. An explanation behind an answer often compares a few documents again, so a longer ranking comes first.
     """
     first: ValidationError | None = None
     for value in json_values(text):
@@ -109,12 +99,7 @@ def numbers_in(text: str) -> list[int]:
 def without_thoughts(text: str) -> str:
     """Return what follows the last closing tag of thoughts, or the whole text where there is no such tag.
 
-    Some chat templates swallow the opening tag, so everything before the last closing tag counts as thoughts. Thoughts
-    that are opened and never closed reach to the end. Where nothing follows and every tag has its partner, the text
-    before the thoughts is the answer.
-
-    >>> without_thoughts('maybe {"best": 1}?</think>{"best": 2}')
-    '{"best": 2}'
+    Some chat templates swallow the opening tag, so everything before the last closing tag counts as thoughts.
     """
     closings = list(_CLOSING.finditer(text))
     openings = list(_OPENING.finditer(text))

@@ -7,19 +7,22 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.breaker import CircuitBreaker, Permit
+from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.wire import Usage
 
+I = TypeVar("I")  # noqa: E741
 T = TypeVar("T")
 
 LONGEST_WAIT_S = 60.0
@@ -32,6 +35,7 @@ _LONGEST_BACKOFF_S = 8.0
 class Settings:
     """How requests are sent; see :class:`ragtune.llm.client.LLMClient`."""
 
+    who: str  # in messages
     base_url: str | None
     default_base_url: str | None
     api_key_env: str
@@ -43,26 +47,15 @@ class Settings:
     breaker_cooldown_s: float
     follow_redirects: bool = False
 
-    def checked(self, who: str) -> Settings:
-        """Return these settings with addresses in their plain form.
-
-        Args:
-            who: owner of the settings, for messages.
-
-        Raises:
-            ConfigError: on a value out of range.
-        """
-        check_positive(f"{who} timeout_s", self.timeout_s)
+    def __post_init__(self) -> None:
+        check_positive(f"{self.who} timeout_s", self.timeout_s)
         for name, low in {"max_retries": 0, "concurrency": 1, "breaker_failures": 1}.items():
-            check_count(f"{who} {name}", getattr(self, name), low=low)
+            check_count(f"{self.who} {name}", getattr(self, name), low=low)
         for name in ("backoff_initial_s", "breaker_cooldown_s"):
-            check_number(f"{who} {name}", getattr(self, name), low=0.0)
-        check_variable(self.api_key_env, who)
-        return replace(
-            self,
-            base_url=check_base_url(f"{who} base_url", self.base_url),
-            default_base_url=check_base_url(f"{who} default_base_url", self.default_base_url),
-        )
+            check_number(f"{self.who} {name}", getattr(self, name), low=0.0)
+        check_variable(self.api_key_env, self.who)
+        for name in ("base_url", "default_base_url"):
+            object.__setattr__(self, name, check_base_url(f"{self.who} {name}", getattr(self, name)))
 
     @property
     def host(self) -> str:
@@ -72,12 +65,7 @@ class Settings:
 
 @dataclass
 class Deadline:
-    """When a call must have ended, with its retries and waits.
-
-    Attributes:
-        clock: clock of the time.
-        within_ms: milliseconds from now, infinite for no limit.
-    """
+    """When a call must have ended, with its retries and waits."""
 
     clock: Clock
     within_ms: float = math.inf
@@ -93,14 +81,7 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Reply(Generic[T]):
-    """What a service replied.
-
-    Attributes:
-        body: the parsed reply.
-        latency_ms: milliseconds of the request, and of failed attempts and waits before it.
-        attempts: requests sent.
-        wasted: tokens that the server reported for failed attempts.
-    """
+    """What a service replied."""
 
     body: T
     latency_ms: float
@@ -109,13 +90,7 @@ class Reply(Generic[T]):
 
 
 class Transport:
-    """Sends requests for all threads of a process; made anew in a forked child and after unpickling.
-
-    Args:
-        settings: address of the service and how requests are sent.
-        clock: clock that durations are read from.
-        sleep: function that waits the given number of seconds.
-    """
+    """Sends requests for all threads of a process; made anew in a forked child and after unpickling."""
 
     def __init__(self, settings: Settings, clock: Clock, sleep: Callable[[float], None] = time.sleep) -> None:
         self.settings = settings
@@ -127,12 +102,7 @@ class Transport:
         self._connection: Connection | None = None
 
     def connect(self) -> Connection:
-        """Return the open connection, opened on first use; nothing is sent.
-
-        Raises:
-            ConfigError: if the key is missing.
-            MissingExtraError: if the extra ``llm`` is not installed.
-        """
+        """Return the open connection, opened on first use; nothing is sent."""
         own = self.settings
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
@@ -141,19 +111,7 @@ class Transport:
             return self._connection
 
     def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
-        """Send ``body``, again where that may help, and return the reply.
-
-        Args:
-            call: ``chat``, ``embeddings`` or ``rerank``, see :meth:`ragtune.llm.connection.Connection.post`.
-            body: the request in JSON.
-            parse: function that reads the reply's JSON; its ValueError says what is wrong with the reply.
-            deadline: end of all attempts and waits together.
-
-        Raises:
-            ServiceError: if no attempt got a reply, or nothing was sent since the service failed too often in a row.
-            ConfigError: if the key is missing.
-            MissingExtraError: if the extra ``llm`` is not installed.
-        """
+        """Send ``body``, again where that may help, and return the reply."""
         connection = self.connect()
         begun = self.clock.now_ms()
         failure: Failure | None = None
@@ -238,3 +196,40 @@ class Transport:
         message = f"{self.settings.host} gave no answer in {times} ({failure.detail}{asked})"
         bill = wasted.prompt_tokens or 0, wasted.completion_tokens or 0
         return ServiceError(message, failure.kind, attempts, latency_ms, *bill)
+
+
+def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
+    """Run ``call`` on every input, ``at_once`` at a time; an ``LLMError`` takes the place of a result.
+
+    The threads are daemons, unlike a ``ThreadPoolExecutor``'s: a hanging server does not delay the end of the process.
+    """
+    results: dict[int, T | LLMError] = {}
+    errors: dict[int, BaseException] = {}
+    places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                place = places.get_nowait()
+            except Empty:
+                return
+            try:
+                results[place] = call(inputs[place])
+            except LLMError as error:
+                results[place] = error
+            except BaseException as error:
+                errors[place] = error
+            ended.put(None)
+
+    for place in range(len(inputs)):
+        places.put(place)
+    try:
+        for _ in range(min(at_once, len(inputs))):
+            threading.Thread(target=work, daemon=True).start()
+        for _ in inputs:
+            ended.get()
+    finally:
+        stop.set()
+    if errors:
+        raise errors[min(errors)]
+    return [results[place] for place in range(len(inputs))]

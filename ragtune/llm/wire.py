@@ -96,21 +96,12 @@ class _Embeddings(BaseModel):
 
 
 def read_json(text: str) -> Any:
-    """Return a body's JSON, after a byte order mark if there is one.
-
-    Raises:
-        ValueError: if the body is not JSON.
-        RecursionError: if it is nested too deep.
-    """
+    """Return a body's JSON, after a byte order mark if there is one."""
     return json.loads(text.removeprefix("\ufeff"))
 
 
 def server_message(body: Any) -> str:
-    """Return what an error body says, in the shapes that servers use; empty if it says nothing.
-
-    >>> server_message({"error": {"message": "no such model", "code": 404}})
-    'no such model'
-    """
+    """Return what an error body says, in the shapes that servers use; empty if it says nothing."""
     if isinstance(body, str):
         return body
     if isinstance(body, list):
@@ -126,11 +117,7 @@ def read_usage(body: Any) -> Usage:
 
 
 def read_completion(body: Any) -> Completion:
-    """Read a reply of ``/chat/completions``.
-
-    Raises:
-        ValueError: if the body is something else.
-    """
+    """Read a reply of ``/chat/completions``."""
     reply = _Completion.model_validate(well_formed_json(body))
     choice = reply.choices[0]
     message = choice.message
@@ -139,11 +126,7 @@ def read_completion(body: Any) -> Completion:
 
 
 def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], Usage]:
-    """Read a reply of ``/embeddings``: vectors of shape (count, d) in the order of the texts, and the usage.
-
-    Raises:
-        ValueError: unless there are ``count`` finite vectors of one length.
-    """
+    """Read a reply of ``/embeddings``: vectors of shape (count, d) in the order of the texts, and the usage."""
     rows = sorted(_Embeddings.model_validate(body).data, key=lambda row: row.index)
     if [row.index for row in rows] != list(range(count)):
         raise ValueError(f"{len(rows)} vectors for {count} texts, or other numbers than 0 to {count - 1}")

@@ -6,10 +6,11 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem, tokens_of
+from ragtune.core.pool.items import PoolItem, RerankBatch, tokens_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -23,15 +24,7 @@ Pairs = Mapping[bytes, PoolItem]
 
 @dataclass
 class Known:
-    """Figures of pairs, by key.
-
-    Attributes:
-        scores: calibrated scores.
-        times: milliseconds that each score took when it was made.
-        billed_tokens: tokens by a server's count.
-        billed_docs: documents that each pair counted for on a bill by documents, if not one.
-        failed: costs of calls without an answer.
-    """
+    """Figures of pairs, by key."""
 
     scores: dict[bytes, float] = field(default_factory=dict)
     times: dict[bytes, float] = field(default_factory=dict)
@@ -40,19 +33,25 @@ class Known:
     failed: list[CostObject] = field(default_factory=list)
 
 
+class Pair(NamedTuple):
+    """A document and its request."""
+
+    item: PoolItem
+    context: RAGtuneContext
+
+
+@dataclass
+class _Asked:
+    """A batch, the keys of its documents by id, and the pairs that it pays for."""
+
+    batch: RerankBatch
+    keys: dict[str, bytes]
+    paid: dict[bytes, PoolItem] = field(default_factory=dict)
+
+
 class CachedReranker(BaseReranker):
-    """Caches every score durably, and reports what it really paid.
-
-    The charge of a batch does not depend on the cache: each score is charged the time that it took when it was made, in
-    this run or an earlier one. The actual cost covers only scores that the cache did not hold.
-
-    Args:
-        batch_size: pairs that are sent together, >= 1.
-        max_length: tokens of a pair that are charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0; where both are 0, only the loop expects a time,
-            which it learns from the batches.
-        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
+    """Caches every score durably. A batch is charged what its scores cost when they were made, and pays for new ones
+    only.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {"scores": ("score", "score"), "times": ("time", "ms")}
@@ -86,6 +85,10 @@ class CachedReranker(BaseReranker):
     @abstractmethod
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the documents of these pairs."""
+
+    @abstractmethod
+    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+        """Score pairs that the cache lacks, keep their scores, and add them to ``known``."""
 
     @property
     def unpriced(self) -> frozenset[str]:
@@ -131,17 +134,44 @@ class CachedReranker(BaseReranker):
         pairs = [query + tokens_of(item) for item in items]
         return pairs if limit is None else [min(limit, pair) for pair in pairs]
 
-    def _report(
-        self,
-        made: Sequence[PoolItem],
-        keys: Mapping[str, bytes],
-        unknown: Pairs,
-        known: Known,
-        context: RAGtuneContext,
-    ) -> None:
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        (outcome,) = self._rerank_together([RerankBatch(items, context, strategy)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return dict(outcome)
+
+    def _rerank_together(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
+        asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
+        known = self._recall(list({key: None for each in asked for key in each.keys.values()}))
+        unknown: dict[bytes, Pair] = {}
+        for each in asked:
+            mine = {each.keys[item.doc_id]: item for item in each.batch.items}
+            each.paid = {k: item for k, item in mine.items() if k not in known.scores and k not in unknown}
+            unknown |= {key: Pair(item, each.batch.context) for key, item in each.paid.items()}
+        error: Exception | None = None
+        try:
+            if unknown:
+                self._score_unknown(unknown, known)
+        except Exception as caught:
+            error = caught
+        # A failed call does not undo the cost of earlier ones, nor the scores of batches without a pair in it.
+        return [self._settled(each, known, error) for each in asked]
+
+    def _settled(self, asked: _Asked, known: Known, error: Exception | None) -> Mapping[str, float] | Exception:
+        items, context, _ = asked.batch
+        if not items:
+            return {}
+        self._report(asked, known, context)
+        scored = {item.doc_id: known.scores[k] for item in items if (k := asked.keys[item.doc_id]) in known.scores}
+        return error if error is not None and len(scored) < len(items) else scored
+
+    def _report(self, asked: _Asked, known: Known, context: RAGtuneContext) -> None:
+        """Charge the documents that were scored or at least answered for, and pay for those that were not cached."""
+        keys, answered = asked.keys, {*known.scores, *known.times}
+        made = [item for item in asked.batch.items if keys[item.doc_id] in answered]
         pairs = {keys[item.doc_id]: item for item in made}
         context.meter.charge(self._bill(made, pairs, known, context))
-        paid = {key: item for key, item in pairs.items() if key in unknown}
+        paid = {key: item for key, item in pairs.items() if key in asked.paid}
         if paid or known.failed:
             context.meter.pay(self._bill(list(paid.values()), paid, known, context))
 

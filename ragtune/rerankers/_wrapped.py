@@ -11,11 +11,7 @@ from ragtune.core.types import CostObject
 
 
 class WrappedReranker(BaseReranker):
-    """Passes batches on to another reranker, with the same costs, the same cache and the same scorable documents.
-
-    Args:
-        inner: the other reranker.
-    """
+    """Passes batches on to another reranker, with the same costs, the same cache and the same scorable documents."""
 
     def __init__(self, inner: BaseReranker) -> None:
         self.inner = inner
@@ -32,7 +28,6 @@ class WrappedReranker(BaseReranker):
 
     @property
     def unpriced(self) -> frozenset[str]:
-        """As the inner reranker."""
         return self.inner.unpriced
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
@@ -40,10 +35,8 @@ class WrappedReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """As the inner reranker."""
         return self.inner.is_recorded
 
     @property
     def simulates_time(self) -> bool:
-        """As the inner reranker."""
         return self.inner.simulates_time

@@ -14,22 +14,11 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.core.units import SOMETIMES_TOLD
-from ragtune.rerankers._scale_check import ScaleWatch
-from ragtune.rerankers.scale import PAIR_SCALES, ScoreScale, calibrated, pair_scale
+from ragtune.rerankers.scale import PAIR_SCALES, ScaleWatch, ScoreScale, calibrated, pair_scale
 
 
 class FunctionReranker(BaseReranker):
-    """Scores documents by a function of the caller.
-
-    Args:
-        function: ``function(query, texts)`` returns one number per text on the scale ``scale``; higher is better. An
-            error loses the scores of its batch; a score that is None, NaN or infinite is lost alone.
-        scale: what its numbers are: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``.
-        usd_per_doc: dollars, >= 0; 0 means unknown.
-
-    Raises:
-        ConfigError: on an argument out of range, or when the function returns a value that the scale does not allow.
-    """
+    """Scores documents by a function of the caller."""
 
     def __init__(
         self,

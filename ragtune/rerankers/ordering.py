@@ -22,15 +22,6 @@ class OrderingReranker(BaseReranker):
 
     Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables; they compare documents of one batch
     only. The function gets a batch in its current order: by score, then ``initial_rank``, then ``doc_id``.
-
-    Args:
-        function: ``function(query, texts)`` returns positions in ``texts``, from 0, best first. Texts that it leaves
-            out share the next rank, so a function that picks the best returns a list of one. An error loses the
-            scores of its batch.
-        usd_per_call: dollars, >= 0; 0 means unknown.
-
-    Raises:
-        ConfigError: on an argument out of range, or when the function returns something else.
     """
 
     compares = True
@@ -84,11 +75,6 @@ def by_standing(items: Sequence[PoolItem]) -> list[PoolItem]:
 
 
 def rank_scores(order: Sequence[PoolItem], told: int | None = None) -> dict[str, float]:
-    """Return 1 / (1 + r) for the r-th document from 1: the scale ``rank`` of score tables, whose logit is -ln r.
-
-    Args:
-        order: the documents, best first.
-        told: number of documents at the front that are ranked; the others share the next rank. None for all.
-    """
+    """Return 1 / (1 + r) for the r-th document from 1: the scale ``rank`` of score tables, whose logit is -ln r."""
     last = len(order) if told is None else told + 1
     return {item.doc_id: 1.0 / (1.0 + min(rank, last)) for rank, item in enumerate(order, start=1)}

@@ -26,24 +26,6 @@ class ReplayReranker(BaseReranker):
 
     A policy is charged what the model would have cost, by the arguments, else by the table's manifest. Without a price,
     tokens are counted, and time and money are 0 (unknown). The run itself pays nothing.
-
-    Args:
-        scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
-        scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
-        tokens_per_doc: tokens of a pair; None counts query and document.
-        ms_per_doc, ms_per_call: milliseconds; None takes the manifest's.
-        usd_per_doc: dollars; None takes the manifest's.
-        architecture: the model's size: a name of :data:`ragtune.rerankers.models.architecture.ARCHITECTURES`, or the
-            attributes of an ``Architecture``. None takes the manifest's. Without a size no FLOPs are charged.
-        docs_per_search_unit: documents that a service bills as one search unit of a call, >= 1 (100 at Cohere and
-            Bedrock); None takes the manifest's. Without either, no search units are charged.
-        usd_per_search_unit: dollars, added to those by document; None takes the manifest's.
-        ties: order of equal scores: ``first_stage``, or ``trec_eval`` to compare with published figures, see
-            :class:`ragtune.rerankers.score_table.TieRule`.
-
-    Raises:
-        ScoreTableError: if the table is unusable, or lacks a requested pair.
-        ConfigError: if a price is not a finite number >= 0.
     """
 
     reads_files = ("scores",)

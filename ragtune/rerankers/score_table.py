@@ -19,9 +19,8 @@ from ragtune.data.files.textfile import read_json
 from ragtune.data.join import form_hint
 from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run
-from ragtune.rerankers._scale_check import Sample
 from ragtune.rerankers.models.architecture import Architecture
-from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale, parse_scale
+from ragtune.rerankers.scale import CALIBRATIONS, Sample, ScoreScale
 
 
 class TieRule(str, Enum):
@@ -87,7 +86,7 @@ class ScoreTable:
         self.ties = check_member(TieRule, "ties", ties)
         self.path = Path(path)
         self.manifest = _read_manifest(self.path)
-        given = None if scale is None else parse_scale(scale)
+        given = None if scale is None else check_member(ScoreScale, "scale", scale)
         self.scale = given or self.manifest.scale or ScoreScale.IDENTITY
         self._run = _read_pairs(self.path)
         self.doubts: Mapping[str, int] = {}

@@ -29,38 +29,12 @@ _DOC_MARKS = 8
 
 
 class SimulatedReranker(BaseReranker):
-    """Compares the documents of a batch in one call, as a listwise, setwise or pairwise language model would, using a
-    score table. Curves of quality against calls are exact, repeatable and free.
+    """Compares the documents of a batch in one call by a score table, as a listwise, setwise or pairwise model would.
 
     The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
     logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
-    so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977); without noise the order is the table's.
-    Documents are shown in their current order, by the estimator's final key and then by rank; equal utilities keep that
-    order. The noise depends on the prompt: the same documents in the same order get the same answer, as from a model at
-    temperature 0, and any other prompt gets an independent one.
-
-    A prompt is refused with the probability ``refused``; a repeated call of a refused prompt is refused again.
-
-    Scores are 1 / (1 + r) by rank in the batch. A batch is one call. Its prompt has 100 tokens, the
-    query, and each document up to 300 tokens with its fence. Its answer has 16 tokens and 4 for each ranked
-    document, the limit of :class:`~ragtune.rerankers.llm.listwise.LLMListwiseReranker`.
-
-    Args:
-        scores: path of the score table, see :class:`ragtune.rerankers.score_table.ScoreTable`.
-        scale: ``identity``, ``logit``, ``log_prob``, ``rank`` or ``cosine``; None takes the manifest's.
-        told: documents at the front that an answer ranks, >= 1; None for all (listwise), 1 for the best one (setwise).
-            A batch of two is a pairwise call.
-        noise: scale of the Gumbel noise in standard deviations of the query's logits, >= 0.
-        position_bias: penalty of the document shown last, in standard deviations, >= 0.
-        refused: share of the calls that fail, in [0, 1].
-        tokens_per_doc: tokens of a document, >= 0; None counts its text.
-        ms_per_call: milliseconds of a call, >= 0.
-        prices: dollars for 1000 tokens, by ``prompt`` and ``completion``, >= 0; None for free.
-
-    Raises:
-        ScoreTableError: if the table is unusable, or lacks a pair when it is asked for.
-        ConfigError: on an argument out of range.
-        LLMError: when a call is refused.
+    so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977). The same prompt gets the same answer,
+    and is refused again where it was refused. Scores are 1 / (1 + r) by rank in the batch.
     """
 
     compares = True

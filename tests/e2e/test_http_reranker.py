@@ -37,18 +37,3 @@ def test_a_run_is_billed_by_the_call_and_tells_no_secret(
         data += gzip.decompress(data) if file.suffix == ".gz" else b""
         assert KEY.encode() not in data, file
     assert KEY not in ended.out + ended.err
-
-
-def test_what_cannot_be_asked_is_one_line_before_anything_is_written(
-    main: Callable[..., SimpleNamespace], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CO_API_KEY", raising=False)
-    for options, said in [
-        (["reranker.model=rerank-v3.5"], "the environment variable CO_API_KEY is not set"),
-        ([], "reranker model=None"),
-        (["reranker.dialect=bing", "reranker.url=http://h"], "reranker dialect='bing'"),
-    ]:
-        ended = main(*POLICY, *options)
-        assert (ended.code, len(ended.err.strip().splitlines())) == (2, 1), ended.err
-        assert said in ended.err
-        assert not list(ended.cwd.rglob("summary.json"))

@@ -176,14 +176,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             assert secret.encode() not in data, file
 
 
-def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: list[str], llm_server: Any) -> None:
-    ended = main(*in_cascade, "rerankers.llm.llm.mode=replay")
-    assert ended.code == 2
-    assert "mode=record" in ended.err
-    assert "Traceback" not in ended.err
-    assert llm_server.requests == []
-
-
 # -- a service that fails 30% of calls ---------------------------------------------------------------------------------
 
 
@@ -191,9 +183,7 @@ def test_a_replay_that_lacks_a_call_ends_with_its_name(main: Main, in_cascade: l
     ("reranker", "policy"),
     [
         ("llm_pointwise", ["scheduler=greedy", "scheduler.batch_size=2"]),
-        ("llm_listwise", ["scheduler=one_shot", "reranker.window=3", "reranker.step=1"]),
         ("llm_setwise", ["scheduler=one_shot", "reranker.set_size=3", "reranker.top_k=2"]),
-        ("llm_listwise", ["scheduler=greedy", "scheduler.batch_size=2"]),
         ("llm_listwise", ["estimator=tourrank", "scheduler=windows", "budget.max_reranker_docs=50"]),
     ],
 )

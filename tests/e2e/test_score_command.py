@@ -13,8 +13,6 @@ from types import SimpleNamespace
 import pytest
 from patience import HANG_S, wait_until
 
-from experiments.prepare.score_table import write_table
-from ragtune.data.runs.runfile import read_run
 from ragtune.rerankers.score_table import ScoreTable
 
 SCRIPT = "scripts/score_table.py"
@@ -132,14 +130,3 @@ def test_what_the_reranker_fails_on_is_named_and_costs_nothing_else(
     assert none.code == 1
     assert none.err.endswith("error: no pair was scored: query q1 (1 documents): the model server is on fire\n")
     assert not list(tmp_path.glob("u.run*"))
-
-
-@pytest.mark.parametrize("name", ["t.parquet", "t.run"])
-def test_every_form_holds_the_same_scores_to_the_last_bit(tmp_path: Path, name: str) -> None:
-    pairs = [("q2", "d", 1 / 3), ("q1", "b", 0.1 + 0.2), ("q1", 'a"é,', 1e-17), ("q1", "c", 0.1 + 0.2)]
-    write_table(tmp_path / name, pairs, {"scale": "identity"})
-    run = read_run(tmp_path / name, needs_scores=True)
-    assert {query: [(e.doc_id, e.score) for e in entries] for query, entries in run.items()} == {
-        "q1": [("b", 0.1 + 0.2), ("c", 0.1 + 0.2), ('a"é,', 1e-17)],
-        "q2": [("d", 1 / 3)],
-    }

@@ -21,16 +21,7 @@ PRICE = {"prompt": 0.001, "completion": 0.002}
 
 
 class FakeService:
-    """Answers chats by the test server's rules, or by ``answer``; counts tokens as the client prices them.
-
-    Attributes:
-        chats: what was asked and answered, in order.
-        calls: how many there were, failed ones included.
-        deadlines_ms: what was left of each call's time when it came.
-        faults: of the next calls, in order: a kind of the test server's, or None.
-        billed_tokens: of all answers.
-        latency_ms: of every call.
-    """
+    """Answers chats by the test server's rules, or by ``answer``; counts tokens as the client prices them."""
 
     def __init__(
         self,
@@ -48,7 +39,6 @@ class FakeService:
         self.deadlines_ms: list[float] = []
 
     def client(self, **options: Any) -> LLMClient:
-        """A client whose requests come here."""
         defaults: dict[str, Any] = {"model": "test", "mode": "live", "concurrency": 1, "prices": {"test": PRICE}}
         client = LLMClient(**(defaults | options))
         client._transport.post = self._post  # type: ignore[method-assign]

@@ -12,17 +12,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Shape:
-    """A dialect.
-
-    Attributes:
-        paths: endpoints.
-        wanted: fields that a request must have, with their types.
-        known: fields that it may have besides.
-        answer: wraps rows, given tokens and search units.
-        is_raw: whether a request asks for logits.
-        texts, limit, score: names of fields.
-        most: documents a request.
-    """
+    """A dialect: fields that a request must and may have, by type, and how rows become an answer."""
 
     paths: Sequence[str]
     wanted: Mapping[str, type]
@@ -35,7 +25,6 @@ class Shape:
     most: int = 1000
 
     def objection(self, body: Mapping[str, Any]) -> str | None:
-        """What is wrong with a request."""
         for name, kind in self.wanted.items():
             if not isinstance(body.get(name), kind):
                 return f"{name} must be a {kind.__name__}"
@@ -48,7 +37,6 @@ class Shape:
         return None if 1 <= len(texts) <= self.most else f"allowed are 1 to {self.most} {self.texts}"
 
     def reply(self, body: Mapping[str, Any], logits: Sequence[float], tokens: int, units: int) -> Any:
-        """The answer, best first, cut as the request wants it."""
         is_raw = self.is_raw(body)
         scores = [logit if is_raw else 1.0 / (1.0 + math.exp(-logit)) for logit in logits]
         order = sorted(range(len(scores)), key=lambda i: -scores[i])

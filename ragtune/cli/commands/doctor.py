@@ -35,7 +35,6 @@ _FOR = {
     "acurank": "estimator=acurank",
     "ui": "the SuperPrompt page",
     "optuna": "hydra/sweeper=tune",
-    "onnx": "reranker.backend=onnx",
     "ray": "executor=ray",
     "submitit": "hydra/launcher=submitit_slurm",
     "report": "HTML reports of studies",

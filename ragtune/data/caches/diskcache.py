@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -36,35 +35,16 @@ def resolve_cache_dir(cache_dir: str | Path | None) -> Path | None:
 
 
 def default_cache_dir() -> Path:
-    """Return ``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else a folder below the platform's own for caches.
-
-    That is ``~/.cache``, ``~/Library/Caches`` on macOS and ``%LOCALAPPDATA%`` on Windows.
-    """
+    """Return ``$RAGTUNE_CACHE``, else ``$XDG_CACHE_HOME/ragtune``, else ``~/.cache/ragtune``."""
     if own := os.environ.get("RAGTUNE_CACHE"):
         return Path(own).expanduser()
-    return _platform_cache() / "ragtune"
-
-
-def _platform_cache() -> Path:
-    if xdg := os.environ.get("XDG_CACHE_HOME"):
-        return Path(xdg).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local)
-    return Path.home() / ".cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ragtune"
 
 
 class DiskCache:
     """Folders of files, one per key, each with a manifest of checksums.
 
-    An entry is written aside and renamed into place. So a killed process leaves nothing half-written, and processes
-    that build the same entry do not disturb each other. A cache that cannot be read or written never costs a result:
-    the value is built anew, and a logged warning says why.
-
-    Args:
-        kind: subfolder, e.g. ``bm25``.
-        cache_dir: ``auto``, a folder, or None for no cache; see :func:`resolve_cache_dir`.
+    An entry is written aside and renamed into place. A cache that cannot be used costs time and a logged warning only.
     """
 
     def __init__(self, kind: str, cache_dir: str | Path | None = AUTO) -> None:
@@ -76,14 +56,7 @@ class DiskCache:
         return None if self._root is None else self._root / hashlib.sha256(key.encode()).hexdigest()[:32]
 
     def fetch(self, key: str, build: Callable[[], T], save: Callable[[T, Path], None], load: Callable[[Path], T]) -> T:
-        """Return the value of ``key``: loaded if the entry is sound, else built and saved.
-
-        Args:
-            key: everything the value depends on: data digest, settings, library versions.
-            build: makes the value.
-            save: writes the value as files into an empty folder.
-            load: reads the value back from that folder.
-        """
+        """Return the value of ``key``: loaded if the entry is sound, else built and saved."""
         entry = self.path(key)
         found = _loaded(entry, load)
         if found is not None:
@@ -94,16 +67,7 @@ class DiskCache:
         return value
 
     def written(self, key: str, write: Callable[[Path], None], load: Callable[[Path], T]) -> T | None:
-        """Return a value that stays on disk: loaded from the entry of ``key``, which is written where it is missing.
-
-        Args:
-            key: as of :meth:`fetch`.
-            write: makes the value's files in an empty folder.
-            load: opens them.
-
-        Returns:
-            The value; None where there is no cache, or it cannot be written.
-        """
+        """Return a value that stays on disk: loaded from the entry of ``key``, which is written where it is missing."""
         entry = self.path(key)
         found = _loaded(entry, load)
         if found is not None or entry is None:
@@ -136,8 +100,10 @@ def _store(entry: Path, write: Callable[[Path], None]) -> bool:
             write(fresh)
             digests = {file.name: sha256_of(file) for file in sorted(fresh.iterdir())}
             (fresh / _MANIFEST).write_text(json.dumps(digests, indent=1), encoding="utf-8")
-            if os.path.lexists(entry):
-                _remove(entry)
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
             try:
                 fresh.rename(entry)
             except OSError:
@@ -148,13 +114,6 @@ def _store(entry: Path, write: Callable[[Path], None]) -> bool:
         _log.warning("cannot write the cache entry %s (%s): going on without it", entry, error)
         return False
     return True
-
-
-def _remove(entry: Path) -> None:
-    if entry.is_dir() and not entry.is_symlink():
-        shutil.rmtree(entry, ignore_errors=True)
-    else:
-        entry.unlink(missing_ok=True)
 
 
 def sha256_of(file: Path) -> str:
@@ -180,29 +139,27 @@ _settled: dict[_Version, str] = {}
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the stamp of the file as it is now.
-
-    Raises:
-        OSError: if there is no such file.
-    """
+    """Return the stamp of the file as it is now."""
     stat = path.stat()
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def file_digests(files: Sequence[Path]) -> list[str]:
-    """Return the SHA-256 of each file's content, in hexadecimal.
-
-    This process remembers digests by the file's path and stamp, and the cache folder keeps those of large files. A
-    cache that cannot be used costs time only.
-
-    Raises:
-        OSError: if a file cannot be read.
-    """
+    """Return the SHA-256 of each file's content, in hexadecimal; the cache folder keeps those of large files."""
     versions = [(str(file), stamp_of(file)) for file in files]
-    found = {version: digest for version in versions if (digest := _settled.get(version))}
-    found |= _looked_up([version for version in versions if version not in found])
-    _settled.update((version, digest) for version, digest in found.items() if _is_settled(version))
-    return [found[version] for version in versions]
+    new = [version for version in dict.fromkeys(versions) if version not in _settled]
+    keys = {version: _key(version) for version in new if version[1][2] >= _WORTH_KEEPING}
+    kept: dict[bytes, str] = {}
+    with closing(SqliteCache[str](default_cache_dir() / "digests.sqlite", "digest", "digest TEXT")) as cache:
+        with suppress(ConfigError, sqlite3.OperationalError):  # put warns about it
+            kept = cache.get(list(keys.values()))
+        made = {version: sha256_of(Path(version[0])) for version in new if keys.get(version) not in kept}
+        settled = {version: digest for version, digest in made.items() if _is_settled(version)}
+        if fresh := {keys[version]: digest for version, digest in settled.items() if version in keys}:
+            cache.put(fresh)
+    found = made | {version: kept[key] for version, key in keys.items() if key in kept}
+    _settled.update((version, digest) for version, digest in found.items() if version not in made or version in settled)
+    return [_settled.get(version) or found[version] for version in versions]
 
 
 def _is_settled(version: _Version) -> bool:
@@ -212,20 +169,3 @@ def _is_settled(version: _Version) -> bool:
 def _key(version: _Version) -> bytes:
     path, stamp = version
     return SqliteCache.key(str(Path(path).resolve()), *map(str, stamp))
-
-
-def _looked_up(versions: Sequence[_Version]) -> dict[_Version, str]:
-    """Digests that the cache folder knows, or that are computed from the files."""
-    large = {version: _key(version) for version in versions if version[1][2] >= _WORTH_KEEPING}
-    known: dict[_Version, str] = {}
-    folder = resolve_cache_dir(AUTO)
-    if large and folder is not None:
-        with closing(SqliteCache[str](folder / "digests.sqlite", "digest", "digest TEXT")) as cache:
-            with suppress(ConfigError, sqlite3.OperationalError):  # put warns about it
-                kept = cache.get(list(large.values()))
-                known = {version: kept[key] for version, key in large.items() if key in kept}
-            made = {version: sha256_of(Path(version[0])) for version in large if version not in known}
-            if new := {large[version]: digest for version, digest in made.items() if _is_settled(version)}:
-                cache.put(new)
-        known |= made
-    return known | {version: sha256_of(Path(version[0])) for version in versions if version not in known}

@@ -26,14 +26,8 @@ _log = logging.getLogger(__name__)
 class SqliteCache(Generic[V]):
     """Values by content key in one SQLite file in WAL mode; safe for several threads, processes and after kill -9.
 
-    A damaged file, or one of another program, is moved aside (``*.corrupt``), never deleted, since its values were paid
-    for. A new one is started, and a logged warning says so. SQLite notices no damage within a value, so each value has
-    a checksum; a value that does not match it counts as unknown.
-
-    Args:
-        path: path of the file, which is made, with its folder, on first use.
-        noun: name of a value in messages; its plural is the table's name.
-        column: name and type of the column of values, e.g. ``score REAL NOT NULL``.
+    A damaged file is moved aside (``*.corrupt``), never deleted, since its values were paid for. SQLite notices no
+    damage within a value, so each value has a checksum.
     """
 
     def __init__(self, path: Path, noun: str, column: str) -> None:
@@ -58,22 +52,14 @@ class SqliteCache(Generic[V]):
         return sha.digest()
 
     def check(self) -> None:
-        """Open the file now.
-
-        Raises:
-            ConfigError: if the folder cannot be used.
-        """
+        """Open the file now."""
         try:
             self._run(lambda db: db.execute(f"SELECT 1 FROM {self._noun}s LIMIT 1").fetchall())
         except sqlite3.OperationalError as error:
             raise self._unusable(error) from error
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, V]:
-        """Return the known values of ``keys``.
-
-        Raises:
-            ConfigError: if the folder cannot be used.
-        """
+        """Return the known values of ``keys``."""
         found: dict[bytes, V] = {}
         for start in range(0, len(keys), _CHUNK):
             found |= self._run(partial(self._select, keys=keys[start : start + _CHUNK]))
@@ -116,7 +102,7 @@ class SqliteCache(Generic[V]):
             return self._connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False)
             db.text_factory = partial(str, encoding="utf-8", errors="replace")  # a damaged text fails its checksum
             self._inode = self.path.stat().st_ino
             db.execute("PRAGMA journal_mode=WAL")
@@ -163,15 +149,9 @@ class SqliteCache(Generic[V]):
         return sound
 
     def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
-        db.execute("BEGIN IMMEDIATE")
-        try:
+        with db:
             checked = [(key, value, _checksum(key, value)) for key, value in rows]
             db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?, ?)", checked)
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
 
 
 def _is_sound(key: object, value: object, checksum: object) -> bool:

@@ -30,14 +30,7 @@ _BLANK = "."  # several servers refuse a whole call that holds an empty text
 
 @dataclass(frozen=True)
 class Answer:
-    """The results of a call.
-
-    Attributes:
-        scores: raw scores by the document's position in the request.
-        problems: descriptions of results that cannot be used.
-        tokens: billed tokens by the server's count; None where it gives none.
-        search_units: billed search units; None where it gives none.
-    """
+    """The results of a call."""
 
     scores: Mapping[int, float]
     problems: Sequence[str] = ()
@@ -47,21 +40,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One form of requests and answers.
-
-    Attributes:
-        path: path of the endpoint on a server that is given without a path.
-        service: address of the provider's own service; None for software without one.
-        key_env: variable of that service's key.
-        texts: name of the request's list of documents.
-        limit: name of the request's limit of results; None where there is none.
-        has_model: whether a request names a model.
-        fixed: further fields of every request.
-        scale: scale of the scores that the request asks for: logits where the server can return them.
-        results: name of the answer's list; None where the answer is a list.
-        score: name of a result's score.
-        batch_size: the most documents a call, by default.
-    """
+    """One form of requests and answers."""
 
     path: str
     service: str | None = None
@@ -87,11 +66,7 @@ class Dialect:
         return body | dict(self.fixed)
 
     def read(self, reply: Any, count: int) -> Answer:
-        """Read the answer to a call with ``count`` documents; a bad result costs its document only.
-
-        Raises:
-            ValueError: if there is no list of results.
-        """
+        """Read the answer to a call with ``count`` documents; a bad result costs its document only."""
         whole = reply if isinstance(reply, dict) else {}
         rows = reply if self.results is None else whole.get(self.results)
         if not isinstance(rows, list):
@@ -138,14 +113,11 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-def address_of(name: str, url: str | None, path: str | None) -> str:
+def address_of(name: str, url: str | None) -> str:
     """Return the address of requests, without a slash at its end.
 
     A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself. A URL that ends in a version
-    (``/v1``) is followed by ``/rerank``, any other by the dialect's path. ``path`` replaces what follows.
-
-    Raises:
-        ConfigError: unless it is ``http(s)://host[:port][/path]``. It is not quoted, because it may hold a secret.
+    (``/v1``) is followed by ``/rerank``, any other by the dialect's path.
     """
     dialect = DIALECTS[name]
     base = check_base_url("reranker url", dialect.service if url is None else url, "see api_key_env")
@@ -154,15 +126,9 @@ def address_of(name: str, url: str | None, path: str | None) -> str:
             f"reranker url=None: allowed is http(s)://host[:port][/path], since {name!r} is no one's service"
         )
     last = urlsplit(base).path.rpartition("/")[2]
-    if path is not None:
-        end = path.strip("/")
-    elif last.startswith("rerank"):
-        end = ""
-    else:
-        end = "rerank" if re.fullmatch(r"v\d+", last) else dialect.path
-    whole = check_base_url("reranker path", f"{base}/{end}", "see api_key_env")
-    assert whole is not None  # noqa: S101 - it is None for None alone
-    return whole
+    if last.startswith("rerank"):
+        return base
+    return f"{base}/{'rerank' if re.fullmatch(r'v[0-9]+', last) else dialect.path}"
 
 
 def key_variable(name: str, address: str) -> str:

@@ -20,14 +20,12 @@ from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
-from ragtune.llm.parallel import map_all
-from ragtune.llm.transport import Deadline, Reply, Settings, Transport
+from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
-from ragtune.rerankers._scale_check import ScaleWatch
+from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.http.dialects import DIALECTS, Answer, address_of, key_variable
 from ragtune.rerankers.llm.base import together
-from ragtune.rerankers.scale import calibrated, pair_scale
+from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 
@@ -35,54 +33,11 @@ _SHOWN_PROBLEMS = 3
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
 
-    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once. Equal texts are sent once, blank ones
-    as a full stop. Calls are retried like those of a language model (429, 5xx, timeouts, lost connections;
-    ``Retry-After`` up to 60 s) and end with the request's time. A missing, contradictory or invalid score costs its
-    document, a failed call its documents; a batch without any score fails. Scores are cached durably, so nothing is
-    paid for twice; the charge does not depend on the cache.
-
-    Money is charged by call: search units (one for every 100 documents begun, *each call*, unless the server bills
-    otherwise) and tokens (as the server reports them, else counted here). With search units a batch of 5 costs as much
-    as one of 100, so the scheduler's batch size matters.
-
-    Scores are calibrated to [0, 1] here, from logits if the server can return them, because a server's own sigmoid
-    rounds the best documents to the same 1.0. The sigmoid here separates logits up to 36.
-
-    Args:
-        url: ``http(s)://host[:port][/path]`` of the endpoint or of its server: a URL that ends in ``rerank`` is the
-            endpoint, ``/v1`` is followed by ``/rerank``, anything else by the dialect's path (``/v2/rerank``,
-            ``/v1/rerank`` or ``/rerank``). None for Cohere's, Jina's or Voyage's own service.
-        model: name of the model, as the server spells it; None sends none. The providers' services require one.
-        dialect: ``cohere`` (LiteLLM's too, and RAGtune's own), ``jina`` (llama.cpp's and LocalAI's too), ``vllm``,
-            ``tei``, ``infinity`` or ``voyage``.
-        path: endpoint below the URL, in place of the dialect's; "" for none.
-        api_key_env: name of the environment variable that holds the key. None takes ``CO_API_KEY``, ``JINA_API_KEY`` or
-            ``VOYAGE_API_KEY`` for the provider's own service and ``RERANK_API_KEY`` for any other server, which may be
-            unset where the server wants no key.
-        scale: scale of the server's scores: ``identity`` (in [0, 1]), ``logit``, ``log_prob`` or ``cosine``. None is
-            ``logit`` for ``tei`` and ``infinity``, which are asked for logits, else ``identity``. llama.cpp always
-            returns logits.
-        extra: further fields of every request's body, such as ``{max_tokens_per_doc: 512}`` or
-            ``{use_activation: false}`` for logits of vLLM, without secrets.
-        batch_size: documents a call, >= 1; None is 32 for ``tei`` (the server's default limit), else 1000.
-        concurrency: calls under way at once, >= 1.
-        usd_per_search_unit: dollars for a query with up to 100 documents, >= 0; 0 means unknown.
-        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        max_length: tokens of a pair that are charged where the server reports none, >= 1; None for no limit.
-        ms_per_doc, ms_per_call: expected milliseconds, >= 0; where both are 0, they are learned from the batches.
-        timeout_s: seconds that an attempt may take by the wall clock, > 0.
-        max_retries: further attempts, >= 0.
-        backoff_initial_s: seconds before the second attempt, >= 0; it doubles with every further one, up to 8 s.
-        breaker_failures: failures in a row after which nothing is sent for a while, >= 1.
-        breaker_cooldown_s: seconds until a request may probe the service again, >= 0.
-        follow_redirects: whether query and documents are sent to the target of a redirect, on any host.
-        cache_dir: where scores are kept: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        clock: clock of durations; None takes the machine's.
-        sleep: function that waits the given number of seconds.
-
-    Raises:
-        ConfigError: on an argument out of range; once something is to be sent, if the key is missing.
-        MissingExtraError: once something is to be sent, if the extra ``llm`` is not installed.
+    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once, retried like those of a language
+    model. A missing or invalid score costs its document, a failed call its documents; a batch without any score fails.
+    Money is charged by call: search units (one for every 100 documents begun, *each call*) and tokens, as the server
+    bills them. Scores are calibrated here, from logits if the server can return them, because a server's own sigmoid
+    rounds the best documents to the same 1.0.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {
@@ -96,7 +51,6 @@ class HttpReranker(CachedReranker):
         url: str | None = None,
         model: str | None = None,
         dialect: str = "cohere",
-        path: str | None = None,
         api_key_env: str | None = None,
         scale: str | None = None,
         extra: Mapping[str, Any] | None = None,
@@ -121,13 +75,14 @@ class HttpReranker(CachedReranker):
         self._speech = DIALECTS[dialect]
         size = self._speech.batch_size if batch_size is None else batch_size
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
-        self.url = address_of(dialect, url, path)
+        self.url = address_of(dialect, url)
         self.model = _checked_model(model, url, dialect)
         self.scale = pair_scale(scale or self._speech.scale)
         self._watch = ScaleWatch(self.scale)
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
         settings = Settings(
+            who="reranker",
             base_url=self.url,
             default_base_url=None,
             api_key_env=key_variable(dialect, self.url) if api_key_env is None else api_key_env,
@@ -138,18 +93,13 @@ class HttpReranker(CachedReranker):
             breaker_failures=breaker_failures,
             breaker_cooldown_s=breaker_cooldown_s,
             follow_redirects=check_flag("reranker follow_redirects", follow_redirects),
-        ).checked("reranker")
+        )
         self.concurrency = settings.concurrency
         self._clock = clock or MonotonicClock()
         self._transport = Transport(settings, self._clock, sleep)
 
     def prepare(self) -> None:
-        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent.
-
-        Raises:
-            ConfigError: if a cache cannot be used, or without a cache if the key is missing; kept scores need none.
-            MissingExtraError: without a cache, if the extra ``llm`` is not installed.
-        """
+        """Import the library, open the caches and a connection, so that the first batch need not; nothing is sent."""
         self._open_caches()
         with suppress(InputError) if self._caches else nullcontext():
             self._transport.connect()
@@ -159,25 +109,9 @@ class HttpReranker(CachedReranker):
         keys = self._keys(items, context)
         return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        if not items:
-            return {}
-        keys = self._keys(items, context)
-        pairs = {keys[item.doc_id]: item for item in items}
-        known = self._recall(list(pairs))
-        unknown = {key: item for key, item in pairs.items() if key not in known.scores}
-        try:
-            self._score_unknown(unknown, context, known)
-        finally:
-            # A failed call does not undo the cost of earlier ones.
-            made = [item for item in items if keys[item.doc_id] in known.scores or keys[item.doc_id] in known.times]
-            self._report(made, keys, unknown, known, context)
-        return {item.doc_id: known.scores[key] for item in items if (key := keys[item.doc_id]) in known.scores}
-
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         """Score the batches of several requests, at most ``concurrency`` at once."""
-        each = super().rerank_many
-        return [*map_all(lambda batch: each([batch])[0], batches, self.concurrency)]
+        return [*map_all(lambda batch: self._rerank_together([batch])[0], batches, self.concurrency)]
 
     def close(self) -> None:
         """Close the connections; they reopen on use."""
@@ -187,8 +121,6 @@ class HttpReranker(CachedReranker):
     def unpriced(self) -> frozenset[str]:
         """Time and money, and search units if the server does not bill them."""
         return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
-
-    # -- internals -------------------------------------------------------------------------------------------------
 
     @property
     def _is_billed_in_units(self) -> bool:
@@ -205,13 +137,12 @@ class HttpReranker(CachedReranker):
         entries = list(pairs.items())
         return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
 
-    def _score_unknown(self, unknown: Pairs, context: RAGtuneContext, known: Known) -> None:
-        """Score the pairs, several calls at once; an error of :func:`no_scores` where none has a score."""
-        if not unknown:
-            return
+    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+        """Score the pairs of one request, several calls at once; an error where none has a score."""
+        context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
             self._transport.connect()
-        calls = self._calls(unknown)
+        calls = self._calls({key: pair.item for key, pair in unknown.items()})
         deadline = Deadline(self._clock, context.time_left_ms)
         replies = map_all(partial(self._call, context=context, deadline=deadline), calls, self.concurrency)
         reasons: list[LLMError | str] = []
@@ -260,8 +191,6 @@ class HttpReranker(CachedReranker):
             fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
         self._keep(fresh)
         return fresh, problems
-
-    # -- what it costs ---------------------------------------------------------------------------------------------
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""

@@ -1,12 +1,15 @@
-"""Base of rerankers that ask a language model, and the bill of their questions."""
+"""Base of rerankers that ask a language model, the answers that they expect, and the bill of their questions."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import CacheMissError, LLMError
@@ -18,9 +21,60 @@ from ragtune.core.types import FREE, CostObject
 from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import AnswerError, ServiceError, no_scores
+from ragtune.llm.jsontext import numbers_in
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
 from ragtune.llm.types import AnswerLimit, JsonResult, Message, T
 from ragtune.rerankers.ordering import by_standing
+
+_WRITTEN = re.compile(r"\s*\[?\s*(\d{1,6})\s*\]?\s*")
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")
+    written = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    return value if written is None else int(written[1])
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, str) and ">" in value:
+        return numbers_in(value)
+    return [_number(entry) for entry in value] if isinstance(value, list) else value
+
+
+class Ranking(BaseModel):
+    """The documents of a window by number, from 1, best first; a bare list of two numbers or more is accepted."""
+
+    ranking: Annotated[list[int], BeforeValidator(_numbers)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        # One number in brackets is more often a citation than an answer.
+        return {"ranking": value} if isinstance(value, list) and len(value) > 1 else value
+
+
+class Best(BaseModel):
+    """The number, from 1, of the best document of a set; a bare number is accepted."""
+
+    best: Annotated[int, BeforeValidator(_number)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return {"best": value} if type(value) is int else value
+
+
+class Grade(BaseModel):
+    """A document's grade, 0 (unrelated to the query) to 3 (the exact answer); a bare number is accepted."""
+
+    grade: Annotated[Literal[0, 1, 2, 3], BeforeValidator(_number)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return {"grade": value} if type(value) is int else value
+
 
 Conversation = tuple[Message, ...]
 
@@ -38,15 +92,6 @@ class Question(NamedTuple):
 class Interview:
     """Asks the questions of one batch within the request's remaining time. A question that the request has asked before
     is neither asked nor charged again.
-
-    Args:
-        llm: client of the language model.
-        known: outcomes of the whole request by conversation; new ones are added.
-        context: the request.
-        limit: how long each answer may be.
-
-    Attributes:
-        errors: errors in place of answers, in order.
     """
 
     def __init__(
@@ -63,11 +108,7 @@ class Interview:
         self._estimated = 0
 
     def ask(self, questions: Sequence[Question], schema: type[T]) -> list[JsonResult[T] | LLMError]:
-        """Return the outcomes of the questions, in order; the client asks several at once.
-
-        Raises:
-            CacheMissError: in replay, if a call was never recorded.
-        """
+        """Return the outcomes of the questions, in order; the client asks several at once."""
         new = {c: items for c, items in questions if c not in self._known}
         within_ms = min(self._left_ms - self._charged.latency_ms, self._context.time_left_ms)
         outcomes = self._llm.chat_json_many(list(new), schema, max_tokens=self._limit, within_ms=within_ms)
@@ -97,22 +138,8 @@ class Interview:
 class LLMReranker(BaseReranker):
     """Shows a query and shortened documents to a language model, with every text behind a fence.
 
-    A batch is charged all its documents, and the calls, tokens, time and money of the model's answers, recorded or not.
-    The run itself pays for the calls that it sent. Unusable answers are traced and charged; documents without a usable
-    answer have no score, and a batch without any usable answer fails. The request's remaining time limits all calls,
-    retries included.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template.
-        placeholders: names that the template must have, and no others.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1; a longer one is cut off and lost. Thoughts may
-            have the client's ``thinking_tokens``, as far as the budget can pay for them.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    A batch is charged all its documents and the bill of the model's answers, recorded or not. Documents without a
+    usable answer have no score, and a batch without any usable answer fails.
     """
 
     def __init__(
@@ -145,13 +172,7 @@ class LLMReranker(BaseReranker):
         self.llm.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """Return the scores of the documents that the model judged.
-
-        Raises:
-            LLMError: if it judged none.
-            NoVerdictError: if that is because the request's time was over, or nothing was sent.
-            CacheMissError: in replay, if a call was never recorded.
-        """
+        """Return the scores of the documents that the model judged."""
         if not items:
             return {}
         calls = partial(self._calls, items, context)
@@ -209,10 +230,7 @@ def one_after_another(cost: CostObject, times: int, docs: int) -> CostObject:
 
 
 def together(costs: Sequence[CostObject], slots: int) -> CostObject:
-    """Return the cost of calls made ``slots`` at once: the sum, but the time is that of the busiest slot.
-
-    Each call takes the slot that is free first, in order, as threads do, so the same times give the same sum.
-    """
+    """Return the cost of calls made ``slots`` at once: the sum, but the time of the busiest slot."""
     free_at = [0.0] * slots
     for cost in costs:
         first = min(range(slots), key=free_at.__getitem__)

@@ -11,38 +11,17 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.answers import Ranking
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, one_after_another
+from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, Ranking, one_after_another
 from ragtune.rerankers.ordering import rank_scores
 
 
 class LLMListwiseReranker(LLMReranker):
     """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
-    (Sun et al., EMNLP 2023). Each window keeps ``window - step`` of the last one's best, so good documents rise.
+    (Sun et al., EMNLP 2023).
 
-    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Incomplete answers are
-    completed: missing documents follow in their order, a repeated number counts where it comes first, and unknown
-    numbers are ignored. An answer that has each number from 0 to n - 1 once counts from 0, which the trace notes (event
-    ``counted_from_zero``). A window without a usable answer keeps its order.
-
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
-    two batches, so use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``). A single
-    document scores 1/2 without a call.
-
-    The paper's symbols: w is ``window``, s is ``step``.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
-            number of documents.
-        window: documents a call, >= 2.
-        step: documents by which the window moves, in [1, ``window``).
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1; None for 16 and 4 a document.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    Missing documents of an answer follow in their order, and unknown numbers are ignored. An answer that has each
+    number from 0 to n - 1 once counts from 0. A window without a usable answer keeps its order. Scores are 1 / (1 + r)
+    by rank in the batch: use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``).
     """
 
     compares = True
@@ -109,10 +88,7 @@ class LLMListwiseReranker(LLMReranker):
 
 
 def repaired(ranking: Sequence[int], n: int) -> list[int] | None:
-    """Return all positions from 0 to ``n - 1``, first those that the numbers (from 1) name, in order.
-
-    Returns None if the numbers name none.
-    """
+    """Return all positions, first those that the numbers (from 1) name, in order; None if the numbers name none."""
     named = list(dict.fromkeys(number - 1 for number in ranking if 1 <= number <= n))
     if not named:
         return None

@@ -11,8 +11,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary, fence
-from ragtune.rerankers.llm.answers import Grade
-from ragtune.rerankers.llm.base import Conversation, Interview, LLMReranker, Question, together
+from ragtune.rerankers.llm.base import Conversation, Grade, Interview, LLMReranker, Question, together
 
 GRADES = 4
 
@@ -20,21 +19,8 @@ GRADES = 4
 class LLMPointwiseReranker(LLMReranker):
     """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
 
-    Each document has its own call, several at once (``llm.concurrency``). A bad answer costs one document, and a score
-    does not depend on the batch. Equal texts share a call. The score is grade / 3, as in the expected relevance of
-    Zhuang et al. (NAACL 2024), unless ``calibration`` gives the scores of the grades: for example the share of relevant
-    documents of each grade, measured on judged queries.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{document}``, both fenced.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1.
-        calibration: scores of the grades 0, 1, 2 and 3, in [0, 1], not falling; None for grade / 3.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    Each document has its own call, several at once. Equal texts share a call. The score is grade / 3, as in Zhuang et
+    al. (NAACL 2024), unless ``calibration`` gives the scores of the grades.
     """
 
     def __init__(

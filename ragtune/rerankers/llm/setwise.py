@@ -11,36 +11,16 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.answers import Best
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, one_after_another
+from ragtune.rerankers.llm.base import Best, Interview, LLMReranker, Question, one_after_another
 from ragtune.rerankers.ordering import rank_scores
 
 
 class LLMSetwiseReranker(LLMReranker):
-    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k
-    (Zhuang, Zhuang, Koopman and Zuccon, SIGIR 2024).
+    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k (Zhuang,
+    Zhuang, Koopman and Zuccon, SIGIR 2024).
 
-    The batch starts in its current order: by score, then ``initial_rank``, then ``doc_id``. Documents behind the top k
-    keep it. Without a usable answer the parent stays. A repeated question is not asked again.
-
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables. They do not compare documents of
-    two batches, so use batches as large as the budget (scheduler ``one_shot``). A single document scores 1/2 without a
-    call.
-
-    The paper's symbols: c, the compared documents, is ``set_size``; k is ``top_k``.
-
-    Args:
-        llm: client of the language model.
-        prompts: library that holds the template.
-        prompt: key of the template; placeholders are ``{query}`` and ``{documents}``, both fenced, and ``{n}``, the
-            number of documents.
-        set_size: documents a call, >= 2: a parent and ``set_size - 1`` children.
-        top_k: documents put in order, >= 1.
-        max_doc_tokens: tokens of a document that are shown, >= 1.
-        max_answer_tokens: tokens of an answer without thoughts, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a template that is missing or has other placeholders.
+    Documents behind the top k keep their order. Without a usable answer the parent stays. Scores are 1 / (1 + r) by
+    rank in the batch: use batches as large as the budget (scheduler ``one_shot``).
     """
 
     compares = True

@@ -25,16 +25,6 @@ class Architecture(BaseModel):
     an encoder the first two terms with r = 1, and an encoder with a decoder also the decoder's weights and its
     attention to the encoder. Embeddings, normalisation and the output layer are left out. As the authors do, two
     matrices are counted for the feed-forward part: of a gated one, which has three, say 1.5 times its width.
-
-    Attributes:
-        kind: ``encoder`` (BERT), ``decoder`` (Llama) or ``encoder_decoder`` (T5).
-        layers: L; of an encoder with a decoder, of each of them.
-        hidden: d.
-        feed_forward: f.
-        heads_per_key: r of a decoder, 1 where every head has keys of its own.
-        output_tokens: m, tokens written a document.
-        extra_tokens: tokens of a pair beside query and document: separators, or the words of a prompt.
-        max_length: the most tokens that are read; None for no limit.
     """
 
     kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
@@ -66,11 +56,7 @@ class Architecture(BaseModel):
 
     @classmethod
     def parse(cls, given: Any) -> Architecture | None:
-        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None.
-
-        Raises:
-            ConfigError: on an unknown name, or attributes that are missing, unknown or out of range.
-        """
+        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None."""
         if given is None or isinstance(given, cls):
             return given
         if isinstance(given, str):
@@ -87,11 +73,7 @@ class Architecture(BaseModel):
 
     @classmethod
     def of_model(cls, config: Any, max_length: int | None) -> Architecture:
-        """Read the architecture from a Hugging Face encoder's configuration.
-
-        Raises:
-            ConfigError: if it does not name the sizes.
-        """
+        """Read the architecture from a Hugging Face encoder's configuration."""
         try:
             return cls(
                 layers=config.num_hidden_layers,

@@ -13,7 +13,8 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.data.caches.diskcache import AUTO
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers._cached import Pair
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 
 _DECIMALS = 6
 
@@ -21,22 +22,7 @@ _DECIMALS = 6
 class BiEncoderReranker(PairwiseReranker):
     """Cosine of query and document vectors (Reimers and Gurevych 2019), mapped to [0, 1] by (1 + cosine) / 2.
 
-    The map keeps the order of negative cosines, which max(0, cosine) would tie. It is a fixed calibration, so most
-    scores lie between 0.5 and 0.9. Cosines are rounded to 6 decimals, because the last bits of float32 depend on which
-    documents share a pass. A text that the embedder does not know at all has cosine 0.
-
-    Args:
-        embedder: makes the vectors.
-        batch_size: documents a pass, >= 1.
-        max_length: tokens charged for a document, >= 1; None for no limit. The embedder decides how many it reads.
-        ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
-        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether the model is loaded beforehand even if all scores may be cached.
-
-    Raises:
-        ConfigError: on an argument out of range.
+    Cosines are rounded to 6 decimals, because the last bits of float32 depend on which documents share a pass.
     """
 
     def __init__(

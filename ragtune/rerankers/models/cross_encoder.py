@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
-from ragtune.data.caches.diskcache import AUTO, DiskCache
+from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.models import load_model, model_identity
+from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:
@@ -28,35 +27,8 @@ _PASS, _CHARS_ON_CPU = 32, 1000
 class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
 
-    The sigmoid is applied here, without the activation of the model's own configuration, so that every cross-encoder is
-    on one calibrated scale (rule O1). Logits are rounded to 5 decimals before, because padding makes the last bits of
-    float32 depend on which documents share a pass. The model is loaded by :meth:`prepare`, or with the first missing
-    score, and never on a request's clock.
-
-    Args:
-        model: local folder or hub name of a model with one output, or a loaded ``sentence_transformers.CrossEncoder``,
-            whose scores are not cached, because its weights cannot be identified.
-        max_length: tokens of query and document together, >= 1; None takes the model's own limit (and charges
-            tokens without one).
-        batch_size: pairs a forward pass, >= 1; None: 32, and on a CPU no more than one or 1,000 characters of passages,
-            because a larger pass is padded more and leaves the caches, and gains nothing.
-        device: ``cpu``, ``cuda``, ...; None lets the library choose.
-        revision: branch, tag or commit of a hub model.
-        ms_per_doc: expected milliseconds a document, >= 0.
-        ms_per_call: further expected milliseconds a batch, >= 0; where both are 0, they are learned from the batches.
-        usd_per_1k_tokens: dollars, >= 0; 0 means unknown.
-        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether the model is loaded beforehand even if all scores may be cached.
-        backend: ``torch``, or ``onnx`` for ONNX Runtime (extra ``onnx``) on the CPU. Scores differ by less than 1e-4
-            and are cached apart. Which is faster depends on the processor (``benchmarks/bench_models.py``). The model
-            is exported once, which takes some seconds, and cached. A loaded model needs ``torch``.
-        architecture: the model's size, for FLOPs: ``auto`` reads the model's own configuration, else as in
-            :class:`ragtune.rerankers.replay.ReplayReranker`; None reports no FLOPs.
-
-    Raises:
-        ConfigError: on an argument out of range.
-        MissingExtraError: once the model is loaded, if the extra ``models`` (or ``onnx``) is not installed.
-        ModelLoadError: once the model is loaded, if it cannot be loaded or has more than one output.
+    The sigmoid is applied here, so that every cross-encoder is on one calibrated scale (rule O1). Logits are rounded to
+    5 decimals, because padding makes the last bits of float32 depend on which documents share a pass.
     """
 
     reads_files = ("model",)
@@ -73,14 +45,8 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
-        backend: str = "torch",
         architecture: str | Mapping[str, Any] | None = None,
     ) -> None:
-        self.backend = check_choice("reranker backend", backend, ("torch", "onnx"))
-        if backend == "onnx" and device not in (None, "cpu"):
-            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
-        if backend == "onnx" and not isinstance(model, str):
-            raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
         size = _PASS if batch_size is None else batch_size
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
@@ -99,11 +65,7 @@ class CrossEncoderReranker(PairwiseReranker):
 
     @property
     def architecture(self) -> Architecture | None:
-        """The model's size; None if it was not given.
-
-        Raises:
-            InputError: if the model's configuration cannot be read, or names no sizes.
-        """
+        """The model's size; None if it was not given."""
         if self._architecture is None and self._reads_size:
             self._architecture = Architecture.of_model(self._configuration(), self.max_length)
         return self._architecture
@@ -131,8 +93,7 @@ class CrossEncoderReranker(PairwiseReranker):
         if identity is None:
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
-        by = "" if self.backend == "torch" else f" {self.backend}"
-        return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
 
     def _make_ready(self) -> None:
         self._ready()
@@ -151,16 +112,11 @@ class CrossEncoderReranker(PairwiseReranker):
             CrossEncoder(
                 model,
                 max_length=self.max_length,
-                device="cpu" if self.backend == "onnx" else self.device,
+                device=self.device,
                 revision=self.revision,
                 local_files_only=local_files_only,
             )
         )
-        if self.backend == "onnx":
-            from ragtune.rerankers.models.onnx import run_by_onnx
-
-            identity = model_identity(model, self.revision)
-            run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
         loaded.predict([("a query", "a passage")])  # the first pass is slower than all others
         return loaded
 

@@ -6,53 +6,23 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from ragtune.core.arguments import check_flag
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
-from ragtune.rerankers._cached import CachedReranker, Known, Pairs, shares
+from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
 _CHARS_A_TOKEN = 4
 """Approximate characters of a model's token."""
 
 
-class Pair(NamedTuple):
-    """A document and its request."""
-
-    item: PoolItem
-    context: RAGtuneContext
-
-
-@dataclass
-class _Asked:
-    """A batch, the keys of its documents by id, and the pairs that it pays for."""
-
-    batch: RerankBatch
-    keys: dict[str, bytes]
-    paid: dict[bytes, PoolItem] = field(default_factory=dict)
-
-
 class PairwiseReranker(CachedReranker):
-    """Scores pairs in forward passes of ``batch_size``, caches every score, and reports what it really paid.
+    """Scores pairs in forward passes of ``batch_size``; a pass's time is shared among its pairs by their tokens.
 
-    A batch is charged all its documents, one call, the tokens of every pair, money by the price, and the time that each
-    score took when it was made, in this run or an earlier one. A pass's time is shared among its pairs by their tokens.
-    The charge does not depend on the cache. The actual cost covers only scores that the cache did not hold. Loading the
-    model is never on a request's clock.
-
-    Args:
-        batch_size: pairs a forward pass, >= 1.
-        max_length: tokens of a pair that are read and charged; None for no limit.
-        ms_per_doc, ms_per_call: prices for the expected cost, >= 0.
-        usd_per_1k_tokens: price of the tokens, >= 0; 0 means unknown.
-        cache_dir: folder of the score cache: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-        preload: whether :meth:`prepare` loads the model. Otherwise it is loaded with the first missing score; a
-            run with cached scores only loads none.
+    Loading the model is never on a request's clock.
     """
 
     def __init__(
@@ -79,46 +49,13 @@ class PairwiseReranker(CachedReranker):
         """Calibrated scores in [0, 1] of one forward pass, which may hold pairs of several requests."""
 
     def prepare(self) -> None:
-        """Open the caches. With ``preload``, load the model.
-
-        Raises:
-            InputError: if a cache cannot be used or the model cannot be loaded.
-        """
+        """Open the caches. With ``preload``, load the model."""
         self._open_caches()
         if self.preload:
             self._make_ready()
 
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
-        if isinstance(outcome, Exception):
-            raise outcome
-        return dict(outcome)
-
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
-        asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
-        known = self._recall(list({key: None for each in asked for key in each.keys.values()}))
-        unknown: dict[bytes, Pair] = {}
-        for each in asked:
-            mine = {each.keys[item.doc_id]: item for item in each.batch.items}
-            each.paid = {k: item for k, item in mine.items() if k not in known.scores and k not in unknown}
-            unknown |= {key: Pair(item, each.batch.context) for key, item in each.paid.items()}
-        error: Exception | None = None
-        try:
-            self._score_passes(unknown, known)
-        except Exception as caught:
-            error = caught
-        # A failed pass does not undo the cost of earlier ones, nor the scores of batches without a pair in it.
-        return [self._settled(each, known, error) for each in asked]
-
-    def _settled(self, asked: _Asked, known: Known, error: Exception | None) -> Mapping[str, float] | Exception:
-        items, context, _ = asked.batch
-        if not items:
-            return {}
-        scored = [item for item in items if asked.keys[item.doc_id] in known.scores]
-        self._report(scored, asked.keys, asked.paid, known, context)
-        if error is not None and len(scored) < len(items):
-            return error
-        return {item.doc_id: known.scores[asked.keys[item.doc_id]] for item in scored}
+        return self._rerank_together(batches)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """All documents, one call, tokens of query and document for each, time and money by prices."""
@@ -137,10 +74,8 @@ class PairwiseReranker(CachedReranker):
         """The size of the model, for FLOPs; None where it is not known."""
         return None
 
-    def _score_passes(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score the pairs pass by pass; each pass's scores are cached at once."""
-        if not unknown:
-            return
         with ExitStack() as stack:
             for context in {id(pair.context): pair.context for pair in unknown.values()}.values():
                 stack.enter_context(context.tracker.clock.paused())

@@ -25,7 +25,7 @@ from experiments.evaluate.record import UNITS, QueryRecord, notes_of
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.estimators.posterior.uncertainty import MARGINS
-from ragtune.rerankers._scale_check import SCALE_DOUBT
+from ragtune.rerankers.scale import SCALE_DOUBT
 from ragtune.retrievers.signalled import SILENT_SIGNAL
 
 

@@ -12,7 +12,7 @@ from experiments.prepare.graphs import build_graph
 from ragtune import Corpus, Document
 from ragtune.cli.main import main
 from ragtune.core.errors import ConfigError
-from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest
+from ragtune.data.graph import MANIFEST, WEIGHTS, CorpusGraph, GraphManifest
 from ragtune.embedders.tfidf import TfidfEmbedder
 
 
@@ -30,13 +30,6 @@ def test_texts_that_are_alike_are_neighbours(corpus: Corpus, tmp_path: Path) -> 
         weights = [weight for _, weight in graph.weighted_neighbours(doc_id)]
         assert weights == sorted(weights, reverse=True)
         assert all(0 < weight <= 1 + 1e-6 for weight in weights)
-
-
-def test_a_text_without_terms_has_no_neighbours(corpus: Corpus, tmp_path: Path) -> None:
-    build_graph(corpus, tmp_path / "graph", silent, k=3)
-    assert CorpusGraph.open(tmp_path / "graph", corpus).neighbours("blank-1") == []
-    empty = Corpus([Document(id="a", text=""), Document(id="b", text="")])
-    assert build_graph(empty, tmp_path / "empty", silent, k=2).neighbours == 0
 
 
 def test_a_dense_graph_knows_meaning(corpus: Corpus, tmp_path: Path, minilm: str) -> None:
@@ -97,18 +90,6 @@ def test_the_graph_does_not_depend_on_the_size_of_the_blocks(
             assert graph.neighbours(doc_id) == [corpus.doc_ids[j] for j in expected[:4]]
 
 
-def test_cost_and_manifest_say_what_was_built(corpus: Corpus, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    cost = build_graph(corpus, tmp_path / "graph", lambda done, total: seen.append((done, total)), k=3)
-    manifest = GraphManifest.read(tmp_path / "graph")
-    assert (manifest.corpus, manifest.documents, manifest.k, manifest.kind) == (corpus.digest, 12, 3, "tfidf")
-    assert "scikit-learn" in manifest.library
-    assert cost.built
-    assert (cost.documents, cost.bytes) == (12, sum(f.stat().st_size for f in (tmp_path / "graph").iterdir()))
-    assert cost.neighbours == int((np.load(tmp_path / "graph" / NEIGHBOURS) >= 0).sum())
-    assert seen[-1] == (12, 12)
-
-
 def test_a_good_graph_is_kept(corpus: Corpus, tmp_path: Path) -> None:
     out = tmp_path / "graph"
     build_graph(corpus, out, silent, k=4)
@@ -134,7 +115,7 @@ def test_another_graph_is_not_overwritten_unasked(corpus: Corpus, tmp_path: Path
     assert CorpusGraph.open(out, other).neighbours("a") == ["b"]
 
 
-@pytest.mark.parametrize("harm", [MANIFEST, NEIGHBOURS, WEIGHTS])
+@pytest.mark.parametrize("harm", [MANIFEST, WEIGHTS])
 def test_a_damaged_graph_is_built_again(corpus: Corpus, tmp_path: Path, harm: str) -> None:
     out = tmp_path / "graph"
     build_graph(corpus, out, silent, k=2)
@@ -153,38 +134,6 @@ def test_what_is_no_graph_is_never_replaced(corpus: Corpus, tmp_path: Path) -> N
     assert (tmp_path / "folder" / "thesis.tex").read_text() == "precious"
 
 
-def test_an_interrupted_build_leaves_nothing(corpus: Corpus, tmp_path: Path) -> None:
-    def interrupt(done: int, total: int) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_graph(corpus, tmp_path / "graph", interrupt, k=2)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_a_killed_build_left_is_replaced(corpus: Corpus, tmp_path: Path) -> None:
-    (tmp_path / ".new-graph" / "graph").mkdir(parents=True)
-    (tmp_path / ".new-graph" / "graph" / NEIGHBOURS).write_bytes(b"half")
-    (tmp_path / ".new-other").mkdir()
-    build_graph(corpus, tmp_path / "graph", silent, k=2)
-    assert {path.name for path in tmp_path.iterdir()} == {"graph", ".new-other"}
-
-
-def test_two_builds_of_one_graph_do_not_disturb_each_other(corpus: Corpus, tmp_path: Path) -> None:
-    refusals: list[str] = []
-
-    def build_again(done: int, total: int) -> None:
-        if done == 5:
-            with pytest.raises(ConfigError) as refused:
-                build_graph(corpus, tmp_path / "graph", silent, k=2)
-            refusals.append(str(refused.value))
-
-    assert build_graph(corpus, tmp_path / "graph", build_again, k=2).built
-    assert "is in use by another run" in refusals[0]
-    assert CorpusGraph.open(tmp_path / "graph", corpus).neighbours("bread-1")[0] == "bread-2"
-
-
 def test_a_k_beyond_the_other_documents_is_stored_as_that_many(corpus: Corpus, tmp_path: Path) -> None:
     cost = build_graph(corpus, tmp_path / "graph", silent, k=100_000)
     assert (cost.k, GraphManifest.read(tmp_path / "graph").k) == (11, 11)
@@ -192,42 +141,12 @@ def test_a_k_beyond_the_other_documents_is_stored_as_that_many(corpus: Corpus, t
     assert not build_graph(corpus, tmp_path / "graph", silent, k=50).built
 
 
-def test_a_single_document_has_a_graph_without_edges(tmp_path: Path) -> None:
-    alone = Corpus([Document(id="a", text="alone")])
-    assert build_graph(alone, tmp_path / "graph", silent).neighbours == 0
-    assert CorpusGraph.open(tmp_path / "graph", alone).neighbours("a") == []
-
-
-@pytest.mark.parametrize("wish", [{"kind": "colbert"}, {"k": 0}])
-def test_bad_arguments_are_refused(corpus: Corpus, tmp_path: Path, wish: dict) -> None:
-    with pytest.raises(ConfigError, match="graph"):
-        build_graph(corpus, tmp_path / "graph", silent, **wish)
-
-
-@pytest.fixture
-def script():
-    """The command line, without a process of its own."""
-    return lambda *arguments: main(["graph", *arguments])
-
-
-def test_the_script_states_the_cost(script, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert script("--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo") == 0
+def test_the_command_states_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo"]) == 0
     said = capsys.readouterr().out
     assert "341 documents" in said
     assert "neighbours, built in" in said
     assert "bytes" in said
     assert json.loads((tmp_path / "graph" / MANIFEST).read_text())["k"] == 3
-    assert script("--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo") == 0
+    assert main(["graph", "--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo"]) == 0
     assert "kept what was there" in capsys.readouterr().out
-
-
-def test_an_interrupted_script_ends_with_exit_code_130_and_one_line(
-    script, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(graphs, "_fill", interrupt)
-    assert script("--out", str(tmp_path / "graph"), "dataset=demo") == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "error: interrupted; nothing was kept: repeat the command"
-    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from experiments.config.compose import compose
-from experiments.prepare.score_table import Order, write_score_table
+from experiments.prepare.score_table import write_score_table
+from experiments.prepare.scoring import Order
 from experiments.replay.build import build_session
 from ragtune.core.errors import ConfigError
 
@@ -57,20 +58,6 @@ def test_a_tables_times_are_those_of_the_model_whatever_the_cache_holds(
     with sqlite3.connect(private_cache / "scores" / "times.sqlite") as db:
         (kept,) = db.execute("SELECT sum(ms) FROM times").fetchone()
     assert totals == pytest.approx([kept] * 2, abs=0.01 * (manifest["pairs"] + 4))
-
-
-def test_queries_that_a_run_lacks_are_warned_of_before_anything_is_scored(
-    collection: Path, tiny_cross_encoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    reranker = ["reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}"]
-    dataset = build_session(_config(collection, *reranker)).dataset
-    (query_id, *others), doc_id = dataset.judged, next(iter(dataset.corpus.doc_ids))
-    run = tmp_path / "first.run"
-    run.write_text(f"{query_id} Q0 {doc_id} 1 1.0 x\n", encoding="utf-8")
-    config = _config(collection, "retriever=runs", f"retriever.paths={run}", *reranker)
-    assert write_score_table(config, Order(tmp_path / "tiny.parquet", dry_run=True)) == 0
-    said = capsys.readouterr().err
-    assert f"warning: {len(others)} of {len(others) + 1} judged queries are missing in run first.run, e.g. " in said
 
 
 @pytest.mark.parametrize("name", ["noop", "replay"])

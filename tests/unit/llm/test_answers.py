@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
-from ragtune.llm.jsontext import UnusableJSON, parse_json
-from ragtune.rerankers.llm.answers import Best, Grade, Ranking
+from ragtune.llm.jsontext import UnusableJSON, json_values, parse_json
+from ragtune.rerankers.llm.base import Best, Grade, Ranking
 from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.agents.writer import WriterConfig
 
@@ -80,20 +80,6 @@ def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: An
         parse_json(how.format(json.dumps(data.draw(answers))), schema)
 
 
-@pytest.mark.parametrize("tag", ["</think>", "<think>", "<thinking>x</thinking>", "[/THINK]"])
-@pytest.mark.parametrize(
-    ("asked", "answer"),
-    [
-        ("rewriting", ["what does {} mean", "{}"]),
-        ("chooser", {"colour": "a {} b"}),
-        ("writer", {"s_ctx_md": "a {}", "relevance": {}}),
-    ],
-)
-def test_a_tag_within_an_answer_that_is_json_as_a_whole_is_text(asked: str, answer: Any, tag: str) -> None:
-    text, schema = json.dumps(answer).replace("{}", tag, 2 if asked == "rewriting" else 1), ASKED[asked][0]
-    assert parse_json(text, schema) == schema.model_validate(json.loads(text))
-
-
 def chain(ranking: list[int]) -> str:
     return " > ".join(f"[{number}]" for number in ranking)
 
@@ -130,9 +116,6 @@ def test_a_ranking_as_rankgpt_writes_it_is_understood(how: str, ranking: list[in
         ("[3]", Grade, {"grade": 3}),
         ("The best is 2", Best, {"best": 2}),
         ("So the most relevant document is: **[2]**.", Best, {"best": 2}),
-        ("Best document: 2", Best, {"best": 2}),
-        ("The answer is document 2.", Best, {"best": 2}),
-        ("The grade is 3.", Grade, {"grade": 3}),
     ],
 )
 def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[BaseModel], value: Any) -> None:
@@ -152,10 +135,46 @@ def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[
         ("Document [2] is about tea.", Best),
         ("The best is not 2", Best),
         ("The best is 2 or 3", Best),
-        ("The best is none of the 3", Best),
         ("If the topic is tea, the best is 2", Best),
     ],
 )
 def test_what_may_mean_another_thing_is_refused(text: str, schema: type[BaseModel]) -> None:
     with pytest.raises(UnusableJSON):
         parse_json(text, schema)
+
+
+@given(st.text())
+def test_any_text_gives_a_value_or_says_why_not(text: str) -> None:
+    try:
+        value: object = parse_json(text, Grade)
+    except UnusableJSON as flaw:
+        value = flaw
+    assert isinstance(value, Grade) or value.kind in ("malformed_json", "wrong_shape", "wrong_enum")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "[1,]" * 200_000,
+        "</think" * 100_000,
+        "[1] > " * 100_000,
+    ],
+)
+def test_a_megabyte_of_brackets_ends_soon(text: str) -> None:
+    with pytest.raises(UnusableJSON):
+        parse_json(text, Grade)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, 2, ], }', {"a": [1, 2]}),
+        ('so: ["a,]", "b",\n]', ["a,]", "b"]),
+        ("[,]", None),
+        ("[1,,]", None),
+        ('{,"a": 1}', None),
+    ],
+)
+def test_a_comma_before_a_closing_bracket_is_a_blank_and_any_other_is_an_error(text: str, value: object) -> None:
+    assert next(json_values(text), None) == value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 import pickle
 import traceback
 from collections.abc import Callable
@@ -47,63 +46,6 @@ def shown(error: BaseException) -> str:
         chain.append(f"{link!r} {link.args!r} {vars(link)!r}")
         link = link.__cause__ or link.__context__  # type: ignore[assignment]
     return "\n".join([*chain, *traceback.format_exception(error), repr(pickle.dumps(error))])
-
-
-def reach(thing: Any, depth: int = 5) -> str:
-    """What is in an object's attributes, and in theirs; the open connection alone must know its own key."""
-    inner = vars(thing) if hasattr(thing, "__dict__") and depth else {}
-    return "\n".join([repr(thing), *(reach(inner[name], depth - 1) for name in inner if name != "_connection")])
-
-
-def test_the_key_goes_into_the_header_and_nowhere_else(llm_server: Any, make_client: Make, key: str) -> None:
-    make_client().chat(HELLO)
-    [request] = llm_server.requests
-    assert request.headers.pop("authorization") == f"Bearer {KEY}"
-    assert KEY not in f"{request.headers} {request.body} {request.path}"
-
-
-def test_a_password_in_the_environments_url_goes_into_the_header_and_nowhere_else(
-    llm_server: Any, make_client: Make, behind_a_password: None
-) -> None:
-    make_client(base_url=None).chat(HELLO)
-    [request] = llm_server.requests
-    assert request.headers.pop("authorization") == f"Basic {BASIC}"
-    for secret in (KEY, PASSWORD, BASIC, "canary-user"):
-        assert secret not in f"{request.headers} {request.body} {request.path}"
-
-
-def test_no_secret_in_logs_even_at_debug(
-    llm_server: Any, make_client: Make, behind_a_password: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    llm_server.faults += [Fault("server_error"), Fault("drop"), None, Fault("unauthorized")]
-    client = make_client(base_url=None)
-    with caplog.at_level(logging.DEBUG):
-        client.chat(HELLO)
-        with pytest.raises(ServiceError):
-            client.chat(HELLO)
-    assert caplog.records
-    for secret in (KEY, PASSWORD, BASIC):
-        assert secret not in caplog.text
-
-
-def test_no_secret_in_errors_behind_a_password(llm_server: Any, make_client: Make, behind_a_password: None) -> None:
-    llm_server.faults += [Fault("unauthorized"), Fault("drop"), Fault("refusal")]
-    client = make_client(base_url=None, max_retries=0)
-    for _ in range(3):
-        with pytest.raises((ServiceError, AnswerError)) as caught:
-            client.chat(HELLO)
-        for secret in (KEY, PASSWORD, BASIC):
-            assert secret not in shown(caught.value)
-
-
-def test_no_secret_in_the_client_or_its_pickle(llm_server: Any, make_client: Make, behind_a_password: None) -> None:
-    client = make_client(base_url=None)
-    client.chat(HELLO)
-    assert client.host == llm_server.url.removeprefix("http://")
-    data = pickle.dumps(client)
-    for secret in (KEY, PASSWORD, BASIC):
-        assert secret not in reach(client)
-        assert secret.encode() not in data
 
 
 def test_no_secret_in_the_record_even_if_a_server_repeats_it(
@@ -154,23 +96,7 @@ def test_a_secret_in_the_configuration_is_refused_without_quoting_it(url: str) -
     assert PASSWORD not in shown(caught.value)
 
 
-@pytest.mark.parametrize("url", [f"http://host/v1?key={PASSWORD}", PASSWORD, f"ftp://u:{PASSWORD}@host"])
-def test_a_bad_url_in_the_environment_is_refused_without_quoting_it(
-    make_client: Make, monkeypatch: pytest.MonkeyPatch, url: str
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", url)
-    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must be") as caught:
-        make_client(base_url=None).chat(HELLO)
-    assert PASSWORD not in shown(caught.value)
-
-
-def test_a_key_in_place_of_its_variable_is_refused_without_quoting_it() -> None:
-    with pytest.raises(ConfigError, match="NAME of an environment variable") as caught:
-        LLMClient(model="test", api_key_env=KEY)
-    assert KEY not in shown(caught.value)
-
-
-@pytest.mark.parametrize("bad", [KEY + "\n", KEY + "é", f"{KEY} {KEY}"])
+@pytest.mark.parametrize("bad", [KEY + "\n", KEY + "é"])
 def test_a_key_that_no_header_can_carry_is_refused_without_quoting_it(
     make_client: Make, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> None:

@@ -25,26 +25,6 @@ def test_a_score_is_half_of_one_plus_the_cosine(minilm: str, items: list[PoolIte
     assert max(scores, key=lambda doc_id: scores[doc_id]).startswith("heart")
 
 
-def test_a_text_of_which_nothing_is_known_is_neither_near_nor_far(
-    corpus: Corpus, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    blank = next(item for item in items if not item.content)
-    assert BiEncoderReranker(TfidfEmbedder(corpus)).rerank([blank], make_context(QUERY), "default") == {
-        blank.doc_id: 0.5
-    }
-
-
-def test_a_scored_pair_is_never_paid_for_twice(
-    corpus: Corpus, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    first, second = make_context(QUERY), make_context(QUERY)
-    before = BiEncoderReranker(TfidfEmbedder(corpus)).rerank(items[:4], first, "default")
-    assert first.meter.actual.docs == 4
-    assert BiEncoderReranker(TfidfEmbedder(corpus)).rerank(items[:4], second, "default") == before
-    assert second.meter.actual == CostObject()
-    assert second.meter.charged == first.meter.charged == first.meter.actual
-
-
 def test_the_query_is_charged_once_a_call(corpus: Corpus, items: list[PoolItem], make_context: MakeContext) -> None:
     reranker = BiEncoderReranker(TfidfEmbedder(corpus), max_length=15, ms_per_doc=2.0)
     cost = reranker.expected_cost(items[:3], make_context(QUERY))

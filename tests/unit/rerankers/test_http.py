@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import re
@@ -12,16 +11,15 @@ from typing import Any
 
 import pytest
 from llm_server import Fault
-from patience import HANG_S, longer
 from rerank_shapes import SHAPES
 
 from ragtune import CostBudget
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem, RerankBatch
-from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
+from ragtune.facade.reranker import BudgetedReranker
 from ragtune.rerankers.http.reranker import HttpReranker
 
 MakeContext = Callable[..., RAGtuneContext]
@@ -100,17 +98,6 @@ def test_a_call_holds_what_the_server_takes_and_says_what_it_is_told_to(
     assert request.body == wanted
 
 
-def test_calls_of_a_batch_are_under_way_at_once_as_far_as_allowed(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    llm_server.faults += [Fault("slow", delay_s=0.1)] * 4
-    llm_server.together = 2
-    context = make_context()
-    assert len(make(batch_size=2, concurrency=2).rerank(items(8), context, "x")) == 8
-    assert (len(llm_server.requests), llm_server.most_at_once) == (4, 2)
-    assert charged(context).latency_ms > 190.0  # two after two
-
-
 def test_calls_of_several_requests_are_under_way_at_once_and_one_that_fails_is_its_own_trouble(
     llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
@@ -126,63 +113,18 @@ def test_calls_of_several_requests_are_under_way_at_once_and_one_that_fails_is_i
     assert sorted(isinstance(outcome, Exception) for outcome in reranker.rerank_many(new)) == [False, True]
 
 
-@pytest.mark.parametrize("dialect", ["vllm", "tei", "infinity"])
-def test_logits_keep_apart_what_a_servers_sigmoid_ties(
-    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
-) -> None:
-    llm_server.relevance = lambda query, text: 20.0 + number(text)
-    asked = {"extra": {"use_activation": False}, "scale": "logit"} if dialect == "vllm" else {}
-    logits = make(dialect, **asked).rerank(items(9), make_context(), "x")
-    assert len(set(logits.values())) == 9
-    assert max(logits.values()) < 1.0
-    as_32_bits = lambda reply: rounded(reply, 7)  # noqa: E731 - what is left of a sigmoid in float32
-    llm_server.alter = as_32_bits
-    plain = {} if dialect == "vllm" else {"extra": {"raw_scores": False}, "scale": "identity"}
-    tied = make(dialect, **plain).rerank(items(9), make_context(), "x")
-    assert set(tied.values()) == {1.0}
-
-
-def rounded(reply: Any, digits: int) -> Any:
-    rows = reply if isinstance(reply, list) else reply["results"]
-    for row in rows:
-        row.update({name: round(row[name], digits) for name in ("score", "relevance_score") if name in row})
-    return reply
-
-
-def test_a_server_that_gives_logits_unasked_is_told_by_the_scale(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    llm_server.alter = lambda reply: scored(reply, {0: 2.5, 1: -1.0, 2: 0.5})
-    with pytest.raises(LLMError, match=r"none of 1 documents.*score 2\.5, which scale='identity' does not allow"):
-        make("jina").rerank(items(1), make_context(), "x")
-    # Those that the scale does not allow cost their documents.
-    assert make("jina").rerank(items(3), make_context(), "x") == {"d2": 0.5}
-    scores = make("jina", scale="logit").rerank(items(3), make_context(), "x")
-    assert scores == {f"d{i}": pytest.approx(sigmoid(s)) for i, s in enumerate([2.5, -1.0, 0.5])}
-
-
-def scored(reply: Any, scores: dict[int, Any]) -> Any:
-    for row in reply["results"]:
-        row["relevance_score"] = scores[row["index"]]
-    return reply
-
-
 @pytest.mark.parametrize(
-    ("dialect", "url", "path", "address"),
+    ("dialect", "url", "address"),
     [
-        ("cohere", None, None, "https://api.cohere.com/v2/rerank"),
-        ("jina", None, None, "https://api.jina.ai/v1/rerank"),
-        ("voyage", None, None, "https://api.voyageai.com/v1/rerank"),
-        ("vllm", "http://h:8000", None, "http://h:8000/rerank"),
-        ("vllm", "http://h:8000/v1/", None, "http://h:8000/v1/rerank"),
-        ("jina", "http://h/api/v1/reranking", None, "http://h/api/v1/reranking"),
-        ("cohere", "https://gateway.example/team-7", None, "https://gateway.example/team-7/v2/rerank"),
-        ("cohere", "https://gateway.example/v1", "/score/all/", "https://gateway.example/v1/score/all"),
-        ("cohere", "https://gateway.example/score", "", "https://gateway.example/score"),
+        ("cohere", None, "https://api.cohere.com/v2/rerank"),
+        ("vllm", "http://h:8000", "http://h:8000/rerank"),
+        ("vllm", "http://h:8000/v1/", "http://h:8000/v1/rerank"),
+        ("jina", "http://h/api/v1/reranking", "http://h/api/v1/reranking"),
+        ("cohere", "https://gateway.example/team-7", "https://gateway.example/team-7/v2/rerank"),
     ],
 )
-def test_any_url_and_path_is_joined_rightly(dialect: str, url: str | None, path: str | None, address: str) -> None:
-    assert HttpReranker(url, "m", dialect, path, cache_dir=None).url == address
+def test_any_url_is_joined_rightly(dialect: str, url: str | None, address: str) -> None:
+    assert HttpReranker(url, "m", dialect, cache_dir=None).url == address
 
 
 @pytest.mark.parametrize(
@@ -192,13 +134,9 @@ def test_any_url_and_path_is_joined_rightly(dialect: str, url: str | None, path:
         ({"dialect": "tei", "url": None}, "reranker url=None: allowed is http"),
         ({"url": f"http://me:{KEY}@host"}, "reranker url holds a user: allowed is http"),
         ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),
-        ({"path": f"?key={KEY}"}, "reranker path: allowed is http"),
         ({"url": None, "model": None}, "reranker model=None: allowed is the name of a model of https://api.cohere.com"),
         ({"scale": "rank"}, "scale='rank': allowed are identity, logit, log_prob, cosine"),
-        ({"scale": "stars"}, "scale='stars': allowed are identity"),
         ({"batch_size": 0}, "reranker batch_size=0: allowed is a whole number >= 1"),
-        ({"concurrency": 0}, "reranker concurrency=0: allowed is a whole number >= 1"),
-        ({"timeout_s": 0}, "reranker timeout_s=0: allowed is a number > 0"),
         ({"usd_per_search_unit": -1}, "reranker usd_per_search_unit=-1: allowed is a number >= 0"),
         ({"api_key_env": KEY}, "reranker api_key_env: allowed is the NAME"),
     ],
@@ -244,17 +182,14 @@ def test_a_providers_own_service_wants_its_own_key(dialect: str, variable: str, 
 
 
 MESSY: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
-    "unsorted": (lambda rows: rows[::-1], [0, 1, 2, 3]),
+    "unsorted, one repeated": (lambda rows: [*rows[::-1], rows[0]], [0, 1, 2, 3]),
     "short": (lambda rows: rows[:2], [2, 3]),
     "index out of range": (lambda rows: [*rows[:3], {"index": 4, "relevance_score": 0.5}], [1, 2, 3]),
-    "no index": (lambda rows: [*rows[:3], {"index": True, "relevance_score": 0.5}], [1, 2, 3]),
     "score that is no numeral": (lambda rows: [rows[0] | {"relevance_score": "0,9"}, *rows[1:]], [0, 1, 2]),
-    "scores as text": (
-        lambda rows: [row | {"relevance_score": str(row["relevance_score"])} for row in rows],
-        [*range(4)],
+    "numbers in other forms": (
+        lambda rows: [{"index": float(row["index"]), "relevance_score": str(row["relevance_score"])} for row in rows],
+        [0, 1, 2, 3],
     ),
-    "index as a float": (lambda rows: [row | {"index": float(row["index"])} for row in rows], [0, 1, 2, 3]),
-    "repeated": (lambda rows: [*rows, rows[0]], [0, 1, 2, 3]),
     "contradictory": (lambda rows: [*rows, rows[0] | {"relevance_score": 0.1}], [0, 1, 2]),
     "not a number": (lambda rows: [rows[0] | {"relevance_score": math.nan}, *rows[1:]], [0, 1, 2]),
     "no score": (lambda rows: [{"index": 3}, *rows[1:]], [0, 1, 2]),
@@ -308,7 +243,6 @@ def test_a_batch_without_a_score_fails_and_is_charged_its_calls(
     assert context.meter.actual.calls == 2
 
 
-@pytest.mark.parametrize("dialect", ["cohere", "jina", "vllm", "tei", "infinity", "voyage"])
 @pytest.mark.parametrize(
     "reply",
     [
@@ -320,52 +254,11 @@ def test_a_batch_without_a_score_fails_and_is_charged_its_calls(
     ],
 )
 def test_an_error_with_a_status_of_success_is_refused_in_the_servers_words(
-    llm_server: Any, make: Any, make_context: MakeContext, dialect: str, reply: Any
+    llm_server: Any, make: Any, make_context: MakeContext, reply: Any
 ) -> None:
     llm_server.alter = lambda whole: reply
     with pytest.raises(LLMError, match=r"unusable reply: .*the model is loading"):
-        make(dialect, max_retries=0).rerank(items(2), make_context(), "x")
-
-
-@pytest.mark.parametrize("dialect", ["cohere", "jina", "vllm", "tei", "infinity", "voyage"])
-def test_a_byte_order_mark_before_an_answer_is_no_part_of_it(
-    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
-) -> None:
-    plain = make(dialect).rerank(items(3), make_context(), "x")
-    llm_server.alter = lambda whole: "\ufeff" + json.dumps(whole)
-    assert make(dialect).rerank(items(3), make_context("another query"), "x") == plain
-    assert len(llm_server.requests) == 2
-
-
-def test_tokens_of_a_reply_that_is_none_are_charged(llm_server: Any, make: Any, make_context: MakeContext) -> None:
-    wholes: list[Any] = []
-    llm_server.alter = lambda reply: wholes.append(reply) or (reply | {"results": None} if len(wholes) == 1 else reply)
-    context = make_context()
-    make("jina", usd_per_1k_tokens=1.0, backoff_initial_s=0.0).rerank(items(2), context, "x")
-    assert charged(context).tokens == context.meter.actual.tokens == llm_server.billed_tokens
-    assert charged(context).usd == pytest.approx(llm_server.billed_tokens / 1000.0)
-
-
-def test_a_batch_ends_with_the_requests_time_and_loses_what_came_too_late(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    reranker = make(batch_size=1, concurrency=1, cache_dir=None)
-    reranker.prepare()
-    for limit_s in longer(0.5):
-        llm_server.requests.clear()
-        llm_server.faults[:] = [None] + [Fault("drip")] * 9
-        budget = CostBudget.only(max_latency_ms=1000.0 * limit_s)
-        context = make_context(tracker=budget.create_tracker(clock=VirtualClock()))
-        begun = time.perf_counter()
-        scores = reranker.rerank(items(3), context, "x")
-        assert time.perf_counter() - begun < HANG_S / 2
-        if len(llm_server.requests) == 2 and scores:
-            break
-    assert set(scores) == {"d0"}
-    assert [event.details["kind"] for event in context.trace.find("failed_call")] == ["deadline"] * 2
-    assert len(llm_server.requests) == 2
-    assert charged(context).calls == 2  # the third was never sent
-    assert 600.0 * limit_s < charged(context).latency_ms < 1000.0 * HANG_S
+        make(max_retries=0).rerank(items(2), make_context(), "x")
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------
@@ -383,25 +276,10 @@ def test_search_units_are_billed_per_call_so_small_batches_are_dear(
     assert sum(request.search_units for request in llm_server.requests) == units
     assert output.final_budget_state["usd"] == pytest.approx(0.002 * units)
     assert output.final_budget_state["rerank_docs"] == 100
-    assert reranker.expected_cost(items(size), output_context(fakes)).usd == pytest.approx(0.002)
-
-
-def output_context(fakes: Any) -> RAGtuneContext:
-    return RAGtuneContext(query="query", query_id="q", tracker=CostBudget.unlimited().create_tracker())
-
-
-def test_calls_tokens_and_units_of_a_batch_follow_from_its_calls(make: Any, make_context: MakeContext) -> None:
-    reranker = make(batch_size=150, usd_per_search_unit=1.0, ms_per_call=10.0, ms_per_doc=1.0, concurrency=2)
-    cost = reranker.expected_cost(items(301), make_context())
-    # 150, 150 and 1 documents: 2 + 2 + 1 units; the third call waits for a slot.
-    assert (cost.docs, cost.calls, cost.usd, cost.latency_ms) == (301, 3, 5.0, 171.0)
-    same = [PoolItem(doc_id=f"d{i}", content="text 1") for i in range(301)]
-    assert reranker.expected_cost(same, make_context()).usd == 1.0
 
 
 BILLS: dict[str, tuple[dict[str, Any], float]] = {
     "long documents count several times": ({"meta": {"billed_units": {"search_units": 3}}}, 3.0),
-    "free": ({"meta": {"billed_units": {"search_units": 0.0}}}, 0.0),
     "not told": ({"meta": None}, 1.0),
     "nonsense": ({"meta": {"billed_units": {"search_units": -4}}}, 1.0),
 }
@@ -423,54 +301,55 @@ def test_reported_units_are_charged_whether_the_scores_are_new_or_kept(
     assert contexts[1].meter.actual == CostObject()
 
 
-@pytest.mark.parametrize("dialect", ["jina", "voyage", "vllm", "infinity"])
 def test_reported_tokens_are_charged_whether_the_scores_are_new_or_kept(
-    llm_server: Any, make: Any, make_context: MakeContext, dialect: str
+    llm_server: Any, make: Any, make_context: MakeContext
 ) -> None:
     llm_server.alter = lambda reply: reply | {"usage": {"total_tokens": 1001}}
     fresh, kept = make_context(), make_context()
     for context in (fresh, kept):
-        make(dialect, usd_per_1k_tokens=2.0).rerank(items(7), context, "x")
+        make("jina", usd_per_1k_tokens=2.0).rerank(items(7), context, "x")
     assert (charged(fresh).tokens, charged(fresh).usd) == (1001, pytest.approx(2.002))
     assert charged(kept) == charged(fresh)
     assert (fresh.meter.actual, kept.meter.actual) == (charged(fresh), CostObject())
 
 
-def test_a_batch_of_which_some_is_kept_is_charged_whole_and_paid_in_part(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    make().rerank(items(3), make_context(), "x")
-    context = make_context()
-    assert len(make(usd_per_search_unit=1.0).rerank(items(5), context, "x")) == 5
-    assert [len(request.body["documents"]) for request in llm_server.requests] == [3, 2]
-    assert (charged(context).docs, charged(context).calls, charged(context).usd) == (5, 1, 1.0)
-    assert (context.meter.actual.docs, context.meter.actual.calls) == (2, 1)
-    assert charged(context).latency_ms > context.meter.actual.latency_ms > 0.0
+# -- health (rule F3) --------------------------------------------------------------------------------------------------
+
+TEXTS = [f"text {i}" for i in range(6)]
 
 
-def test_what_changes_a_score_is_part_of_what_it_is_kept_under(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    url = llm_server.rerank_url("infinity")
-    variants: list[dict[str, Any]] = [
-        {},
-        {"model": "other"},
-        {"extra": {"raw_scores": False}},
-        {"scale": "cosine", "extra": {"raw_scores": False}},
-        {"extra": {"model": "third"}},
-        {"url": f"{url}/"},  # the same
-        {"batch_size": 7, "concurrency": 2, "usd_per_search_unit": 1.0},  # the same
-    ]
-    for options in variants:
-        make("infinity", **options).rerank(items(1), make_context(), "x")
-    make("jina", url=f"{llm_server.rerank_url('jina')}").rerank(items(1), make_context(), "x")
-    assert len(llm_server.requests) == 6
+@pytest.fixture
+def ranker(llm_server: Any) -> Iterator[BudgetedReranker]:
+    """A ranker over the server, with all limits on failures at their defaults."""
+    reranker = HttpReranker(llm_server.rerank_url("cohere"), "test", cache_dir=None, max_retries=0)
+    ranker = BudgetedReranker(reranker, docs=6, policy="fixed_depth")
+    ranker.warm_up()
+    llm_server.relevance = lambda query, text: float(text.split()[1]) - 3.0
+    yield ranker
+    reranker.close()
 
 
-def test_a_pickled_reranker_works(llm_server: Any, make: Any, make_context: MakeContext) -> None:
-    reranker = make(sleep=time.sleep)
-    first = reranker.rerank(items(2), make_context(), "x")
-    again = pickle.loads(pickle.dumps(reranker))
-    assert again.rerank(items(2), make_context(), "x") == first
-    assert again.rerank(items(2, start=5), make_context(), "x").keys() == {"d5", "d6"}
-    again.close()
+def test_requests_that_ran_out_of_their_own_time_take_the_model_from_nobody(llm_server: Any, ranker: Any) -> None:
+    llm_server.faults[:] = [Fault("slow", delay_s=1.0)] * 8
+    for _ in range(8):
+        hasty = ranker.rank("query", TEXTS, budget={"ms": 60})
+        assert not any(document.reranked for document in hasty)
+        assert [document.index for document in hasty] == list(range(6))
+    assert ranker.closed is None
+    llm_server.faults.clear()
+    patient = ranker.rank("query", TEXTS)
+    assert [document.index for document in patient] == [5, 4, 3, 2, 1, 0]
+
+
+def test_the_first_good_answer_comes_within_three_seconds_of_the_servers_return(llm_server: Any, ranker: Any) -> None:
+    llm_server.faults[:] = [Fault("server_error")] * 999
+    for _ in range(20):
+        assert not any(document.reranked for document in ranker.rank("query", TEXTS))
+    assert ranker.closed is not None
+    assert len(llm_server.requests) < 10
+    llm_server.faults.clear()
+    back = time.monotonic()
+    while not ranker.rank("query", TEXTS)[0].reranked:
+        time.sleep(0.02)
+        assert time.monotonic() - back < 3.0
+    assert ranker.closed is None

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llm_fakes import FakeService
 from llm_server import Chat
@@ -86,23 +86,9 @@ def allowed(ran: SimpleNamespace) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9))
-@example(texts=[["tea"]], plan=["malformed_json", "server_error"], given_={}, batch=1)
+@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), long=st.just(0) | st.integers(0, 400))
 @settings(max_examples=60, deadline=None)
-def test_where_the_expected_cost_is_an_upper_bound_nothing_is_overspent(
-    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int
-) -> None:
-    ran = run(fakes, kind, texts, FakeService(None, plan), batch, **given_)
-    check_account(ran)
-    for unit, limit in allowed(ran).items():
-        assert getattr(ran.spent, unit) <= limit + 1e-9, unit
-    assert ran.output.trace.find("overrun_rerank") == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), long=st.integers(0, 400))
-@settings(max_examples=60, deadline=None)
-def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_traced(
+def test_nothing_is_overspent_and_where_a_service_bills_more_than_expected_the_overrun_is_traced(
     fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int, long: int
 ) -> None:
     def chatty(chat: Chat) -> str:
@@ -125,18 +111,7 @@ def test_where_a_service_bills_more_than_was_expected_the_overrun_is_booked_and_
     ran = run(fakes, kind, texts, service, batch, **given_)
     check_account(ran)
     over = [unit for unit, limit in allowed(ran).items() if getattr(ran.spent, unit) > limit + 1e-9]
+    assert long or not over
     if over:
         assert ran.output.trace.find("overrun_rerank")
         assert ran.output.stop.reason in ("budget_exhausted", "budget_denied", "pool_exhausted")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_waste_of_a_batch_whose_answers_are_all_bad_is_traced(fakes: Any, kind: str) -> None:
-    given_ = {"max_reranker_calls": 2} if kind == "pointwise" else {"max_reranker_calls": 1}
-    ran = run(fakes, kind, [["heart"], ["salt"]], FakeService(lambda chat: "no"), 2, **given_)
-    [lost] = ran.output.trace.find("drop" if kind == "pointwise" else "put_back")
-    assert lost.details["doc_ids"] == ["d0", "d1"]
-    assert "judged none of 2 documents" in lost.details["error"]
-    assert set(ran.output.dropped) == ({"d0", "d1"} if kind == "pointwise" else set())
-    charged = ran.output.trace.find("charge_failure")[0].details["cost"]["tokens"]
-    assert charged == ran.service.billed_tokens == ran.spent.tokens > 0

@@ -7,17 +7,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from llm_server import Fault
 
-from ragtune.core.errors import ConfigError
+from ragtune import CostBudget
+from ragtune.core.errors import ConfigError, InconclusiveError, LLMError
 from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject, ScoredDocument
+from ragtune.llm.client import LLMClient
+from ragtune.llm.prompts import PromptLibrary
 from ragtune.rerankers.llm.base import together
+from ragtune.rerankers.llm.listwise import LLMListwiseReranker
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
+from ragtune.rerankers.llm.setwise import LLMSetwiseReranker
 
 Asking = Callable[..., SimpleNamespace]
 MakeContext = Callable[..., RAGtuneContext]
+PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
 
 
 def item(doc_id: str, content: str, rank: int = 0) -> PoolItem:
@@ -28,18 +35,17 @@ def items(*contents: str) -> list[PoolItem]:
     return [item(f"d{i}", content, i) for i, content in enumerate(contents)]
 
 
-@pytest.mark.parametrize("grade", [0, 1, 2, 3])
-def test_the_score_is_the_grades_share_of_the_best(asking: Asking, make_context: MakeContext, grade: int) -> None:
-    reranker = asking(LLMPointwiseReranker, f'{{"grade": {grade}}}').reranker
-    assert reranker.rerank(items("text"), make_context(), "default") == {"d0": grade / 3}
-
-
-def test_a_calibration_says_what_a_grade_is_worth(asking: Asking, make_context: MakeContext) -> None:
+def test_the_score_is_the_grades_share_of_the_best_or_by_a_calibration(
+    asking: Asking, make_context: MakeContext
+) -> None:
+    for grade in range(4):
+        reranker = asking(LLMPointwiseReranker, f'{{"grade": {grade}}}').reranker
+        assert reranker.rerank(items("text"), make_context(), "default") == {"d0": grade / 3}
     reranker = asking(LLMPointwiseReranker, '{"grade": 2}', calibration=[0.01, 0.1, 0.4, 0.9]).reranker
     assert reranker.rerank(items("text"), make_context(), "default") == {"d0": 0.4}
 
 
-FAULTS = ["server_error", "cut_off", "malformed_json", "wrong_enum", "refusal", "empty"]
+FAULTS = ["server_error", "cut_off", "malformed_json"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -64,13 +70,6 @@ def test_equal_texts_are_asked_about_once_in_a_request(asking: Asking, make_cont
     assert len(made.service.chats) == 2
     made.reranker.rerank([item("later", "same", 9)], make_context(), "x")
     assert len(made.service.chats) == 3
-
-
-def test_documents_are_cut_to_their_tokens(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMPointwiseReranker, '{"grade": 1}', max_doc_tokens=5)
-    made.reranker.rerank(items("one two three four five six seven", "short"), make_context(), "x")
-    shown = [chat.fenced["document"] for chat, _ in made.service.chats]
-    assert shown == ["one two three four five", "short"]
 
 
 INJECTIONS = [
@@ -101,35 +100,81 @@ def test_the_time_of_calls_made_together_is_that_of_the_fullest_slot(slots: int,
     assert together(costs, slots) == CostObject(latency_ms=ms, tokens=5, calls=5, usd=2.5)
 
 
-def test_the_price_is_prompt_and_answer_of_every_document(asking: Asking, make_context: MakeContext) -> None:
-    made = asking(LLMPointwiseReranker, llm={"concurrency": 2, "ms_per_call": 100.0})
-    context = make_context("query")
-    cost = made.reranker.expected_cost(items("a", "b", "c"), context)
-    assert (cost.docs, cost.calls, cost.latency_ms) == (3, 3, 200.0)
-    made.reranker.rerank(items("a", "b", "c"), context, "x")
-    prompts = sum(count_tokens(m["content"]) for chat, _ in made.service.chats for m in chat.messages)
-    assert cost.tokens == prompts + 3 * 32
-    assert cost.usd == pytest.approx((prompts * 0.001 + 3 * 32 * 0.002) / 1000)
-
-
-def test_time_is_simulated_where_answers_are_recorded(asking: Asking, tmp_path: Any) -> None:
-    for mode, simulated in (("live", False), ("record", True), ("replay", True)):
-        reranker = asking(LLMPointwiseReranker, llm={"mode": mode, "cache_dir": tmp_path}).reranker
-        assert (reranker.simulates_time, reranker.is_recorded) == (simulated, False)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"max_doc_tokens": 0}, "max_doc_tokens=0"),
-        ({"max_answer_tokens": 0}, "max_answer_tokens=0"),
-        ({"calibration": [0, 1]}, r"calibration=\[0, 1\]"),
         ({"calibration": [0, 0.5, 0.4, 1]}, "do not fall"),
         ({"calibration": [0, 0.5, 0.6, 1.5]}, "1.5"),
-        ({"prompt": "reranking.nothing"}, "reranking.nothing"),
         ({"prompt": "reranking.llm_setwise"}, "has no value for"),
     ],
 )
 def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         asking(LLMPointwiseReranker, **options)
+
+
+# -- against a real server ---------------------------------------------------------------------------------------------
+
+
+def numbered(n: int) -> list[PoolItem]:
+    docs = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 100) for i in range(n)]
+    return [PoolItem.from_document(doc, i, {"original": doc.score}) for i, doc in enumerate(docs)]
+
+
+def limited(make_context: MakeContext, ms: float) -> RAGtuneContext:
+    budget = CostBudget.only(max_latency_ms=ms)
+    return make_context(tracker=budget.create_tracker(clock=VirtualClock()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "left"),
+    [
+        (LLMPointwiseReranker, {}, [1000.0] * 4),  # all of them at the same time
+        (LLMListwiseReranker, {"window": 2, "step": 1}, [1000.0, 990.0, 980.0]),
+        (LLMSetwiseReranker, {"set_size": 4}, [1000.0, 990.0, 980.0]),
+    ],
+)
+def test_every_call_has_what_the_request_and_the_batch_so_far_have_left(
+    asking: Any, make_context: MakeContext, kind: Any, options: dict[str, Any], left: list[float]
+) -> None:
+    made = asking(kind, llm={"clock": VirtualClock(), "concurrency": 4}, **options)
+    made.reranker.rerank(numbered(4), limited(make_context, 1000.0), "x")
+    assert made.service.deadlines_ms[: len(left)] == left
+
+
+@pytest.fixture
+def live(llm_server: Any, prompts: PromptLibrary) -> Callable[..., LLMPointwiseReranker]:
+    """Makes pointwise rerankers of the server that do not wait for retries."""
+
+    def make(**options: Any) -> LLMPointwiseReranker:
+        defaults = {"model": "test", "base_url": llm_server.url, "mode": "live", "prices": PRICES, "concurrency": 1}
+        return LLMPointwiseReranker(LLMClient(**(defaults | {"backoff_initial_s": 0.0} | options)), prompts)
+
+    return make
+
+
+def test_a_batch_without_enough_time_for_any_answer_tells_nothing_of_the_model(
+    llm_server: Any, live: Any, make_context: MakeContext
+) -> None:
+    reranker = live()
+    reranker.prepare()
+    llm_server.faults += [Fault("drip")] * 9
+    with pytest.raises(InconclusiveError, match="judged none of 2 documents"):
+        reranker.rerank(numbered(2), limited(make_context, 100.0), "x")
+
+
+@pytest.mark.parametrize("fault", ["no_choices", "refusal", "cut_off", "malformed_json"])
+def test_a_batch_that_fails_as_a_whole_is_charged_what_the_server_reported(
+    llm_server: Any, live: Any, make_context: MakeContext, fault: str
+) -> None:
+    llm_server.faults += [Fault(fault)] * 99
+    context = make_context()
+    with pytest.raises(LLMError, match=r"test judged none of 3 documents; the first reason: .*(test|127\.0\.0\.1)"):
+        live(max_retries=1, breaker_failures=99).rerank(numbered(3), context, "x")
+    billed = llm_server.billed
+    assert len(billed) == (6 if fault == "no_choices" else 3)
+    assert context.meter.charged is not None
+    assert context.meter.charged.tokens == context.meter.actual.tokens == llm_server.billed_tokens > 0
+    dollars = sum(request.prompt_tokens + 10 * request.completion_tokens for request in billed) / 1000
+    assert context.meter.charged.usd == pytest.approx(dollars)

@@ -15,7 +15,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.rerankers.models.pairwise import Pair, PairwiseReranker
+from ragtune.rerankers._cached import Pair
+from ragtune.rerankers.models.pairwise import PairwiseReranker
 
 MakeContext = Callable[..., RAGtuneContext]
 LOADING_MS, PASS_MS, TOKEN_MS = 8000.0, 5.0, 2.0
@@ -96,21 +97,6 @@ def test_a_charge_does_not_depend_on_what_the_cache_holds(
     assert charged(mixed).latency_ms == pytest.approx(charged(kept).latency_ms + took(items[4:5]))
 
 
-def test_a_passes_time_is_shared_among_its_pairs_by_their_tokens(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    batch = items[:4]
-    Slow(machine).rerank(batch, make_context(), "default")
-    parts = []
-    for item in batch:
-        context = make_context()
-        Slow(machine).rerank([item], context, "default")
-        parts.append(charged(context))
-    assert sum(part.latency_ms for part in parts) == pytest.approx(took(batch))
-    a_token = took(batch) / sum(part.tokens for part in parts)
-    assert [part.latency_ms for part in parts] == pytest.approx([a_token * part.tokens for part in parts])
-
-
 def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     machine: Any, items: list[PoolItem], make_context: MakeContext
 ) -> None:
@@ -126,20 +112,6 @@ def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     assert machine.loads == 2
     assert context.tracker.elapsed_ms == pytest.approx(took(items[2:3]))
     assert context.meter.actual.latency_ms == pytest.approx(took(items[2:3]))
-
-
-def test_a_failed_pass_leaves_the_charge_of_those_before_it(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    reranker, context = Slow(machine), make_context()
-    reranker.rerank(items[:1], context, "default")
-    before = charged(context)
-    reranker.fails = True
-    failed = make_context()
-    with pytest.raises(RuntimeError, match="out of memory"):
-        reranker.rerank(items[:3], failed, "default")
-    assert charged(failed) == before
-    assert failed.meter.actual == CostObject()
 
 
 def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
@@ -181,18 +153,6 @@ def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_th
     assert one.meter.actual == charged(one)
     together = took(items[:3]) + took(items[1:4], query="another query") - PASS_MS
     assert charged(one).latency_ms + charged(other).latency_ms == pytest.approx(together)
-
-
-def test_a_pair_that_two_requests_share_is_scored_once_and_paid_by_the_first(
-    machine: Any, items: list[PoolItem], make_context: MakeContext
-) -> None:
-    one, other = make_context(), make_context()
-    reranker = Slow(machine, cache_dir=None)
-    first, second = reranker.rerank_many([RerankBatch(items[:3], one), RerankBatch(items[:3], other)])
-    assert first == second
-    assert reranker.passes == [3]
-    assert charged(one) == charged(other)
-    assert (one.meter.actual.docs, other.meter.actual.docs) == (3, 0)
 
 
 def test_a_pass_that_fails_is_the_trouble_of_the_batches_that_it_was_part_of(

@@ -11,8 +11,7 @@ import pytest
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ScoreTableError
-from ragtune.rerankers._scale_check import Sample
-from ragtune.rerankers.scale import ScoreScale
+from ragtune.rerankers.scale import Sample, ScoreScale
 from ragtune.rerankers.score_table import ScoreTable
 
 SCORES = Path(__file__).parents[4] / "shared" / "data"
@@ -39,8 +38,6 @@ DRAWS = {
     "log": lambda rng: np.log(rng.beta(0.5, 0.5, (10, 40)) + 1e-9).clip(max=0.0),
     "cosines": lambda rng: rng.normal(0.35, 0.15, (10, 40)).clip(-1.0, 1.0),
     "logits": lambda rng: rng.normal(-2.0, 4.0, (10, 40)),
-    "percentages": lambda rng: rng.uniform(0.0, 100.0, (10, 40)),
-    "grades": lambda rng: rng.integers(0, 4, (10, 40)).astype(float),
     "bm25": lambda rng: rng.gamma(4.0, 3.0, (10, 40)),
     "distances": lambda rng: -rng.uniform(0.0, 2.0, (10, 40)),
 }
@@ -59,8 +56,6 @@ DRAWS = {
         ("probabilities", "cosine", "warn"),
         ("massed", "cosine", "warn"),
         ("log", "logit", "stop"),
-        ("percentages", "logit", "warn"),
-        ("grades", "logit", "warn"),
         ("bm25", "logit", "warn"),
         ("distances", "logit", "warn"),
         ("bm25", "rank", "silent"),
@@ -110,7 +105,5 @@ def test_a_live_reranker_is_doubted_once_and_never_stopped() -> None:
     (said,) = [words for each in _warnings("logit", rng.uniform(0.05, 0.99, 40).tolist()) for words in each]
     assert said.startswith("scale=logit: of the first 200 scores of the reranker almost all are in [0, 1]")
     assert "use scale=identity" in said
-    (said,) = [words for each in _warnings("logit", rng.integers(0, 4, 40).tolist()) for words in each]
-    assert "divide percentages or grades" in said
     assert not any(_warnings("logit", rng.normal(-2.0, 4.0, 40).tolist()))
     assert not any(_warnings("identity", rng.uniform(0.05, 0.99, 40).tolist()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtune.core.errors import ConfigError, LLMError, ScoreTableError
+from ragtune.core.errors import LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
 from ragtune.rerankers.simulated import SimulatedReranker
@@ -85,14 +85,3 @@ def test_the_bill_is_that_of_one_prompt_and_its_answer(make):
     assert reranker.expected_cost(shown("abcd", tokens=999), context) == expected
     assert reranker.unpriced == frozenset()
     assert make(tokens_per_doc=5).expected_cost(shown("a"), context).tokens == 100 + 3 + 13 + 20
-
-
-def test_a_pair_that_the_table_lacks_is_named(make):
-    with pytest.raises(ScoreTableError, match="'q1' and document 'x'"):
-        make().rerank(shown("ax"), make_context(), "default")
-
-
-@pytest.mark.parametrize(("option", "value"), [("noise", -0.1), ("told", 0), ("position_bias", -1.0)])
-def test_a_bad_option_is_refused_by_name(make, option, value):
-    with pytest.raises(ConfigError, match=f"reranker.{option}"):
-        make(**{option: value})

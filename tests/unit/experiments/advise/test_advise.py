@@ -26,7 +26,7 @@ from experiments.advise.enough import require_queries, require_telling
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
 from experiments.advise.replays import Curve, Replays
 from experiments.advise.trust import Trust, choose_trust
-from experiments.label.decide import Decision
+from experiments.label.plan import Decision
 from experiments.label.verdict import Verdict
 from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
 from ragtune.core.errors import ConfigError
@@ -324,7 +324,7 @@ def test_labels_of_a_harmful_reranker_choose_no_reranking_and_those_of_a_helpful
     replays = replays_of({"fixed_depth": values}, judged=False)
     said = {}
     for verdict in ("helps", "harms", "undecided"):
-        gain = Decision.model_construct(verdict=verdict, confidence=0.95, gain=0.2, queries=20, pairs=20, more_labels=6)
+        gain = Decision.model_construct(verdict=verdict, confidence=0.95, gain=0.2, queries=20, pairs=20)
         labels = Verdict.model_construct(labels=40, by_models={}, decision=gain)
         advice = concluded(replays, labels=labels)
         said[verdict] = words.recommendation(advice)
