@@ -10,7 +10,6 @@ from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
-from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
 from ragtune.core.component import Component
@@ -26,18 +25,17 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.loop import RerankLoop
-from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.output import BudgetForks, ControllerOutput, HistoryStep, RunState, assembled
 from ragtune.core.plain import describe, quoted
-from ragtune.core.policy.matching import objection
+from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.request.context import RAGtuneContext, Request, reported
+from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.runstate import BudgetForks, RunState
-from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument, StopRecord
+from ragtune.core.types import CostObject, ReformulationResult, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
 
@@ -225,7 +223,7 @@ class RAGtuneController:
         """The answer under the request's budget; those under smaller budgets are the outputs of the forks."""
         context = self._open(request)
         rounds = self.rounds.run(context)
-        paid = reported(context, context.meter.actual, FREE)
+        paid = context.meter.actual
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
         state = RunState(pool, context, history, self.loop.batches.open_book(), forks or BudgetForks())
@@ -247,7 +245,7 @@ class RAGtuneController:
             stop=stop,
             actual_cost=paid + book.actual_cost,
             dropped=book.dropped,
-            batches=book.breakers.count(),
+            batches=book.count,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -301,9 +299,7 @@ def _pool(rounds: Sequence[ReformulationResult], context: RAGtuneContext) -> Can
 
 
 def _utf8(name: str, text: str) -> bytes:
-    if not isinstance(text, str):
-        raise InputError(f"a {name} of type {type(text).__name__}: allowed is a text")
     try:
         return text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{name} {quoted(text)} is no valid Unicode: it holds half of a surrogate pair") from None
+    except (AttributeError, UnicodeEncodeError):  # half of a surrogate pair can't be written down
+        raise InputError(f"{name} {quoted(text)}: allowed is a text of valid Unicode") from None

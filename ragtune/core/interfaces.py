@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.accounted import AccountedReranker
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component
+from ragtune.core.component import AccountedReranker, Component
 from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit

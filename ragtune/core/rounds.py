@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.errors import InputError, RetrievalError
 from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
-from ragtune.core.plain import describe, quoted
+from ragtune.core.plain import describe
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
@@ -20,9 +19,7 @@ from ragtune.core.request.context import (
     ORIGINAL,
     CostMeter,
     RAGtuneContext,
-    checked,
     first_stage_of,
-    reported,
     rewrite_round,
 )
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
@@ -33,9 +30,6 @@ REWRITE_WEIGHT = 0.05
 Of 0.05 to 0.2 the one under which no policy lost more than .01 nDCG@10 by a passage that is about the query or .005 by
 one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more from good rewrites and lose more by bad.
 """
-
-_MOST_PROPOSALS = 100
-"""Rewrites read at most: a reformulator may propose without end."""
 
 
 class RetrievalPlan(BaseModel):
@@ -166,14 +160,14 @@ class RetrievalRounds:
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         wanted = context.num_reformulations
         with context.tracker.read_only():
-            cost = checked(self._reformulator.expected_cost(context, found))
+            cost = self._reformulator.expected_cost(context, found)
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
         try:
             with context.tracker.read_only():
-                proposed = _texts(self._reformulator.generate(context, found))
+                proposed = self._reformulator.generate(context, found)
             rewrites = distinct_rewrites(proposed, context.query)
         except Exception:
             # A failed call costs what the service reported, not what was expected of it.
@@ -266,21 +260,9 @@ def _once(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
     return list(first.values())
 
 
-def _texts(proposed: object) -> list[str]:
-    """The first proposals; TypeError on anything but a collection of texts."""
-    if isinstance(proposed, str) or not isinstance(proposed, Iterable):
-        raise TypeError(f"rewrites {quoted(proposed)}: allowed is a list of texts")
-    texts = list(islice(proposed, _MOST_PROPOSALS))
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"rewrite {quoted(text)}: allowed is a text")
-        text.encode()  # half of a surrogate pair is no text that anything could be written with
-    return texts
-
-
 def _settle(context: RAGtuneContext, expected: CostObject, unreported: CostObject, started_ms: float) -> CostObject:
     """Book the real cost of the rewriting, ``unreported`` where none was reported, and let its time pass."""
-    charged = reported(context, context.meter.charged, unreported)
+    charged = unreported if context.meter.charged is None else context.meter.charged
     is_reported = context.meter.charged is not None or not context.tracker.clock.is_real
     context.tracker.let_pass(charged.latency_ms if is_reported else 0.0, started_ms)
     context.tracker.settle(expected, charged, REFORMULATION)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ragtune.core.plain import quoted
-from ragtune.core.statistics.holm import holm
+from ragtune.core.statistics import holm
 
 SIGNIFICANT = 0.05
 """Level of corrected p-values."""

@@ -16,7 +16,7 @@ TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
     "orders them"
 )
-"""The warning for :func:`~ragtune.core.policy.matching.compares_apart` batches."""
+"""The warning for :func:`~ragtune.core.policy.batching.compares_apart` batches."""
 
 
 def too_small(documents: int, calls: int) -> str:

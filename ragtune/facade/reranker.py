@@ -19,7 +19,7 @@ from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
-from ragtune.core.policy.matching import compares_apart
+from ragtune.core.policy.batching import compares_apart
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext, Request

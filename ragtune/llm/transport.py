@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.batches.breaker import CircuitBreaker, Permit
+from ragtune.core.batches.failures import CircuitBreaker, Permit
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtune.core.assembly import assembled
 from ragtune.core.interfaces import BaseAssembler
+from ragtune.core.output import assembled
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget

@@ -1,13 +1,15 @@
-"""The top-k threshold, which a document's key must exceed to be among the k best, and the chance that it does."""
+"""Ranking keys: the threshold that one must exceed to be among the k best, and documents of the same text."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from math import erfc
 from typing import NamedTuple
 
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.pool.pool import CandidatePool
 
 
 class TopKThreshold(NamedTuple):
@@ -42,3 +44,29 @@ def top_k_threshold(keys: FloatArray, k: int) -> TopKThreshold:
 def tail(z: FloatArray) -> FloatArray:
     """P(Z > z) of a standard normal."""
     return np.array([0.5 * erfc(value / np.sqrt(2.0)) for value in np.asarray(z, dtype=float)])
+
+
+def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = False) -> FloatArray:
+    """Ranking keys of a pool in which scored documents of the same text and the same score share the largest of theirs.
+
+    First-stage evidence differs between such twins, so an estimator that fuses it with the scores would tear them
+    apart. Documents without text are nobody's twins.
+
+    Args:
+        keys: shape (n,), one a document, in the pool's order; not changed.
+        pool: the pool.
+        compared: scores count within a batch only, so documents of the same text are twins whatever their scores.
+    """
+    scored = pool.reranked
+    compared_scores = np.zeros(len(scored)) if compared else pool.scores[scored]
+    scores, group, counts = np.unique(compared_scores, return_inverse=True, return_counts=True)
+    if len(scores) == len(scored):
+        return keys
+    alike: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for position, score in zip(scored.tolist(), group.tolist(), strict=True):
+        if counts[score] > 1 and (text := pool.entries[position].content):
+            alike[score, text].append(position)
+    level = keys.copy()
+    for twins in alike.values():
+        level[twins] = keys[twins].max()
+    return level

@@ -30,7 +30,7 @@ from ragtune.core.pool.columns import (
 from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation, unknown
-from ragtune.core.request.gate import Gate
+from ragtune.core.request.accounts import Gate
 
 
 class CandidatePool:

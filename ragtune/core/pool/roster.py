@@ -17,6 +17,7 @@ from ragtune.core.pool.columns import constant, read_only, require_finite
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.tokens import count_tokens
+from ragtune.core.types import ScoredDocument
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,21 @@ class Roster:
             twice = next(doc_id for i, doc_id in enumerate(joined.doc_ids) if joined.index[doc_id] != i)
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         return joined
+
+    def joining(self, found: Sequence[ScoredDocument]) -> Roster:
+        """The roster of the documents that an expander found and that are not here, each once."""
+        if isinstance(found, Hits) and self.index.keys().isdisjoint(found.doc_ids):
+            return Roster.of(found, GRAPH_SOURCE, self.next_rank)
+        new: dict[str, ScoredDocument] = {}
+        for doc in found:
+            if doc.id not in self.index:
+                new.setdefault(doc.id, doc)
+        return Roster.of_items(
+            [
+                PoolItem.from_document(doc, rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+                for rank, doc in enumerate(new.values(), self.next_rank)
+            ]
+        )
 
     @cached_property
     def first_stage_scores(self) -> FloatArray:

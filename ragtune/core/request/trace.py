@@ -13,7 +13,7 @@ from ragtune.core.plain import plain
 from ragtune.core.request.clock import Clock, MonotonicClock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TraceEvent:
     """One decision (rule A4).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtune import CostBudget
-from ragtune.core.batches.pace import Pace
+from ragtune.core.batches.runner import Pace
 from ragtune.core.types import CostObject
 from ragtune.schedulers.greedy import GreedyScheduler
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from llm_server import Fault
 
-from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.batches.failures import CircuitBreaker
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient

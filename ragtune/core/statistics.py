@@ -1,4 +1,4 @@
-"""How alike two rankings of the same documents are, without judgments."""
+"""Statistics that library and harness share: how alike two rankings are, and Holm's correction for several tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragtune.core.arrays import FloatArray, IntArray
 
@@ -106,3 +107,21 @@ def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -
 
 def _dcg(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
+
+    Returns:
+        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
+
+    Example:
+        >>> holm([0.01, 0.04]).tolist()
+        [0.02, 0.04]
+    """
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    factors = np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
+    return adjusted
