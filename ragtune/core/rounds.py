@@ -168,6 +168,8 @@ class RetrievalRounds:
         try:
             with context.tracker.read_only():
                 proposed = self._reformulator.generate(context, found)
+            if isinstance(proposed, str):  # which is a list of letters
+                raise TypeError("rewrites of type str: allowed is a list of texts")
             rewrites = distinct_rewrites(proposed, context.query)
         except Exception:
             # A failed call costs what the service reported, not what was expected of it.

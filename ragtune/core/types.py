@@ -53,17 +53,6 @@ class ScoredDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    @classmethod
-    def trusted(cls, fields: dict[str, Any]) -> ScoredDocument:
-        """The document with these fields, all named and of their types; it keeps the given dicts, unchecked.
-
-        A request makes hundreds of documents out of data that was checked when it was read, and validating each again
-        takes twice as long as making it as a copy is made.
-        """
-        document = cls.__new__(cls)
-        document.__setstate__({**_ALL_NAMED, "__dict__": fields})
-        return document
-
     @field_serializer("metadata", when_used="json")
     def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         plainly: dict[str, Any] = plain(metadata)
@@ -71,10 +60,6 @@ class ScoredDocument(BaseModel):
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))
-
-
-_ALL_NAMED = ScoredDocument(**ScoredDocument(id="").__dict__).__getstate__()
-"""What a copy of a document with all fields named is made from."""
 
 
 Listed = Annotated[

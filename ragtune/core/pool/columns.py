@@ -63,7 +63,7 @@ def where(flags: NDArray[np.bool_]) -> IntArray:
 
 
 @lru_cache(maxsize=64, typed=True)  # 0.0 and False are equal, and so they would share one column
-def constant(n: int, value: float | bool) -> NDArray[Any]:
+def constant(n: int, value: float | bool | None) -> NDArray[Any]:
     """A column of n equal numbers or truth values, closed for writing, so that pools of one size share it."""
     return read_only(np.full(n, value))
 

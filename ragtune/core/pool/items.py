@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.hits import Entries, Facts, Hits
+from ragtune.core.hits import Entries, Facts
 from ragtune.core.pool.columns import constant, read_only
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -94,13 +94,16 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
-        return _joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
-
-    @classmethod
-    def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
-        """The document at a 0-based rank of some hits as a new candidate."""
-        score = hits.scores[rank]
-        return _joining(hits.facts[rank], initial_rank, score, {source: score})
+        return PoolItem(
+            doc.id,
+            doc.content,
+            dict(doc.metadata),
+            sources=sources,
+            initial_rank=initial_rank,
+            retrieval_score=float(doc.score),
+            fusion_score=doc.fusion_score,
+            token_count=tokens_of(doc),
+        )
 
     def final_score(self) -> float:
         """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
@@ -114,25 +117,6 @@ class PoolItem:
 def tokens_of(facts: Facts | ScoredDocument | PoolItem) -> int:
     """Tokens of a document, counted where its source did not tell them."""
     return facts.token_count or count_tokens(facts.content)
-
-
-def _joining(
-    facts: Facts | ScoredDocument,
-    initial_rank: int,
-    score: float,
-    sources: dict[str, float],
-    fusion_score: float | None = None,
-) -> PoolItem:
-    return PoolItem(
-        facts.id,
-        facts.content,
-        dict(facts.metadata),
-        sources=sources,
-        initial_rank=initial_rank,
-        retrieval_score=score,
-        fusion_score=fusion_score,
-        token_count=tokens_of(facts),
-    )
 
 
 tie_key = attrgetter("initial_rank", "doc_id")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -54,6 +53,7 @@ class CandidatePool:
         self._states: NDArray[np.int8] = read_only(np.full(n, CANDIDATE, dtype=np.int8))
         self._eligible: IntArray | None = None
         self._score = unknown(n)
+        self._strategies: NDArray[np.object_] = constant(n, None)
         self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0))
         self._scored_before_growth = 0
         self._batches: tuple[SentBatch, ...] = ()
@@ -82,6 +82,7 @@ class CandidatePool:
         self._roster = roster
         self._states = extended(self._states, constant(count, CANDIDATE))
         self._score = extended(self._score, unknown(count))
+        self._strategies = extended(self._strategies, constant(count, None))
         self._eligible = None
         self._estimates = self._estimates.joined(roster, self.eligible)
 
@@ -196,7 +197,8 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return _strategy(self._batches, int(position))
+        strategy: str | None = self._strategies[position]
+        return strategy
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -240,7 +242,7 @@ class CandidatePool:
         """The items at ``positions`` as they stand now, in that order."""
         places = positions.tolist()
         doc_ids = [self._roster.doc_ids[i] for i in places]
-        make = partial(_item, self._roster.items, self.columns(), self._batches, places)
+        make = partial(_item, self._roster.items, self.columns(), self._strategies, places)
         return Entries(doc_ids, self._roster.token_counts[positions], make)
 
     def get_active_items(self) -> list[PoolItem]:
@@ -298,6 +300,7 @@ class CandidatePool:
             raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
         values = calibrated(scores, "score")
         self._score = replaced(self._score, positions, values)
+        self._strategies = replaced(self._strategies, positions, strategy)
         self._states = replaced(self._states, positions, RERANKED)
         *before, latest = self._batches
         sent = latest.positions
@@ -329,22 +332,18 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, batches: Sequence[SentBatch], places: Sequence[int], i: int
+    items: Sequence[PoolItem], columns: PoolColumns, strategies: NDArray[np.object_], places: Sequence[int], i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = places[i]
     score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
-    return replace(
-        items[position],
+    item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
+    item.__dict__.update(
+        items[position].__dict__,
         state=STATES[columns.states[position]],
         priority_value=float(columns.priorities[position]),
         reranker_score=score if score == score else None,  # NaN differs from itself
-        reranker_strategy=_strategy(batches, position) if score == score else None,
+        reranker_strategy=strategies[position],
         posterior=posterior if posterior == posterior else None,
     )
-
-
-def _strategy(batches: Sequence[SentBatch], position: int) -> str | None:
-    """The strategy whose batch has given a document its score."""
-    scored = (batch for batch in reversed(batches) if not np.isnan(batch.scores[batch.positions == position]).all())
-    return next((batch.strategy for batch in scored), None)
+    return item

@@ -176,4 +176,4 @@ def _token_counts(hits: Hits) -> IntArray:
 
 
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:
-    return PoolItem.from_hit(hits, rank, source, first_rank + rank)
+    return PoolItem.from_document(hits[rank], first_rank + rank, {source: hits.scores[rank]})
