@@ -48,6 +48,7 @@ MOVED = (
         "ragtune.core.batches.breaker": "ragtune.core.batches.failures",
         "ragtune.core.batches.pace": "ragtune.core.batches.runner",
         "ragtune.core.documents": "ragtune.core.hits",
+        "ragtune.core.pool.belief": "ragtune.core.pool.valuation",
         "ragtune.core.pool.batch": "ragtune.core.pool.items",
         "ragtune.core.policy.matching": "ragtune.core.policy.batching",
         "ragtune.core.policy.twins": "ragtune.core.policy.top_k",

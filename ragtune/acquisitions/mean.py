@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 
 
 class MeanAcquisition(BaseAcquisition):

@@ -65,25 +65,18 @@ class AccountedReranker(Component):
 
 
 def queries_of(part: Any) -> Mapping[str, Collection[str]]:
-    """The queries of each recorded input of a part, such as a run file, by the input's name in messages.
+    """The queries of each recorded input, such as a run file, by its name in messages, from ``recorded_queries()``.
 
-    A part with such inputs has a method ``recorded_queries``. The harness compares the recorded queries with those of
-    the collection. An input without a common query is refused, and one that lacks some is a warning.
+    The harness compares them with those of the collection: none in common is refused, some missing is a warning.
     """
     return part.recorded_queries() if hasattr(part, "recorded_queries") else {}
 
 
 def documents_of(part: Any) -> Mapping[str, Collection[str]]:
-    """The documents of each recorded input of a part, whatever the query; compared as those of :func:`queries_of`.
-
-    A part with such inputs has a method ``recorded_documents``.
-    """
+    """The documents of each recorded input, whatever the query, from ``recorded_documents()``; compared as queries."""
     return part.recorded_documents() if hasattr(part, "recorded_documents") else {}
 
 
 def doubts_of(part: Any) -> Mapping[str, int]:
-    """Warnings, in words that follow a number, with that number, from a part's property ``doubts``.
-
-    A part has it that can see from its recorded inputs that an option does not fit them, such as a table's scale.
-    """
+    """Warnings, in words that follow a number, with that number, from a property ``doubts``."""
     return getattr(part, "doubts", {})

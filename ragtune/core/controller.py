@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -13,7 +13,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
 from ragtune.core.component import Component
-from ragtune.core.drivers import Flight, alone, lockstep, stepwise
+from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import ConfigError, InputError, RetrievalError
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -25,7 +25,7 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.loop import RerankLoop
-from ragtune.core.output import BudgetForks, ControllerOutput, HistoryStep, RunState, assembled
+from ragtune.core.output import BudgetForks, ControllerOutput, RunState, assembled
 from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
@@ -98,8 +98,7 @@ class RAGtuneController:
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
 
     def prepare(self) -> None:
-        """Make every part ready, so that no request's clock sees a model being loaded; done once, by the first
-        request if nobody asked before.
+        """Make every part ready, so that no request's clock sees a model being loaded; the first request does it, too.
 
         Raises:
             InputError: if a part cannot be made ready, e.g. a model that is not there.
@@ -143,7 +142,7 @@ class RAGtuneController:
                 leaves this method.
         """
         self.prepare()
-        return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
+        return alone(self._answer(Request(query, query_id, override_budget, candidates)), self.rerankers)
 
     def run_under(self, request: Request, budgets: Sequence[CostBudget]) -> list[ControllerOutput]:
         """Answer one query under several budgets.
@@ -158,11 +157,7 @@ class RAGtuneController:
             budgets: at least one.
 
         Returns:
-            One output a budget, in their order.
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
+            One output a budget, in their order. Errors are those of :meth:`run`.
         """
         unit = _differing_unit(budgets)
         self.prepare()
@@ -171,11 +166,11 @@ class RAGtuneController:
             allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
             largest = max(allowed, key=allowed.__getitem__)
             forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
-            output = alone(self._answer(replace(request, budget=largest), [], forks), self.rerankers)
+            output = alone(self._answer(replace(request, budget=largest), forks), self.rerankers)
             if not forks.saw_reader:
                 return [forks.outputs.get(budget, output) for budget in budgets]
             self._reads_budget = True
-        return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
+        return [alone(self._answer(replace(request, budget=each)), self.rerankers) for each in budgets]
 
     @property
     def shares_budgets(self) -> bool:
@@ -193,40 +188,20 @@ class RAGtuneController:
             width: requests under way at once, >= 1.
 
         Returns:
-            One output a request, in their order.
-
-        Raises:
-            InputError: on unusable input, of any request.
-            RetrievalError: if the original retrieval of any request fails.
+            One output a request, in their order. An error of any request, see :meth:`run`, ends all.
         """
         check_count("width", width, low=1)
         self.prepare()
-        return lockstep((self._answer(request, []) for request in requests), self.rerankers, width)
+        return lockstep((self._answer(request) for request in requests), self.rerankers, width)
 
-    def run_stepwise(self, request: Request) -> Generator[HistoryStep, None, ControllerOutput]:
-        """Answer one query, and show the ranking that stopping here would give before every batch (anytime).
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
-        """
-        self.prepare()
-        history: list[HistoryStep] = []
-        flight = Flight(self._answer(request, history))
-        for _ in stepwise(flight, self.rerankers):
-            yield history[-1]
-        return flight.result
-
-    def _answer(
-        self, request: Request, history: list[HistoryStep], forks: BudgetForks | None = None
-    ) -> BatchRequests[ControllerOutput]:
+    def _answer(self, request: Request, forks: BudgetForks | None = None) -> BatchRequests[ControllerOutput]:
         """The answer under the request's budget; those under smaller budgets are the outputs of the forks."""
         context = self._open(request)
         rounds = self.rounds.run(context)
         paid = context.meter.actual
         pool = _pool(rounds, context)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        state = RunState(pool, context, history, self.loop.batches.open_book(), forks or BudgetForks())
+        state = RunState(pool, context, [], self.loop.batches.open_book(), forks or BudgetForks())
         stop = yield from self.loop.run(state)
         for budget, (own, ended) in state.forks.ended.items():
             state.forks.outputs[budget] = self._output(own, ended, paid)

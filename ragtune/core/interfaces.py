@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.component import AccountedReranker, Component
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,

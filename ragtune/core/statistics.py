@@ -77,16 +77,7 @@ def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> 
 
 
 def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10, p: float = 0.9) -> float:
-    """Rank-biased overlap of the first k, extrapolated: RBO_ext of Webber, Moffat and Zobel (TOIS 2010), equation 32.
-
-    Args:
-        one, other: rankings, best first, each document once.
-        k: how deep they are compared, >= 1.
-        p: how patient a reader is, in (0, 1): the share of readers at one place who go on to the next.
-
-    Returns:
-        A number in [0, 1], 1 for equal rankings.
-    """
+    """Extrapolated rank-biased overlap of the first k (Webber, Moffat and Zobel, TOIS 2010, equation 32), in [0, 1]."""
     return float(Places.of([(one, other)], k).rank_biased_overlap(p)[0])
 
 
@@ -95,11 +86,6 @@ def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -
 
     Without judgments the full reranker is the only judge there is: this says what its ranking is worth to itself, not
     to a reader. Where it does harm, a lower figure can be the better ranking.
-
-    Args:
-        ranking: documents, best first.
-        gains: every document's gain, >= 0; linear gains, discounts of log2(1 + rank) (Jarvelin and Kekalainen 2002).
-        k: how deep, >= 1.
     """
     best = _dcg(sorted(gains.values(), reverse=True)[:k])
     return min(1.0, _dcg([gains[document] for document in ranking[:k]]) / best) if best else 1.0

@@ -13,11 +13,7 @@ from ragtune.core.units import LIMITS
 
 
 def budget_of(limits: Mapping[str, float | None]) -> CostBudget:
-    """The budget of these limits by unit, e.g. ``{"docs": 10, "ms": 200}``; None limits nothing.
-
-    Raises:
-        ConfigError: if none is given, one is unknown, or its value is not allowed.
-    """
+    """The budget of these limits by unit, e.g. ``{"docs": 10, "ms": 200}``; None limits nothing."""
     if not isinstance(limits, Mapping):
         raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(LIMITS)}")
     unknown = [name for name in limits if name not in LIMITS]

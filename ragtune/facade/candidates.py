@@ -34,19 +34,7 @@ def candidates(
     signals: Mapping[str, Scores] | None = None,
     query_vector: Any = None,
 ) -> list[ScoredDocument]:
-    """The documents best first by the first stages and signals, each with its position among those given as its id.
-
-    Args:
-        documents: a text, a ``Document``, or a dict with ``text`` and, if it has one, ``title``; see :func:`listed`.
-        scores: one number a document, higher is better, or a column of them for each first stage by name; None (or
-            NaN) where a stage did not find the document. Columns are fused by reciprocal ranks. None: the order counts.
-        vectors: one vector a document, or None.
-        signals: by name, one number a document, higher is better; None where it is not known.
-        query_vector: the query's vector, whose cosine with the documents' is a further signal, ``vectors``.
-
-    Raises:
-        InputError: naming what is wrong and with which document.
-    """
+    """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
     vectors, scores, signals = _rows(vectors), _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
@@ -56,11 +44,7 @@ def candidates(
 
 
 def listed(documents: Any) -> list[Any]:
-    """The documents in their order: those of a list, an array, a pandas Series, or anything else that has an order.
-
-    Raises:
-        InputError: if it has none, or is a table.
-    """
+    """The documents in their order: those of a list, an array, a pandas Series, or anything else that has an order."""
     if _is_table(documents):
         raise InputError(
             "documents of type DataFrame: allowed is a list of texts, dicts or Documents, e.g. frame['text'] or "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -223,34 +223,6 @@ class BudgetedReranker:
             self._final(job, request, output, top_k)
             for job, request, output in zip(read, requests, outputs, strict=True)
         ]
-
-    def stream(
-        self,
-        query: str,
-        documents: Sequence[Given],
-        scores: Scores | Mapping[str, Scores] | None = None,
-        *,
-        top_k: int | None = None,
-        vectors: Sequence[Any] | None = None,
-        signals: Mapping[str, Scores] | None = None,
-        query_vector: Any = None,
-        budget: Mapping[str, float | None] | None = None,
-    ) -> Iterator[Ranking]:
-        """The ranking as it stands before every call of the reranker, the first stage's first; the final one last.
-
-        Raises:
-            InputError: on unusable input, naming it.
-        """
-        job = Job(query, listed(documents), scores, vectors, signals, query_vector)
-        request = self._request(job, budget, top_k)
-        steps = self._controller.run_stepwise(request)
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                yield self._final(job, request, end.value, top_k)
-                return
-            yield Ranking(_ranked(job, step)[:top_k], step.cost)
 
     def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
         if top_k is not None:

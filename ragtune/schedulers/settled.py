@@ -20,7 +20,7 @@ class SettledScheduler(BatchScheduler):
     A candidate that has not been scored would change the top k with the probability that its relevance lies on the
     other side of the top-k threshold (halfway between the keys of ranks k and k + 1) than its place in the current
     order: P(Z > |key - top-k threshold| / deviation), at most one half. The belief is the estimator's; for an estimator
-    without one it is :class:`ragtune.core.pool.belief.EmpiricalBelief`. A belief covers only the candidates that are in
+    without one it is `EmpiricalBelief`. A belief covers only the candidates that are in
     the pool: while an expander still brings new ones, nothing is settled.
 
     Args:

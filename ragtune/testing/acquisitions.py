@@ -7,9 +7,9 @@ import pytest
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 
 
 class KnownBelief(Belief):

@@ -83,11 +83,6 @@ class BatchRunner:
     """Prices batches and requests their scores.
 
     It books documents and calls from what is sent. A reranker can only report tokens, time, money and further calls.
-
-    Args:
-        rerankers: the rerankers by strategy name.
-        policy: rules of how long a failing strategy is tried.
-        sends_again: whether the scheduler sends documents again, so that every batch is a comparison.
     """
 
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.interfaces import BaseAcquisition, BaseEstimator, BaseReranker, BaseScheduler
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
 

@@ -46,8 +46,7 @@ class PoolColumns(NamedTuple):
 
     @property
     def ranked(self) -> IntArray:
-        """Positions of the items that take part in the final ranking, ascending: the active ones, and the DROPPED ones
-        where these are kept."""
+        """Positions of the items that take part in the final ranking, ascending."""
         return where(self.states != IN_FLIGHT) if self.keeps_dropped else self.active
 
 
@@ -82,11 +81,7 @@ def are_finite(values: FloatArray | Sequence[float]) -> bool:
 
 
 def require_finite(values: FloatArray | Sequence[float], doc_ids: Sequence[str], what: str) -> None:
-    """Refuse what is not a finite number, by the name of the document that it belongs to.
-
-    Raises:
-        InvalidScoreError: if there is one.
-    """
+    """Refuse what is not a finite number, by the name of the document that it belongs to."""
     if are_finite(values):
         return
     value, doc_id = next(pair for pair in zip(values, doc_ids, strict=True) if not are_finite(pair[:1]))
@@ -111,11 +106,7 @@ def all_calibrated(values: Mapping[str, object]) -> bool:
 
 
 def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
-    """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1].
-
-    Raises:
-        InvalidScoreError: naming the first document whose value does not.
-    """
+    """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1]."""
     if not all_calibrated(values):
         doc_id, value = next((key, value) for key, value in values.items() if not is_calibrated(value))
         raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
@@ -123,11 +114,7 @@ def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
 
 
 def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) -> None:
-    """Refuse numbers that do not lie in [0, 1], by the document's name.
-
-    Raises:
-        InvalidScoreError: if there is one.
-    """
+    """Refuse numbers that do not lie in [0, 1], by the document's name."""
     inside = (values >= 0.0) & (values <= 1.0)
     if not inside.all():
         require_finite(values, doc_ids, what)

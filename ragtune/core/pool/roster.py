@@ -44,13 +44,7 @@ class Roster:
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
-        """The roster of a first stage's checked hits. Makes no item.
-
-        Args:
-            hits: the documents.
-            round_name: name of their only source, where they name none.
-            first_rank: ``initial_rank`` of the first of them.
-        """
+        """The roster of a first stage's checked hits. Makes no item."""
         n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
         source = hits.source or round_name
         doc_ids, token_counts = tuple(hits.doc_ids), read_only(_token_counts(hits))
@@ -66,11 +60,7 @@ class Roster:
 
     @classmethod
     def of_items(cls, items: Sequence[PoolItem]) -> Roster:
-        """The roster of items in tie-breaking order.
-
-        Raises:
-            InvalidScoreError: if a number is not finite.
-        """
+        """The roster of items in tie-breaking order."""
         for item in items:
             given = (item.retrieval_score, item.priority_value, item.fusion_score, item.reranker_score, item.posterior)
             numbers = [number for number in chain(given, item.sources.values()) if number is not None]
@@ -86,11 +76,7 @@ class Roster:
         )
 
     def followed_by(self, other: Roster) -> Roster:
-        """This roster with another's documents behind. A document's position never changes.
-
-        Raises:
-            InputError: if an id comes twice, or a rank of the other would come before one of this roster.
-        """
+        """This roster with another's documents behind. A document's position never changes."""
         if self.items and other.items and tie_key(other.items[0]) < tie_key(self.items[-1]):
             raise InputError(f"document {other.doc_ids[0]!r} ranks before the present ones: additions rank behind them")
         joined = Roster(
@@ -136,19 +122,11 @@ class Roster:
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
     def position(self, doc_id: str) -> int:
-        """Position of a document.
-
-        Raises:
-            UnknownDocumentError: if there is no such document.
-        """
+        """Position of a document."""
         return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order.
-
-        Raises:
-            UnknownDocumentError: naming the unknown ones.
-        """
+        """Positions of documents, in the given order."""
         index, doc_ids = self.index, list(doc_ids)
         try:
             return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
@@ -156,12 +134,7 @@ class Roster:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
     def distinct_positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of different documents, in the given order.
-
-        Raises:
-            IllegalTransitionError: if one is named twice.
-            UnknownDocumentError: naming the unknown ones.
-        """
+        """Positions of different documents, in the given order."""
         positions = self.positions(doc_ids)
         if len(set(positions.tolist())) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")

@@ -12,10 +12,9 @@ from ragtune.core.arguments import check_count, check_flag, check_number, check_
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.top_k import with_twins_level
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.valuation import Valuation
+from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators.posterior._covariance import next_row

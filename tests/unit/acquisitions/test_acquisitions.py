@@ -11,9 +11,9 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import choose
 from ragtune.core.policy.top_k import tail, top_k_threshold
-from ragtune.core.pool.belief import EmpiricalBelief
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import EmpiricalBelief
 from ragtune.testing import KnownBelief
 
 ACQUISITIONS: dict[str, BaseAcquisition] = {
