@@ -12,13 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ragtune import CostBudget
 from ragtune.core.errors import RagtuneError
 from ragtune.core.pool.items import TRANSITIONS, ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.clock import VirtualClock
-from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import CostObject
 
 EXAMPLES = int(os.environ.get("CHAOS_EXAMPLES", "30"))
 SETTINGS = settings(max_examples=EXAMPLES, stateful_step_count=25, deadline=None, database=None)
@@ -100,7 +96,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(ids=st.lists(IDS, min_size=1, max_size=2))
     def meddle(self, ids: list[str]) -> None:
-        with self.pool.gate.closed():
+        with self.pool.gate:
             self.attempt(False, self.pool.transition, ids, ItemState.DROPPED)
             self.attempt(False, self.pool.update_scores, dict.fromkeys(ids, 0.5), "default")
 
@@ -125,91 +121,5 @@ class PoolMachine(RuleBasedStateMachine):
         assert not columns.states.flags.writeable
 
 
-COSTS = st.builds(
-    CostObject,
-    tokens=st.integers(0, 30),
-    docs=st.integers(0, 6),
-    calls=st.integers(0, 3),
-    latency_ms=st.sampled_from([0.0, 10.0, 70.0]),
-    usd=st.sampled_from([0.0, 0.1, 0.7]),
-)
-LIMITS = {"tokens": 60, "docs": 8, "calls": 5, "latency_ms": 100.0, "usd": 1.0}
-BUFFER = 20
-
-
-class TrackerMachine(RuleBasedStateMachine):
-    """What is granted fits in every unit; what is denied changes nothing."""
-
-    @initialize()
-    def open(self) -> None:
-        budget = CostBudget(
-            max_tokens=60, max_reranker_docs=8, max_reranker_calls=5, max_latency_ms=100.0, max_cost_usd=1.0,
-            assembly_token_buffer=BUFFER, max_reformulations=2, max_retrieval_rounds=2, max_expanded_docs=3,
-        )  # fmt: skip
-        self.tracker = budget.create_tracker(ControllerTrace(), VirtualClock())
-        self.spent = dict.fromkeys(LIMITS, 0.0)
-
-    def state(self) -> dict[str, Any]:
-        return self.tracker.snapshot()
-
-    @rule(cost=COSTS)
-    def consume(self, cost: CostObject) -> None:
-        before = self.state()
-        if not self.tracker.consume(cost):
-            assert self.state() == before
-            return
-        asked = cost.by_unit()
-        for unit in ("tokens", "docs", "calls", "usd"):
-            self.spent[unit] = round(self.spent[unit] + asked[unit], 9)
-            kept = BUFFER if unit == "tokens" and asked[unit] else 0
-            assert self.spent[unit] <= LIMITS[unit] - kept
-        assert self.tracker.elapsed_ms + cost.latency_ms <= LIMITS["latency_ms"]
-
-    @rule(tokens=st.integers(0, 50))
-    def assemble(self, tokens: int) -> None:
-        fits = self.spent["tokens"] + tokens <= LIMITS["tokens"]
-        assert self.tracker.try_consume_tokens(tokens) is fits
-        self.spent["tokens"] += tokens if fits else 0
-
-    @rule(ms=st.sampled_from([1.0, 30.0]))
-    def pass_time(self, ms: float) -> None:
-        self.tracker.clock.advance(ms)
-
-    @rule(n=st.integers(0, 3))
-    def count(self, n: int) -> None:
-        for spend in ("try_consume_reformulation", "try_consume_retrieval_round", "try_consume_expansion"):
-            getattr(self.tracker, spend)(n)
-
-    @rule(cost=COSTS)
-    def meddle(self, cost: CostObject) -> None:
-        before = self.state()
-        with self.tracker.read_only():
-            for call in (
-                lambda: self.tracker.consume(cost),
-                lambda: self.tracker.refund(cost),
-                lambda: self.tracker.settle(cost, CostObject(docs=1)),
-                lambda: self.tracker.try_consume_tokens(-1),
-            ):
-                try:
-                    call()
-                except RagtuneError:
-                    continue
-                raise AssertionError("a component spent what only the controller may")
-        after = self.state()
-        assert after == before
-
-    @invariant()
-    def agrees_with_the_model(self) -> None:
-        state = self.state()
-        assert (state["tokens"], state["rerank_docs"], state["rerank_calls"], state["usd"]) == (
-            self.spent["tokens"], self.spent["docs"], self.spent["calls"], self.spent["usd"],
-        )  # fmt: skip
-        assert state["reformulations"] <= 2
-        assert state["retrieval_rounds"] <= 2
-        assert state["expanded_docs"] <= 3
-
-
 TestPool = PoolMachine.TestCase
 TestPool.settings = SETTINGS
-TestTracker = TrackerMachine.TestCase
-TestTracker.settings = SETTINGS

@@ -115,20 +115,6 @@ def test_what_is_no_order_is_named(returned: Any) -> None:
         reranker.rank("q", TEXTS)
 
 
-def test_an_order_may_be_an_array_and_an_error_costs_the_call() -> None:
-    ranked = BudgetedReranker(
-        OrderingReranker(lambda query, texts: np.arange(len(texts))[::-1]), docs=3, policy="fixed_depth"
-    )
-    assert [one.index for one in ranked.rank("q", TEXTS)][:3] == [2, 1, 0]
-
-    def dead(query: str, texts: list[str]) -> list[int]:
-        raise ConnectionError("away")
-
-    ranking = BudgetedReranker(OrderingReranker(dead), policy="tdpart", calls=5).rank("q", TEXTS)
-    assert [one.index for one in ranking] == list(range(40))
-    assert "away" in ranking.warnings[0]
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
