@@ -173,7 +173,7 @@ class CandidatePool:
         Raises:
             UnknownDocumentError: if the pool does not hold it.
         """
-        return self.roster.position(doc_id)
+        return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
         """Positions of documents, in the given order.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
 from ragtune.core.hits import Entries, Hits
-from ragtune.core.pool.columns import constant, read_only, require_finite
+from ragtune.core.pool.columns import constant, read_only, require
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.tokens import count_tokens
@@ -61,16 +60,17 @@ class Roster:
     @classmethod
     def of_items(cls, items: Sequence[PoolItem]) -> Roster:
         """The roster of items in tie-breaking order."""
-        for item in items:
-            given = (item.retrieval_score, item.priority_value, item.fusion_score, item.reranker_score, item.posterior)
-            numbers = [number for number in chain(given, item.sources.values()) if number is not None]
-            require_finite(numbers, [item.doc_id] * len(numbers), "score")
+        doc_ids = tuple(item.doc_id for item in items)
+        base_scores = np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float)
+        retrieval_scores = np.array([item.retrieval_score for item in items], dtype=float)
+        for scores in (base_scores, retrieval_scores):
+            require(np.isfinite(scores), scores, doc_ids, "score", "a finite number")
         return cls(
-            doc_ids=tuple(item.doc_id for item in items),
+            doc_ids=doc_ids,
             items=items,
             token_counts=np.array([item.token_count for item in items], dtype=np.int64),
-            base_scores=np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float),
-            retrieval_scores=np.array([item.retrieval_score for item in items], dtype=float),
+            base_scores=base_scores,
+            retrieval_scores=retrieval_scores,
             discovered=np.array([item.sources.keys() == {GRAPH_SOURCE} for item in items], dtype=bool),
             next_rank=max((item.initial_rank + 1 for item in items), default=0),
         )
@@ -120,10 +120,6 @@ class Roster:
     def index(self) -> dict[str, int]:
         """Position of each id."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
-
-    def position(self, doc_id: str) -> int:
-        """Position of a document."""
-        return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
         """Positions of documents, in the given order."""

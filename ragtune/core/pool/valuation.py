@@ -16,8 +16,7 @@ from ragtune.core.pool.columns import (
     is_closed,
     read_only,
     replaced,
-    require_calibrated,
-    require_finite,
+    require,
 )
 from ragtune.core.pool.roster import Roster
 
@@ -76,8 +75,6 @@ class EmpiricalBelief(Belief):
         after.variance[position] = 0.0
         return after
 
-
-_Check = Callable[[FloatArray, Sequence[str], str], None]
 
 _VALUED = 1e-12
 """Stands for an estimate of 0: Rule O2 reads a priority of 0 as "no value" and falls back to raw source scores."""
@@ -151,11 +148,14 @@ class Valuation(Mapping[str, float]):
             InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
         """
         ids = self.roster.doc_ids
-        self.mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
-        self.posterior, self.acquisition = (
-            None if values is None else _column(values, ids, "estimate")
-            for values in (self.posterior, self.acquisition)
-        )
+        mean = _column(self.mean, ids, "priority")
+        require((mean >= 0.0) & (mean <= 1.0), mean, ids, "priority", "a number in [0, 1]")
+        self.mean = _valued(mean)
+        for name in ("posterior", "acquisition"):
+            if (values := getattr(self, name)) is not None:
+                column = _column(values, ids, "estimate")
+                require(np.isfinite(column), column, ids, "estimate", "a finite number")
+                setattr(self, name, column)
 
     @property
     def posteriors(self) -> FloatArray:
@@ -182,10 +182,9 @@ def unknown(n: int) -> FloatArray:
     return constant(n, np.nan)
 
 
-def _column(values: FloatArray, doc_ids: Sequence[str], what: str, require: _Check = require_finite) -> FloatArray:
+def _column(values: FloatArray, doc_ids: Sequence[str], what: str) -> FloatArray:
     # What is closed for writing need not be copied: nobody changes it behind the history's back.
-    column = values if is_closed(values) else np.array(values, dtype=float)
+    column = values if is_closed(values) else read_only(np.array(values, dtype=float))
     if column.shape != (len(doc_ids),):
         raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(doc_ids)},)")
-    require(column, doc_ids, what)
-    return read_only(column)
+    return column
