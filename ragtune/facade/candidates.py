@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from ragtune.core.arguments import as_list, is_missing
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.plain import quoted
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL
 from ragtune.core.types import ScoredDocument
+from ragtune.core.units import LIMITS
 from ragtune.data.corpus import Document
 from ragtune.embedders.candidates import VECTOR, normalised
 from ragtune.fusion.rrf import RRFFusion
@@ -196,3 +199,24 @@ def _cosines(vectors: Sequence[Any] | None, query_vector: Any) -> dict[str, floa
         )
     cosines = np.round(rows @ query[0], _DECIMALS).tolist()
     return {doc_id: cosines[i] for i, doc_id in enumerate(given) if rows[i].any() and query.any()}
+
+
+def budget_of(limits: Mapping[str, float | None]) -> CostBudget:
+    """The budget of these limits by unit, e.g. ``{"docs": 10, "ms": 200}``; None limits nothing."""
+    if not isinstance(limits, Mapping):
+        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(LIMITS)}")
+    unknown = [name for name in limits if name not in LIMITS]
+    given = {LIMITS[name]: limit for name, limit in limits.items() if name in LIMITS and limit is not None}
+    if unknown or not given:
+        problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
+        raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
+    for name, limit in limits.items():
+        if isinstance(limit, bool | str):
+            raise ConfigError(f"{name}={limit!r}: allowed is a number")
+    try:
+        # Nothing is assembled from these tokens, so the reranker may have them all.
+        return CostBudget.only(**given, assembly_token_buffer=0)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = next(name for name, field in LIMITS.items() if field in first["loc"])
+        raise ConfigError(f"{name}={first['input']!r}: {first['msg']}") from None

@@ -26,9 +26,6 @@ _LONGEST = 100
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
 
-_MOST = 2.0
-"""The largest margin there is, a difference of correlations."""
-
 _SPREAD = 0.25
 """Where the sequential test is sharpest: at sums of squares of about eight times this, as some fifty requests have."""
 
@@ -99,30 +96,9 @@ class Evidence(NamedTuple):
     @property
     def p(self) -> float:
         """The p-value that the margins are symmetric about 0."""
-        return min(1.0, math.exp(-self._log_wealth(self.mean)))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95% interval of what margins are symmetric about, at all requests at once: what is not rejected."""
-        spread = (self._about_mean + _SPREAD) * (1.0 - 1.0 / max(self.requests, 1))
-        reject = -math.log(SIGNIFICANT)
-        # The wealth rises up to here, and falls slowly from here on, as large distances speak for a large noise.
-        low, high = 0.0, math.sqrt(spread)
-        if min(self._log_wealth(high), self._log_wealth(2.0 * _MOST)) < reject:
-            return -_MOST, _MOST
-        for _ in range(50):
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if self._log_wealth(middle) >= reject else (middle, high)
-        return max(-_MOST, self.mean - high), min(_MOST, self.mean + high)
-
-    @property
-    def _about_mean(self) -> float:
-        return max(0.0, self.squares - self.total * self.mean)
-
-    def _log_wealth(self, distance: float) -> float:
-        """Logarithm of that mean, for margins symmetric about what is so far from their mean."""
-        squares = self._about_mean + self.requests * distance * distance + _SPREAD
-        return (self.requests * distance) ** 2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
+        squares = self.squares + _SPREAD
+        log_wealth = self.total**2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
+        return min(1.0, math.exp(-log_wealth))
 
 
 def warn(doubt: str) -> None:
@@ -181,8 +157,7 @@ class Doubts:
 
     def _words(self, source: str, p: float) -> str:
         seen = self._evidence[source]
-        low, high = seen.interval
-        figure = f"by {seen.mean:+.3f} [{low:+.3f}, {high:+.3f}] over {seen.requests} requests, {chance(p)}"
+        figure = f"by {seen.mean:+.3f} over {seen.requests} requests, {chance(p)}"
         return in_words(source, figure, self._dial)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -28,8 +28,7 @@ from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.estimators.posterior.uncertainty import MARGINS
-from ragtune.facade.budgets import budget_of
-from ragtune.facade.candidates import Scores, candidates, listed
+from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
