@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.policy.top_k import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief
 

@@ -14,31 +14,25 @@ class Component:
     """A part of a controller.
 
     Attributes:
-        reads_files: names of the constructor's arguments that name files or folders which the part reads. Their content
-            belongs to the identity of a run, as do the options that choose the part.
-        keeps_files: names of the arguments that name files or folders which the part writes itself, such as a cache.
-            They do not belong to the identity of a run. A file that an argument in neither list names counts as read;
-            the contract suites report such an argument.
+        reads_files: names of the constructor's arguments for files or folders whose content belongs to the identity of
+            a run.
+        keeps_files: names of those for files that the part writes itself, such as a cache. A file that an argument in
+            neither list names counts as read; the contract suites report it.
     """
 
     reads_files: Collection[str] = ()
     keeps_files: Collection[str] = ("cache_dir",)
 
     def prepare(self) -> None:
-        """Load models, import lazy dependencies, warm up: all work that must not run on a request's clock.
+        """Load models and warm up: work that must not run on a request's clock. A second call does nothing.
 
-        The controller calls this before the clock of its first request starts. A second call does nothing. A part that
-        holds other parts prepares them. A model that a cache may make unnecessary can be loaded later, within
-        ``context.tracker.clock.paused()``.
+        A part that holds other parts prepares them. A model that a cache may make unnecessary can be loaded later,
+        within ``context.tracker.clock.paused()``.
         """
 
 
 class AccountedReranker(Component):
-    """What the harness, forecasts and caches ask of a reranker.
-
-    The defaults fit a live reranker that knows no prices. Only rerankers with recorded or cached scores, or with known
-    prices, override them.
-    """
+    """What the harness and caches ask of a reranker; the defaults fit a live one that knows no prices."""
 
     @property
     def is_recorded(self) -> bool:

@@ -93,7 +93,7 @@ class BaseReformulator(Component, ABC):
 class BaseFusion(ABC):
     """Merges ranked lists into one.
 
-    State: none, neither between requests nor within one: the merged list depends on the given lists alone.
+    State: none, neither between requests nor within one.
     """
 
     @abstractmethod
@@ -170,10 +170,8 @@ class BaseScheduler(Component, ABC):
 
         - ``pool.top_candidates(n)`` returns the n best candidates by the estimator's latest values, and
           :func:`ragtune.core.policy.batching.propose` cuts such a list to what the budget affords.
-        - ``pool.batches`` holds every batch sent so far. Its scores are ``batch.scores``, NaN where the reranker gave
-          none, and its documents ``pool.doc_ids[i]`` for the ``i`` in ``batch.positions``.
-        - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring. The position of a scored
-          document says nothing about when it was scored, and must not change the decision.
+        - ``pool.batches`` holds every batch sent so far, see :class:`~ragtune.core.pool.items.SentBatch`.
+        - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring.
         - ``pool.rankings`` holds the final order (ids, best first) before the first batch and after each one.
 
         A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
@@ -183,7 +181,7 @@ class BaseScheduler(Component, ABC):
 class BaseAcquisition(ABC):
     """Utility of scoring each candidate next, given a belief about all.
 
-    State: none, neither between requests nor within one. The utility depends on the belief and the pool only.
+    State: none, neither between requests nor within one.
     """
 
     @abstractmethod
@@ -192,7 +190,7 @@ class BaseAcquisition(ABC):
 
 
 class BaseReranker(AccountedReranker, ABC):
-    """The expensive scorer. Recorded, cached and priced ones also state the facts of ``AccountedReranker``.
+    """The expensive scorer.
 
     State: none between requests; within a request, ``context.remember``.
 

@@ -111,19 +111,11 @@ class ControllerOutput(BaseModel):
 
 
 class BudgetForks:
-    """Smaller budgets that share the decisions of a request until their limit binds.
+    """Smaller budgets that share the decisions of a request until their limit in ``unit`` (docs or calls) binds.
 
-    The budgets differ from the request's in one unit only. A budget forks off where its limit is spent, or where the
-    next batch takes more than what is left of it: up to there, its own request would have decided the same.
-
-    Args:
-        budgets: the budgets, each with a limit in ``unit``.
-        unit: unit in which they differ, ``docs`` or ``calls``.
-
-    Attributes:
-        ended: final state and stop by budget, for those that forked off.
-        outputs: what each of these gives the caller.
-        saw_reader: whether a component had looked at the budget while one still shared its decisions.
+    A budget forks off where its limit is spent, or where the next batch takes more than what is left of it: up to
+    there, its own request would have decided the same. ``ended`` and ``outputs`` have what became of those that did.
+    ``saw_reader`` says whether a component had looked at the budget while one still shared its decisions.
     """
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
 from ragtune.core.plain import plain
-from ragtune.core.units import SOMETIMES_TOLD
+from ragtune.core.units import NAMES, SOMETIMES_TOLD
 
 UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
@@ -115,16 +115,7 @@ class CostObject(BaseModel):
             return self
         if self is FREE:
             return other
-        return CostObject(
-            tokens=self.tokens + other.tokens,
-            docs=self.docs + other.docs,
-            calls=self.calls + other.calls,
-            latency_ms=self.latency_ms + other.latency_ms,
-            usd=self.usd + other.usd,
-            flops=self.flops + other.flops,
-            search_units=self.search_units + other.search_units,
-            joules=self.joules + other.joules,
-        )
+        return CostObject(**{name: getattr(self, name) + getattr(other, name) for name in NAMES})
 
     @model_serializer
     def by_unit(self) -> dict[str, int | float]:

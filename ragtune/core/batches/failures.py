@@ -57,17 +57,9 @@ class Permit:
 
 
 class CircuitBreaker:
-    """Lets every request pass while it is closed, and none while it is open (Nygard, Release It!, 2007).
+    """Opens after so many ``failures`` in a row; after the cooldown one request probes (Nygard, Release It!, 2007).
 
-    After the cooldown one request may pass as a probe. Its outcome decides between closed and open.
-
-    Args:
-        failures: consecutive failures that open the breaker, >= 1.
-        cooldown_ms: milliseconds until one request may probe the service.
-        clock: clock that the time is read from.
-
-    Attributes:
-        error: the first failure since the last success; empty where none was described.
+    ``error`` is the first failure since the last success; empty where none was described.
     """
 
     def __init__(self, failures: int, cooldown_ms: float, clock: Clock) -> None:
@@ -173,7 +165,7 @@ class BatchBook:
     def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool, is_last: bool) -> bool:
         """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
 
-        For the run it counts only if it ``is_telling`` of the reranker's health. After ``is_last`` nothing is sent.
+        For the run it counts only if it ``is_telling`` of the reranker's health.
         """
         self._count(sent=1, failed=1, first_error=error)
         attempts = self.attempts[strategy]

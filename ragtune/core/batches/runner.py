@@ -80,10 +80,7 @@ class _Answer:
 
 
 class BatchRunner:
-    """Prices batches and requests their scores.
-
-    It books documents and calls from what is sent. A reranker can only report tokens, time, money and further calls.
-    """
+    """Prices batches and requests their scores; it books documents and calls from what is sent."""
 
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool) -> None:
         self._rerankers = rerankers

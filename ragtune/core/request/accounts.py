@@ -59,14 +59,9 @@ class Gate:
 
 
 class Account(NamedTuple):
-    """A limited unit that reranking draws on.
+    """A limited unit that reranking draws on, named as in ``CostTracker.snapshot``.
 
-    Attributes:
-        unit: name of the unit, as in ``CostTracker.snapshot``.
-        used: amount spent so far.
-        limit: amount allowed in all.
-        reserved: part of the limit that is kept for something else (tokens for assembly).
-        asked: amount that the next batch needs and does not get; None where no batch was refused.
+    ``reserved`` of the limit is kept for the context. ``asked`` is what a refused batch needs; None where none was.
     """
 
     unit: str

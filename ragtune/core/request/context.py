@@ -42,8 +42,8 @@ GRAPH_SOURCE = "graph"
 class CostMeter:
     """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
 
-    ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
-    a cache or a replay makes smaller (rule B8). ``waited_ms`` is time that passed and that the reranker did not take.
+    ``charged`` is what the policy must pay (None: the expected cost stands), ``actual`` what this run paid (rule B8),
+    and ``waited_ms`` time that passed and that the reranker did not take.
     """
 
     def __init__(self) -> None:

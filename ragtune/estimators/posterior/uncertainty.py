@@ -11,7 +11,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.top_k import with_twins_level
+from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief, Valuation

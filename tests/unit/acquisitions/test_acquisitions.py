@@ -10,7 +10,7 @@ from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import choose
-from ragtune.core.policy.top_k import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import EmpiricalBelief
