@@ -45,6 +45,7 @@ MOVED = (
     }
     | {f"ragtune.canonical.{old}": "ragtune.canonical.retrieval" for old in ("fusing", "indexing", "reranking")}
     | {
+        "ragtune.core.assembly": "ragtune.core.output",
         "ragtune.core.batches.breaker": "ragtune.core.batches.failures",
         "ragtune.core.batches.pace": "ragtune.core.batches.runner",
         "ragtune.core.documents": "ragtune.core.hits",

@@ -11,7 +11,6 @@ import pytest
 from ragtune import Corpus, CostBudget, Document, RAGtuneController
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ConfigError
-from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.types import CostObject
 from ragtune.estimators.baseline import BaselineEstimator
@@ -130,45 +129,6 @@ def test_time_is_virtual_only_if_every_reranker_is_recorded(fakes):
 # -- determinism -------------------------------------------------------------------------------------------------------
 
 
-class NoisyEstimator(BaseEstimator):
-    """Random priorities and per-request memory: what leaks first if requests share anything."""
-
-    def value(self, pool, context):
-        state = context.remember(self, lambda: {"calls": 0})
-        state["calls"] += 1
-        rng = context.rng(f"noise-{state['calls']}")
-        return pool.valuation(rng.integers(0, 3, size=len(pool)) / 3, diagnostics={"call": state["calls"]})
-
-
-def noisy(fakes, **parts):
-    reranker = fakes.Reranker(
-        cost=lambda items: CostObject(docs=len(items), calls=1, tokens=7 * len(items), latency_ms=0.1 * len(items))
-    )
-    defaults = {
-        "estimator": NoisyEstimator(),
-        "reranker": reranker,
-        "reformulator": fakes.Reformulator(["one", "two"]),
-        "budget": CostBudget(max_reranker_docs=17, max_tokens=1000),
-        "seed": 3,
-    }
-    return fakes.controller(**(defaults | parts))
-
-
-def written(output) -> str:
-    return json.dumps(
-        [
-            output.trace.model_dump(),
-            output.ranking,
-            output.final_budget_state,
-            [step.ranking for step in output.history],
-        ]
-    )
-
-
-def test_two_runs_write_the_same_bytes(fakes):
-    assert written(noisy(fakes).run("q")) == written(noisy(fakes).run("q"))
-
-
 def test_hash_randomisation_changes_nothing():
     program = (
         "from ragtune import *\n"
@@ -186,6 +146,3 @@ def test_hash_randomisation_changes_nothing():
         for seed in ("0", "1", "2")
     }
     assert len(outputs) == 1
-
-
-# -- scale -------------------------------------------------------------------------------------------------------------

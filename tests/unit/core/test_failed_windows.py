@@ -49,16 +49,6 @@ def test_one_failed_call_leaves_the_first_stages_order(fakes: Any, comparing: An
     assert output.trace.find("drop") == []
 
 
-def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, comparing: Any) -> None:
-    def without_the_first(items: Any) -> dict[str, float]:
-        return {doc_id: score for doc_id, score in last_first(items).items() if doc_id != "doc_000"}
-
-    output = fakes.controller(reranker=comparing(script=[without_the_first]), scheduler=OneShotScheduler(8)).run("q")
-    assert output.dropped == {}
-    assert output.trace.find("put_back")[0].details["doc_ids"] == ["doc_000"]
-    assert output.ranking[-1] != "doc_000"
-
-
 @pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
 def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(
     fakes: Any, comparing: Any, scheduler: Any
@@ -96,15 +86,6 @@ def test_it_ends_without_a_limit_however_many_failures_are_allowed(
     assert output.stop.reason == "strategy_closed"
     assert output.batches.failed == 20 + 1
     assert len(output.ranking) == 20
-
-
-def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: Any) -> None:
-    letter = FailurePolicy(keep_unscored=False)
-    output = fakes.controller(reranker=comparing(script=[REFUSED]), scheduler=OneShotScheduler(8), failures=letter).run(
-        "q"
-    )
-    assert output.ranking == tuple(ids(*range(8, 20)))
-    assert list(output.dropped) == ids(*range(8))
 
 
 def test_the_strategy_alone_that_compares_puts_back(fakes: Any, comparing: Any) -> None:

@@ -203,18 +203,6 @@ def test_a_cascade_whose_default_model_is_dead_lets_the_other_one_take_over(fake
     assert {output.stop.reason for output in outputs} == {"strategy_closed"}  # within its limit
 
 
-def test_a_cascade_whose_strong_model_is_closed_for_the_run_goes_on_with_the_other_one(fakes):
-    strong, weak = fakes.Reranker(script=[RuntimeError("dead")] * 99), fakes.Reranker()
-    scheduler = CascadeScheduler({"strong": 2}, batch_size=2, escalate_above=0.0, min_docs=0)
-    controller = fakes.controller(
-        reranker={"default": weak, "strong": strong}, scheduler=scheduler, budget=limits(max_reranker_docs=12)
-    )
-    outputs = [controller.run(query) for query in "abcdef"]
-    assert {output.stop.reason for output in outputs} == {"budget_exhausted"}
-    assert len(strong.batches) == 3
-    assert [sum(score.docs for score in [output.history[-1].cost]) for output in outputs] == [12] * 6
-
-
 # -- prices and bills --------------------------------------------------------------------------------------------------
 
 

@@ -9,9 +9,6 @@ import pytest
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.pool.items import ItemState, PoolItem, ids_of, lengths_of
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.roster import Roster
-from ragtune.core.request.context import GRAPH_SOURCE
-from ragtune.data.corpus import Corpus, Document
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 ALLOWED = {
@@ -229,14 +226,3 @@ def test_top_candidates_go_by_acquisition_where_there_is_one():
     assert pool.top_candidates(1) == ["d0"]
     pool.apply_priorities({"d1": 0.9})
     assert pool.top_candidates(1) == ["d1"]
-
-
-def test_truth_values_and_zeros_are_columns_of_their_own_however_alike_they_are() -> None:
-    corpus = Corpus([Document(id=str(i), text="x") for i in range(3)])
-    for source in ("bm25", GRAPH_SOURCE):
-        for documents in (0, 1, 2):
-            hits = corpus.hits(["0", "1"][:documents], [1.0, 0.5][:documents], source)
-            for _ in range(2):
-                pool = CandidatePool(roster=Roster.of(hits, "bm25"))
-                assert pool.roster.discovered.dtype == bool
-                assert pool.priorities.dtype == float

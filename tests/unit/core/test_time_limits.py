@@ -53,15 +53,6 @@ def test_what_was_learned_holds_for_the_next_request(fakes, slow):
     assert output.trace.find("propose")[0].details["expected_cost"]["latency_ms"] > 0
 
 
-def test_recorded_and_live_strategies_share_one_clock(fakes, slow):
-    recorded = fakes.Reranker(cost=lambda items: CostObject(latency_ms=100.0))
-    live = fakes.Reranker(script=[slow(1)] * 20, recorded=False)
-    controller = fakes.controller(reranker={"default": recorded, "live": live}, scheduler=fakes.Scheduler(batch_size=1))
-    output = controller.run("q", CostBudget.only(max_latency_ms=250.0))
-    assert len(recorded.batches) == 2
-    assert output.final_budget_state["latency"] == 200.0
-
-
 def test_a_cached_live_batch_takes_the_time_that_it_took_when_it_was_made(fakes, machine):
     reranker = fakes.Reranker(recorded=False, act=lambda ctx: ctx.meter.charge(CostObject(latency_ms=400.0)))
     output = fakes.controller(reranker=reranker, budget=CostBudget.only(max_latency_ms=1000.0)).run("q")

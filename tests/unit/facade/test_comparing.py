@@ -99,13 +99,6 @@ def test_the_batch_size_is_that_of_windows(policy: str, widest: int) -> None:
     assert max(judge.windows) == widest
 
 
-def test_a_function_may_pick_the_best_alone() -> None:
-    ranking = BudgetedReranker(OrderingReranker(Judge(told=1)), policy="setwise_insertion", calls=400).rank("q", TEXTS)
-    assert [one.index for one in ranking][:2] == np.argsort(-WORTH)[:2].tolist()
-    scores = BudgetedReranker(OrderingReranker(Judge(told=1)), policy="fixed_depth", docs=5).rank("q", TEXTS)
-    assert sorted(one.reranker_score for one in scores if one.reranked) == [1 / 3] * 4 + [1 / 2]
-
-
 @pytest.mark.parametrize(
     "returned", [[0, 0], [0, 5], [-1], [0.5], ["0"], {0: 1.0}, {0, 1}, "01", None, 1, [True], [[0]]]
 )

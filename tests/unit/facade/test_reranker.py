@@ -7,7 +7,6 @@ import asyncio
 import inspect
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from overlap import QUERY, TEXTS, overlap
 from ragtune import BudgetedReranker, Document
 from ragtune.cli.commands.rerank_options import add_rerank_options
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import ConfigError, InputError, ModelLoadError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
 from ragtune.facade.ranking import Ranking
@@ -287,11 +286,6 @@ def test_a_budget_that_is_none_is_named(budget: Any, said: str) -> None:
 def test_a_reranker_that_cannot_be_made_says_why(model: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         BudgetedReranker(model, **options)
-
-
-def test_a_folder_may_be_a_path(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match=str(tmp_path)):
-        make(tmp_path).warm_up()
 
 
 # -- one, many, awaited: the same ranking ------------------------------------------------------------------------------
