@@ -14,7 +14,7 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
 from ragtune.core.component import Component
 from ragtune.core.drivers import alone, lockstep
-from ragtune.core.errors import ConfigError, InputError, RetrievalError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -29,13 +29,12 @@ from ragtune.core.output import BudgetForks, ControllerOutput, RunState, assembl
 from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.types import CostObject, ReformulationResult, ScoredDocument, StopRecord
+from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
 
@@ -138,8 +137,7 @@ class RAGtuneController:
 
         Raises:
             InputError: on unusable input, e.g. a score table that lacks a pair.
-            RetrievalError: if the original retrieval fails. Whatever fails later degrades and is traced: no other error
-                leaves this method.
+            RetrievalError: if the original retrieval fails. Whatever fails later degrades and is traced.
         """
         self.prepare()
         return alone(self._answer(Request(query, query_id, override_budget, candidates)), self.rerankers)
@@ -199,7 +197,7 @@ class RAGtuneController:
         context = self._open(request)
         rounds = self.rounds.run(context)
         paid = context.meter.actual
-        pool = _pool(rounds, context)
+        pool = aggregate(rounds)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
         state = RunState(pool, context, [], self.loop.batches.open_book(), forks or BudgetForks())
         stop = yield from self.loop.run(state)
@@ -260,17 +258,6 @@ def _prepare(part: Component) -> None:
         raise
     except Exception as error:
         raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
-
-
-def _pool(rounds: Sequence[ReformulationResult], context: RAGtuneContext) -> CandidatePool:
-    try:
-        return aggregate(rounds)
-    except InputError:
-        raise
-    except Exception as error:
-        raise RetrievalError(
-            f"what was found for query {context.query_id!r} makes no pool: {describe(error)}"
-        ) from error
 
 
 def _utf8(name: str, text: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import InvalidScoreError
@@ -19,11 +19,7 @@ T = TypeVar("T")
 class Facts:
     """What is known of a document. A corpus makes them once, and all hits of the document share them.
 
-    Attributes:
-        id: id of the document.
-        content: its text; it is made :func:`~ragtune.core.plain.well_formed`.
-        metadata: what else is known of it.
-        token_count: its tokens; 0 where nobody has counted them.
+    The content is made :func:`~ragtune.core.plain.well_formed`. ``token_count`` is 0 where nobody has counted.
     """
 
     id: str
@@ -47,13 +43,7 @@ class _Made(Sequence[T], Generic[T]):
     def __len__(self) -> int:
         return len(self.doc_ids)
 
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self._at(i) for i in range(*index.indices(len(self)))]
         return self._at(range(len(self))[index])
@@ -71,15 +61,7 @@ class _Made(Sequence[T], Generic[T]):
 
 
 class Entries(_Made[T]):
-    """Documents of a pool, most of which are ranked and never read; each is made once.
-
-    They travel to other processes as a list.
-
-    Args:
-        doc_ids: ids of the n documents.
-        token_counts: shape (n,), tokens of each document.
-        make: makes the object at a position.
-    """
+    """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list."""
 
     def __init__(self, doc_ids: Sequence[str], token_counts: IntArray, make: Callable[[int], T]) -> None:
         self.doc_ids = doc_ids
@@ -105,14 +87,9 @@ class Entries(_Made[T]):
 class Hits(_Made[ScoredDocument]):
     """The documents that one first stage has found for a query, best first.
 
-    As objects the candidates of a query take ten times as long to make as to rank.
-
-    Args:
-        doc_ids: ids of the n documents, those of ``facts``.
-        scores: shape (n,), on the first stage's own scale.
-        facts: what is known of each document; they may be made when they are looked at.
-        source: the only one in the ``sources`` of each document, with its score; None for none.
-        token_counts: shape (n,), tokens of each document, as the facts have them: a corpus knows them without its text.
+    As objects the candidates of a query take ten times as long to make as to rank. Facts may be made when they are
+    looked at; ``source`` is the only one in the ``sources`` of each document; a corpus knows ``token_counts`` without
+    the texts.
     """
 
     def __init__(

@@ -60,12 +60,8 @@ class RetrievalPlan(BaseModel):
 class RetrievalRounds:
     """Runs the rounds of one request under its budget.
 
-    Args:
-        retriever: finds the documents of every round.
-        reformulator: asked for rewrites once, after the original round.
-        plan: depths of the rounds.
-        rerankers: asked what they can score. What only a rewrite found and one of them cannot score (a replayed table
-            without the pair) is no candidate; it is counted in the trace, event ``ineligible``.
+    What only a rewrite found and one of the ``rerankers`` cannot score (a replayed table without the pair) is no
+    candidate; it is counted in the trace, event ``ineligible``.
     """
 
     def __init__(
@@ -81,11 +77,7 @@ class RetrievalRounds:
         self._rerankers = rerankers
 
     def run(self, context: RAGtuneContext) -> list[ReformulationResult]:
-        """The original round, then one round a rewrite, as far as the budget goes.
-
-        Raises:
-            RetrievalError: if the original round fails; supplemental failures are traced and skipped.
-        """
+        """The original round, then one a rewrite, as far as the budget goes; only the original one must not fail."""
         try:
             with context.tracker.read_only():
                 found = checked_documents(self.retriever.retrieve(context, self.plan.original_query_depth))

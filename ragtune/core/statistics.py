@@ -18,10 +18,8 @@ ABSENT = 2**31
 class Places(NamedTuple):
     """Where one ranking has the first documents of another, for each of q pairs of rankings.
 
-    Attributes:
-        places: shape (q, k), the 0-based place in the one of each of the first k of the other; :data:`ABSENT` where it
-            lacks the document, or the other is shorter.
-        depths: shape (q,), how deep the two can be compared: k, or the length of the shorter one.
+    ``places`` of shape (q, k) has the 0-based place in the one of each of the first k of the other, or ABSENT;
+    ``depths`` of shape (q,) how deep the two can be compared: k, or the length of the shorter one.
     """
 
     places: IntArray
@@ -54,8 +52,7 @@ class Places(NamedTuple):
     def kendall_tau(self) -> FloatArray:
         """Kendall's tau (1938) of the order in which the one has the first documents of the other, shape (q,).
 
-        Numbers in [-1, 1]: the share of pairs in the same order less that of pairs in the other; 1 for fewer than two.
-        The one must have all of these documents.
+        The one must have all of these documents; 1 for fewer than two.
         """
         first, second = np.triu_indices(self.places.shape[1], 1)
         before, after = self.places[:, first], self.places[:, second]
@@ -97,9 +94,6 @@ def _dcg(gains: Sequence[float]) -> float:
 
 def holm(p_values: ArrayLike) -> FloatArray:
     """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
-
-    Returns:
-        Adjusted p-values, shape (k,), in the given order, which are compared with the significance level itself.
 
     Example:
         >>> holm([0.01, 0.04]).tolist()

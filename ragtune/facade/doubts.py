@@ -38,9 +38,7 @@ def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
     """The sources that agree better with the other sources than the reranker does, by more than chance.
 
     Args:
-        tested: of each source the mean over requests of its margin, see
-            :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`, and the two-sided p-value that it
-            is 0.
+        tested: of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
 
     Returns:
         Holm's corrected p-value of those whose margin is above 0 at the level of 5%.
@@ -64,15 +62,12 @@ def chance(p: float) -> str:
 
 
 class Evidence(NamedTuple):
-    """The margins of one source over requests, as sums: what a test needs that may be looked at after each of them.
+    """The margins of one source over requests, as sums, for a test that may be looked at after each of them.
 
-    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0 whatever
-    the earlier ones were, as they are where source and reranker could be exchanged, and assumes nothing else of their
-    distribution. Spellings of one question are no further requests: their margins repeat each other. Then
-    exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of
-    Probability 1999), and so is its mean over l ~ N(0, 1 / spread) (Robbins, Annals of Mathematical Statistics 1970;
-    Howard et al., Annals of Statistics 2021). By Ville's inequality its reciprocal is a p-value at whatever request
-    one looks.
+    The test asks whether margins are symmetric about 0 whatever the earlier ones were. Then exp(l S - l^2 Q / 2) with
+    the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of Probability 1999), and
+    so is its mean over l ~ N(0, 1 / spread) (Howard et al., Annals of Statistics 2021). By Ville's inequality its
+    reciprocal is a p-value at whatever request one looks.
 
     Attributes:
         requests: how many had a margin.
@@ -109,9 +104,8 @@ def warn(doubt: str) -> None:
 class Doubts:
     """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
 
-    Each source is reported once, after the first request by which it is doubted at the level of 5% however often one
-    looks, after Holm's correction for the sources so far. Memory is bounded: sums of up to 32 sources, and the latest
-    10,000 queries, of which a repetition does not count.
+    Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
+    sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
 
     Args:
         tell: receives a doubt in words.

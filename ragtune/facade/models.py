@@ -17,9 +17,7 @@ def reranker_for(model: Any, options: dict[str, Any], beside: Iterable[str] = ()
     """The reranker behind a name, an address, a model or a function.
 
     Args:
-        model: a :class:`~ragtune.core.interfaces.BaseReranker`; the address of a rerank server (``http://`` or
-            ``https://``); a folder or hub name of a cross-encoder, or a loaded ``sentence_transformers.CrossEncoder``;
-            or a function ``(query, texts) -> scores``.
+        model: as :class:`~ragtune.facade.reranker.BudgetedReranker` takes it.
         options: further arguments of the component. Without ``cache_dir`` (``"auto"`` or a folder), no score is kept
             on disk: texts of a running program may be anybody's.
         beside: names that the caller takes itself, one of which may have been meant by an unknown option.

@@ -32,13 +32,7 @@ from ragtune.schedulers.windows import WindowsScheduler
 
 @dataclass(frozen=True)
 class Policy:
-    """The parts of a policy.
-
-    Attributes:
-        estimator: values the candidates.
-        scheduler: chooses the batches, and when to stop.
-        ordering: order of the final list.
-    """
+    """The parts of a policy: what values the candidates, what chooses the batches, and the order of the final list."""
 
     estimator: BaseEstimator
     scheduler: BaseScheduler

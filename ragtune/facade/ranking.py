@@ -20,11 +20,7 @@ TORN = (
 
 
 def too_small(documents: int, calls: int) -> str:
-    """A warning about a budget that ended within the policy's first round, from the word ``budget`` on.
-
-    Args:
-        documents, calls: what the first round takes.
-    """
+    """A warning about a budget that ended within the policy's first round, which takes so much."""
     return (
         "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
         f"budget is {documents} documents in {calls} calls"

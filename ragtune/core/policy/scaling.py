@@ -85,13 +85,8 @@ def tail(z: FloatArray) -> FloatArray:
 def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = False) -> FloatArray:
     """Ranking keys of a pool in which scored documents of the same text and the same score share the largest of theirs.
 
-    First-stage evidence differs between such twins, so an estimator that fuses it with the scores would tear them
-    apart. Documents without text are nobody's twins.
-
-    Args:
-        keys: shape (n,), one a document, in the pool's order; not changed.
-        pool: the pool.
-        compared: scores count within a batch only, so documents of the same text are twins whatever their scores.
+    First-stage evidence differs between such twins, so an estimator that fuses it would tear them apart. Where scores
+    count within a batch only (``compared``), documents of the same text are twins whatever their scores.
     """
     scored = pool.reranked
     compared_scores = np.zeros(len(scored)) if compared else pool.scores[scored]

@@ -5,7 +5,7 @@ A change makes a new array, so that a moment is kept by keeping the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -96,14 +96,6 @@ def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
         if not is_calibrated(value):
             raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
     return np.fromiter(values.values(), float, len(values))
-
-
-def first_not_in(codes: Collection[int], states: NDArray[np.int8], positions: IntArray) -> int | None:
-    """The first of ``positions`` whose state is none of ``codes``; None if there is none."""
-    found = states[positions].tolist()
-    if set(found).issubset(codes):
-        return None
-    return int(positions[[code in codes for code in found].index(False)])
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

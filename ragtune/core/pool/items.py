@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.errors import IllegalTransitionError
 from ragtune.core.hits import Entries, Facts
 from ragtune.core.pool.columns import constant, read_only
 from ragtune.core.request.context import RAGtuneContext
@@ -53,14 +52,6 @@ _AGAIN = {
 def origins(target: ItemState, *, again: bool) -> frozenset[int]:
     """The codes from which ``target`` is reached; ``again`` where documents may be sent more than once."""
     return _ORIGINS[target] | _AGAIN.get(target, frozenset()) if again else _ORIGINS[target]
-
-
-def forbidden(doc_id: str, state: ItemState, target: ItemState) -> IllegalTransitionError:
-    """The error of a document that cannot go to ``target`` from where it is."""
-    allowed = sorted(s.name for s in TRANSITIONS[state]) or "nothing"
-    return IllegalTransitionError(
-        f"document {doc_id!r} cannot go from {state.name} to {target.name}: allowed is {allowed}"
-    )
 
 
 @dataclass(frozen=True)
@@ -144,13 +135,7 @@ class SentBatch(NamedTuple):
 
 
 class RerankBatch(NamedTuple):
-    """The documents that one request asks to have scored next.
-
-    Attributes:
-        items: the documents of the batch.
-        context: the request.
-        strategy: name of the reranker that is asked.
-    """
+    """The documents that one request asks to have scored next, by the reranker of that strategy."""
 
     items: Sequence[PoolItem]
     context: RAGtuneContext

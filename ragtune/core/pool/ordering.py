@@ -57,11 +57,7 @@ class Ordering(str, Enum):
 
     @classmethod
     def parse(cls, value: Ordering | str) -> Ordering:
-        """The ordering of that name.
-
-        Raises:
-            ConfigError: naming the value and the allowed ones.
-        """
+        """The ordering of that name; ConfigError on an unknown one."""
         return check_member(cls, "ordering", value)
 
     def keys(self, pool: CandidatePool) -> RankingKeys:
@@ -120,12 +116,7 @@ class Ordering(str, Enum):
 
 
 def _lost_in_place(keys: FloatArray, is_lost: NDArray[np.bool_]) -> FloatArray:
-    """Keys by which each lost document has the rank that it had in the first stage, and the others keep their order.
-
-    Args:
-        keys: shape (n,), in the first stage's order.
-        is_lost: shape (n,), whether the score of each was lost.
-    """
+    """Keys by which each lost document has the rank that it had in the first stage, and the others keep their order."""
     others = np.sort(keys[~is_lost])[::-1]
     before = np.concatenate(([others[0] + 1.0], others)) if len(others) else np.ones(1)
     after = np.concatenate((others, [before[-1] - 1.0]))
@@ -146,14 +137,7 @@ def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
 
 
 def documents_at(roster: Roster, positions: IntArray, keys: FloatArray, scores: FloatArray) -> Entries[ScoredDocument]:
-    """Documents of a pool in the order in which they are handed out.
-
-    Args:
-        roster: the pool's documents.
-        positions: shape (m,), those that are handed out, best first.
-        keys: shape (m,), what they are sorted by.
-        scores: shape (m,), the reranker's scores, NaN where there is none.
-    """
+    """The documents at these positions, best first, with keys and reranker's scores (NaN for none) of shape (m,)."""
     places = positions.tolist()
     doc_ids = [roster.doc_ids[i] for i in places]
     return Entries(doc_ids, roster.token_counts[positions], partial(_document, roster.items, places, keys, scores))

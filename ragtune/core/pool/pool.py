@@ -20,12 +20,11 @@ from ragtune.core.pool.columns import (
     calibrated,
     constant,
     extended,
-    first_not_in,
     read_only,
     replaced,
     where,
 )
-from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
+from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, origins, tie_key
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Belief, EmpiricalBelief, Valuation, unknown
 from ragtune.core.request.accounts import Gate
@@ -59,6 +58,8 @@ class CandidatePool:
     Raises:
         InputError: on a duplicate ``doc_id``.
         InvalidScoreError: on a score that is not a finite number.
+        UnknownDocumentError: from every method, on an id that the pool lacks.
+        ControllerOnlyError: from every method that changes the pool, while a component is at work.
     """
 
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
@@ -89,13 +90,7 @@ class CandidatePool:
         self.posteriors = estimates.posteriors
 
     def add(self, items: Iterable[PoolItem]) -> None:
-        """Append new candidates behind the present ones.
-
-        Raises:
-            InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
-                the pool is left as it was.
-            InvalidScoreError: if a number is not finite; the pool is left as it was.
-        """
+        """Append new candidates behind the present ones, or none; InputError if a rank comes before a present one."""
         self.grow(Roster.of_items(sorted(items, key=tie_key)))
 
     def grow(self, joining: Roster) -> None:
@@ -121,7 +116,8 @@ class CandidatePool:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        return self.get_items([doc_id])[0]
+        item: PoolItem = self.get_items([doc_id])[0]
+        return item
 
     @property
     def reranked(self) -> IntArray:
@@ -168,19 +164,11 @@ class CandidatePool:
         return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or states.item(at) not in allowed]
 
     def index_of(self, doc_id: str) -> int:
-        """Position of a document.
-
-        Raises:
-            UnknownDocumentError: if the pool does not hold it.
-        """
+        """Position of a document."""
         return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order.
-
-        Raises:
-            UnknownDocumentError: if the pool lacks one.
-        """
+        """Positions of documents, in the given order."""
         return self.roster.positions(doc_ids)
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
@@ -225,14 +213,15 @@ class CandidatePool:
         With ``again``, what has a score may go IN_FLIGHT once more, and what is there CANDIDATE (rules P3 and F6).
 
         Raises:
-            ControllerOnlyError: while a component is at work.
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
-            UnknownDocumentError: if the pool lacks an id.
         """
         self.gate.require_open()
         positions = self.roster.distinct_positions(doc_ids)
-        if (stuck := first_not_in(origins(target, again=again), self.states, positions)) is not None:
-            raise forbidden(self.doc_ids[stuck], STATES[self.states[stuck]], target)
+        allowed = origins(target, again=again)
+        for position, code in zip(positions.tolist(), self.states[positions].tolist(), strict=True):
+            if code not in allowed:
+                way = f"from {STATES[code].name} to {target.name}"
+                raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
         self._move(replaced(self.states, positions, CODE[target]))
         if target is ItemState.IN_FLIGHT:
             self.batches = (*self.batches, SentBatch.of(strategy, positions))
@@ -243,13 +232,13 @@ class CandidatePool:
         Raises:
             IllegalTransitionError: if an item is not IN_FLIGHT (rule P5).
             InvalidScoreError: if a score is not a number in [0, 1].
-            UnknownDocumentError: if the pool lacks an id.
         """
         self.gate.require_open()
         positions = self.positions(scores)
-        if (stuck := first_not_in({IN_FLIGHT}, self.states, positions)) is not None:
-            name = STATES[self.states[stuck]].name
-            raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
+        if (self.states[positions] != IN_FLIGHT).any():
+            raise IllegalTransitionError(
+                f"not all of {list(scores)} are IN_FLIGHT, and no other document takes a score"
+            )
         values = calibrated(scores, "score")
         self.scores = replaced(self.scores, positions, values)
         self._strategies = replaced(self._strategies, positions, strategy)
@@ -260,12 +249,7 @@ class CandidatePool:
         self.batches = (*before, SentBatch(strategy, sent, read_only(found)))
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
-        """Write an estimator's output to the items.
-
-        Raises:
-            InvalidScoreError: if a priority is not a number in [0, 1].
-            UnknownDocumentError: if the pool lacks an id.
-        """
+        """Write an estimator's output to the items; InvalidScoreError if a priority is not a number in [0, 1]."""
         self.gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self.roster:
             priorities.check()

@@ -83,27 +83,21 @@ _VALUED = 1e-12
 class Valuation(Mapping[str, float]):
     """``{doc_id: priority_value}`` of the eligible documents, backed by arrays over the whole pool.
 
-    A plain dict serves as well (rule S2); this form adds what a dict cannot say and costs O(n) NumPy work
-    instead of O(n) Python work. Estimators make one by ``CandidatePool.valuation``; the pool keeps the latest one,
-    whose columns it has checked and closed for writing. Every array has shape (n,), in the pool's order.
+    A plain dict serves as well (rule S2); this form adds what a dict cannot say. Estimators make one by
+    ``CandidatePool.valuation``. Every array has shape (n,), in the pool's order.
 
     Args:
-        roster: the pool's documents.
-        eligible: positions of the documents that may still be scheduled.
+        roster, eligible: the pool's documents, and positions of those that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
-        acquisition: utility that the next batch should maximise, where the estimator itself decides; None means the
-            mean.
-        posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
-            reranker evidence are not fused. Any monotone scale. An estimator gives a number for every document; what
-            the pool keeps has NaN for a document without one.
+        acquisition: utility that the next batch should maximise; None means the mean.
+        posterior: final ranking key after all evidence, of reranked documents too, on any monotone scale; None where
+            first-stage and reranker evidence are not fused.
         belief: Gaussian belief for acquisition functions and stopping rules; None from an estimator without one.
-        window: positions of the documents that the estimator wants compared next, in the order in which they are to be
-            shown, scored ones included; empty where nothing is left to compare. None from an estimator that has no
-            such wish. Scheduler ``windows`` sends it.
+        window: positions of the documents that the estimator wants compared next, in the order in which scheduler
+            ``windows`` shows them; empty where nothing is left to compare, None where it has no such wish.
         first_round: counts the documents and the calls of the estimator's first round, before whose end its ranking
             rests on too little; None from an estimator without one, and once the round is over.
-        batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
-            (an alternating policy's source that runs dry); None for no limit.
+        batch_limit: documents after which the estimator wants to be asked again; None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
     """
 
@@ -142,11 +136,7 @@ class Valuation(Mapping[str, float]):
         return len(self._eligible)
 
     def check(self) -> None:
-        """Check the columns and close them for writing.
-
-        Raises:
-            InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
-        """
+        """Close the columns for writing; InvalidScoreError on another shape, or a number that is not allowed."""
         ids = self.roster.doc_ids
         mean = _column(self.mean, ids, "priority")
         require((mean >= 0.0) & (mean <= 1.0), mean, ids, "priority", "a number in [0, 1]")

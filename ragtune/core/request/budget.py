@@ -75,14 +75,11 @@ class CostBudget(BaseModel):
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
-        """A budget that limits the named units and nothing else.
+        """A budget that limits the named units and nothing else; pydantic.ValidationError on an unknown limit.
 
         Example:
             >>> CostBudget.only(max_reranker_docs=20).max_reranker_docs
             20
-
-        Raises:
-            pydantic.ValidationError: on an unknown limit or a bad value.
         """
         return cls.model_validate({name: None for name in cls.model_fields if name.startswith("max_")} | limits)
 

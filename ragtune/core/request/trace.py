@@ -36,13 +36,9 @@ class TraceEvent:
 
 
 class ControllerTrace(BaseModel):
-    """The full execution history of one query.
+    """The full execution history of one query: its id, and the decisions in order.
 
-    Attributes:
-        query_id: stable id of the query.
-        events: the decisions, in order.
-        clock: clock that stamps the events. Neither it nor ``start_ms``, its reading at the start, is part of the
-            record.
+    Neither the clock that stamps the events nor ``start_ms``, its reading at the start, is part of the record.
     """
 
     query_id: str = ""
