@@ -12,7 +12,6 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
-from ragtune.core.component import Component
 from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -105,9 +104,13 @@ class RAGtuneController:
         with _PREPARING:
             if self._is_prepared:
                 return
-            for part in self._parts:
-                if part is not None:
-                    _prepare(part)
+            for part in filter(None, self._parts):
+                try:
+                    part.prepare()
+                except InputError:
+                    raise
+                except Exception as error:
+                    raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
             self._is_prepared = True
 
     def forget_failures(self) -> None:
@@ -249,15 +252,6 @@ def _differing_unit(budgets: Sequence[CostBudget]) -> str | None:
         if len({budget.model_copy(update={LIMITS[unit]: 0}) for budget in budgets}) == 1:
             return unit
     return None
-
-
-def _prepare(part: Component) -> None:
-    try:
-        part.prepare()
-    except InputError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
 
 
 def _utf8(name: str, text: str) -> bytes:

@@ -80,11 +80,6 @@ class BaseReformulator(Component, ABC):
         return FREE
 
     @property
-    def unpriced(self) -> frozenset[str]:
-        """Units of a cost that is not free in which an expected 0 means that the price is unknown."""
-        return frozenset()
-
-    @property
     def is_active(self) -> bool:
         """False for the do-nothing reformulator, which is never charged."""
         return True

@@ -101,7 +101,11 @@ class RetrievalRounds:
         try:
             with context.tracker.read_only():
                 found = checked_documents(self.retriever.retrieve(round_context, self.plan.depth_per_reformulation))
-            eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
+                eligible = [
+                    doc
+                    for doc in found
+                    if doc.id in known or all(reranker.can_score(doc.id, context) for reranker in self._rerankers)
+                ]
         except InputError:
             raise
         except Exception as error:
@@ -127,10 +131,6 @@ class RetrievalRounds:
             candidates=candidates,
             signals=frozenset(self.retriever.signals),
         )
-
-    def _can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        with context.tracker.read_only():
-            return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
 
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (rule R3); none if the call is denied or fails."""

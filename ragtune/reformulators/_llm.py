@@ -81,11 +81,6 @@ class PromptedReformulator(BaseReformulator):
             return FREE
         return self.llm.expected_cost(self._messages(context), max_tokens=self._answer_tokens(context))
 
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time; tokens are counted, and a model without a price is free."""
-        return frozenset({"latency_ms"})
-
     def _has_nothing_to_ask(self, context: RAGtuneContext) -> bool:
         return not context.query.strip() or context.num_reformulations == 0
 
