@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 from experiments.config.compose import Jobs, later_budgets
 from experiments.config.options import leaf, policy_name
 from experiments.config.overrides import RunConfig
-from experiments.conformance.check import conformance_of
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
@@ -125,7 +123,7 @@ def _produce(
         results = Results(config, dataset, journal.finished, outcomes, drawn, summary, line)
         write_results(folder, results, picture=sweep is None)
         if summary.has_failed:
-            journal.forget(outcomes.unfinished)
+            journal.forget([outcome.query_id for outcome in outcomes if not outcome.is_finished])
         else:
             journal.remove()
     return results
@@ -170,12 +168,6 @@ _PRICES = {
 """Options that give a price to the units which have none by themselves."""
 
 
-@cache
-def _warn_once(line: str) -> None:
-    """Write a warning that all jobs of a sweep have in common."""
-    sys.stderr.write(f"warning: {line}\n")
-
-
 def _report(results: Results, folder: Path, verbosity: int) -> None:
     if verbosity >= 1:
         print_run(results.summary, results.curve)
@@ -185,9 +177,6 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
-    else:
-        for line in results.summary.conformance.warnings:
-            _warn_once(line)
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
@@ -201,22 +190,16 @@ def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset
         overrides: choices of the command line.
         dataset: the collection.
     """
-    conformance = conformance_of(config)
-    blocks = {}
-    if canonical := conformance.canonical:
-        blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
     return {
         "overrides": overrides,
         "documents": len(dataset.corpus),
         "corpus_digest": dataset.corpus.digest,
         "seed": config["seed"],
-        "conformance": conformance,
         "tags": {
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
             **{group: leaf(config, group) for group in _POLICY_GROUPS},
-            **blocks,
         },
     }
 

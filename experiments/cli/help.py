@@ -70,7 +70,7 @@ def help_text(options: str, *, is_sweep: bool = False) -> str:
             "Choices, GROUP=CHOICE (* if unsaid); an experiment chooses estimator, scheduler and order at once",
             *(line for group in defaults for line in _group(group, defaults[group])),
             "",
-            "Parts of components, GROUP@PLACE=CHOICE, e.g. acquisition@scheduler.acquisition=mean",
+            "Parts of components, GROUP@PLACE=CHOICE, e.g. acquisition@scheduler.acquisition=thompson",
             *(line for group, place in _PLACES.items() for line in _group(group, None, place)),
             "",
             "Options as they are with these choices, OPTION=VALUE",

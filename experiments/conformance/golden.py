@@ -17,7 +17,6 @@ from hydra.utils import get_class
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
-from experiments.config.targets import files_of, targets_of
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
 
@@ -53,38 +52,6 @@ words on one line. Batches are separated by bars."""
 def components() -> list[str]:
     """All estimators and schedulers that have a conf file, as ``group/name``."""
     return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
-
-
-@cache
-def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | None:
-    """The component whose golden decisions those of a class are compared with, as ``group/name``; None without any.
-
-    Args:
-        group: one of :data:`COUNTERPARTS`.
-        target: the class that a configuration names.
-        fixtures: folder of the fixed inputs.
-    """
-    component = f"{group}/{target.rpartition('.')[0].rpartition('.')[2]}"
-    file = CONF / f"{component}.yaml"
-    is_ours = file.is_file() and target in targets_of([file])
-    return component if is_ours and _file(component, fixtures).is_file() else None
-
-
-@cache
-def code_of(component: str, fixtures: Path = FIXTURES) -> tuple[list[str], list[Path]]:
-    """What the decisions of a component depend on.
-
-    Returns:
-        The modules that decide, and the other files: the configuration, the fixed inputs and the golden decisions.
-    """
-    group, name = component.split("/")
-    (other,) = COUNTERPARTS.keys() - {group}
-    counterparts = COUNTERPARTS[group] + (COMPARING if group == "estimator" else ())
-    chosen = [_CHOSEN | _IDLE | {group: name, other: counterpart} for counterpart in counterparts]
-    conf = sorted({file for choices in chosen for file in files_of(choices)})
-    inputs = sorted(file for file in fixtures.rglob("*") if file.is_file() and "decisions" not in file.parts)
-    targets = targets_of([file for file in conf if file.parent != CONF])
-    return sorted({__name__, *targets}), [*conf, *inputs, _file(component, fixtures)]
 
 
 def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:

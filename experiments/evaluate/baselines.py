@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 
 import numpy as np
 
@@ -14,7 +12,7 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.evaluate.significance import holm, randomization_test
@@ -23,7 +21,7 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.statistics import Places
 
-FIXED_DEPTH, EVERYTHING = "fixed depth", "everything"
+FIXED_DEPTH, FULL = "fixed depth", "full reranking"
 """The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
@@ -58,13 +56,7 @@ class ComparedQueries:
 def compare_queries(
     records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
 ) -> dict[str, ComparedQueries]:
-    """Queries of a run beside each baseline's replays of the same queries, in the same order.
-
-    Args:
-        records: of the run.
-        baselines: replays by the name of the baseline.
-        measures: what is measured.
-    """
+    """Queries of a run beside each baseline's replays of the same queries, in the same order."""
     states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
     values = measures.of_states(states).reshape(len(records), len(baselines), len(measures.names))
     return {
@@ -74,16 +66,7 @@ def compare_queries(
 
 
 def compare(run: Curve, compared: Mapping[str, ComparedQueries], bootstrap: Bootstrap) -> dict[str, Comparison]:
-    """Compare a run with its baselines on the judged queries.
-
-    Args:
-        run: the run's curve, whose last step is compared.
-        compared: the same queries, in the same order, beside each baseline, by its name.
-        bootstrap: of the intervals; the test takes as many random sign vectors, and the same seed.
-
-    Returns:
-        A comparison a baseline, with the p-values of Fisher's randomization test, corrected by Holm's method too.
-    """
+    """Compare a run with its baselines on the judged queries."""
     if not compared:
         return {}
     own, names = run.per_query[:, -1, :], run.measures
@@ -117,16 +100,12 @@ def _states(found: Sequence[Ranked]) -> list[States]:
 
 
 def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
-    """Replays of reranking everything, made a few hundred at a time.
-
-    Raises:
-        ConfigError: if that would cost something.
-    """
+    """Replays of reranking everything, made a few hundred at a time."""
     for start in range(0, len(query_ids), TOGETHER):
-        found = beaten(query_ids[start : start + TOGETHER]).get(EVERYTHING)
+        found = beaten(query_ids[start : start + TOGETHER]).get(FULL)
         if found is None:
             raise ConfigError(
-                "dataset.split=null: without judgments a run is measured by its agreement with reranking everything, "
+                "dataset.split=null: without judgments a run is measured by its agreement with full reranking, "
                 "so the scores of all candidates must be recorded: reranker=replay, with a table of ragtune score"
             )
         yield from found
@@ -136,10 +115,6 @@ def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Datase
     """A collection without judgments, with stand-ins for them and the measure of the agreement with those.
 
     The first 10 of reranking everything stand in. The agreement is the share of them that a top 10 has.
-
-    Args:
-        dataset: the collection, without judgments.
-        everything: replays of reranking everything, in the order of the queries.
     """
     graded = {r.query_id: dict.fromkeys(r.ranking[:10], 1) for r in everything if r.doc_ids}
     standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
@@ -154,7 +129,7 @@ def agreement(top: Qrels) -> Measures:
 AGREEMENT = "agreement"
 """What is measured without judgments."""
 
-_STANDS_IN = "queries without judgments, for which the top 10 of reranking everything stands in"
+_STANDS_IN = "queries without judgments, for which the top 10 of full reranking stands in"
 
 
 def depth_line(
@@ -162,16 +137,7 @@ def depth_line(
     run: Curve,
     measures: Measures,
 ) -> dict[int, float]:
-    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking.
-
-    Args:
-        everything: the replays of all queries, some at a time; at least one.
-        run: a run's curve, whose steps are the depths.
-        measures: what is measured; the first is the headline.
-
-    Returns:
-        Mean headline by depth.
-    """
+    """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking."""
     values = []
     for some in everything:
         states = (States(each.query_id, each.doc_ids, at_depths(each, run.docs)) for each in some)
@@ -206,20 +172,8 @@ def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable],
     return record.ranking, other.ranking
 
 
-_ROOM = 16_000_000
-"""Bytes of the rankings of full reranking that stay in memory until the line of fixed depth is drawn."""
-
-
 class Evaluation:
-    """Measures finished queries beside the baselines, and keeps columns of figures.
-
-    Args:
-        dataset: the collection, with at least one judged query.
-        measures: what is measured.
-        beaten: replays the baselines; called for queries that have just been finished.
-        folder: for temporary files.
-        fixed_depth: the run's policy is fixed depth, which is measured after every document.
-    """
+    """Measures finished queries beside the baselines, and keeps columns of figures."""
 
     def __init__(
         self,
@@ -234,10 +188,10 @@ class Evaluation:
         self._dataset, self._measures, self._beaten = dataset, measures, beaten
         self._folder = folder
         self._waiting: list[QueryRecord] = []
-        self._outcomes: list[Outcomes] = []
+        self._outcomes = Outcomes()
         self._steps: dict[str, Rows] = {}
         self._compared: dict[str, list[ComparedQueries]] | None = None
-        self._everything = SpooledTemporaryFile(max_size=_ROOM, dir=str(folder))  # noqa: SIM115 -- closed with this object
+        self._everything: list[Sequence[Ranked]] = []
 
     def add(self, record: QueryRecord) -> None:
         """Take a finished query, in replay order. Of unjudged queries, only the outcome counts."""
@@ -248,7 +202,7 @@ class Evaluation:
     def outcomes(self) -> Outcomes:
         """How all added queries ended."""
         self._conclude()
-        return Outcomes.joined(self._outcomes)
+        return self._outcomes
 
     def steps(self) -> Steps:
         """The anytime steps of the judged queries."""
@@ -263,23 +217,14 @@ class Evaluation:
     def depth_line(self, run: Curve) -> dict[int, float] | None:
         """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
         self._conclude()
-        if EVERYTHING not in (self._compared or {}):
+        if FULL not in (self._compared or {}):
             return None
-        return depth_line(self._rankings_in_full(), run, self._measures)
-
-    def _rankings_in_full(self) -> Iterator[Sequence[Ranked]]:
-        self._everything.seek(0)
-        try:
-            while True:
-                yield pickle.load(self._everything)  # noqa: S301 -- written by this object
-        except EOFError:
-            return
+        return depth_line(self._everything, run, self._measures)
 
     def _conclude(self) -> None:
         """Measure the waiting queries and let their records go."""
         records, self._waiting = self._waiting, []
-        if records:
-            self._outcomes.append(Outcomes.of(records))
+        self._outcomes.extend(map(Outcome.of, records))
         judged = [record for record in records if self._dataset.counts(record.query_id)]
         if not judged:
             return
@@ -287,8 +232,8 @@ class Evaluation:
         for name, column in vars(steps).items():
             self._steps.setdefault(name, Rows(self._folder)).extend(column)
         found = self._beaten([record.query_id for record in judged])
-        if everything := found.get(EVERYTHING):
-            pickle.dump(everything, self._everything, protocol=pickle.HIGHEST_PROTOCOL)
+        if everything := found.get(FULL):
+            self._everything.append(everything)
         beside = compare_queries(judged, found, self._measures)
         if self._compared is None:
             self._compared = {name: [] for name in beside}

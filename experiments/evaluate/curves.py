@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.rankings import Positions, States, after_each
+from experiments.evaluate.rankings import Positions, States, small
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from ragtune.core.arrays import FloatArray as FloatArray
 from ragtune.core.arrays import IntArray
@@ -102,19 +102,20 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
 
 
 def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of fixed depth's documents at each depth, shape (depths, n).
+    """Rankings of fixed depth at each depth, shape (depths, n), from its documents at the largest depth or deeper.
 
     At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
     Documents that a failed call has put out are last.
-
-    Args:
-        ranked: fixed depth at the largest of the depths, or deeper.
-        depths: numbers of documents.
     """
-    best = ranked.final
-    if len(best) < len(ranked.first):
-        best = np.concatenate([best, ranked.first[np.isin(ranked.first, best, invert=True)]])
-    return after_each(depths, ranked.first, best, ranked.first)
+    first, n = ranked.first, len(ranked.first)
+    best = np.concatenate([ranked.final, first[np.isin(first, ranked.final, invert=True)]])
+    place = np.empty(n, dtype=int)
+    place[first] = np.arange(n)
+    both = np.concatenate([best, first])
+    stands = place[both] < depths[:, None]
+    stands[:, n:] ^= True  # the second time that a document comes, it is one of the rest
+    rankings: Positions = np.broadcast_to(small(both, n), stands.shape)[stands].reshape(len(depths), n)
+    return rankings
 
 
 def states_at_every_depth(record: QueryRecord) -> States:
@@ -187,12 +188,6 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
     """The curve of a run.
 
     A query that retrieved nothing counts with the measures' default, 0, at every step.
-
-    Args:
-        steps: of the judged queries, at least one.
-        measures: names of what was measured.
-        bootstrap: of the intervals.
-        folder: may hold the values of many queries.
     """
     docs = _depths(steps)
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 @contextmanager
 def whole(file: Path, mark: str = "") -> Iterator[Path]:
-    """Yield a path beside ``file`` to write to; what is there at the end of the block becomes ``file``.
-
-    Args:
-        file: the file to write or to replace.
-        mark: tells apart what several processes write for the same file.
-
-    Raises:
-        OSError: naming ``file`` if there is no room; ``file`` is then as it was.
-    """
+    """Yield a path beside ``file`` to write to; what is there at the end of the block becomes ``file``."""
     beside = file.with_name(f".{file.name}{mark}")
     with naming(file):
         try:
@@ -48,11 +40,7 @@ _ROOM = 2**20
 
 
 class Rows:
-    """Rows of numbers, added block by block. The first are held; once there are many, all are in a file.
-
-    Args:
-        folder: the folder of the file, which has no name; None to hold everything.
-    """
+    """Rows of numbers, added block by block. The first are held; once there are many, all are in a file."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -62,11 +50,7 @@ class Rows:
         self._length = 0
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows of the same shape and type.
-
-        Raises:
-            OSError: naming the folder, if its disk is full.
-        """
+        """Add rows of the same shape and type."""
         self._held.append(rows)
         self._length += len(rows)
         self._room -= rows.nbytes
@@ -75,11 +59,7 @@ class Rows:
                 self._flush(self._folder)
 
     def whole(self) -> NDArray[Any]:
-        """Return all rows, of which there has been at least one block; those in a file are mapped.
-
-        Raises:
-            OSError: as of :meth:`extend`.
-        """
+        """Return all rows, of which there has been at least one block; those in a file are mapped."""
         if self._file is None or self._folder is None:
             self._held = [np.concatenate(self._held)]
             return self._held[0]

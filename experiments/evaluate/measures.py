@@ -31,17 +31,7 @@ _DEFAULT = 0.0
 
 
 class Measures:
-    """A fixed list of measures over fixed judgments.
-
-    Args:
-        names: in ir-measures' notation, e.g. ``nDCG@10``.
-        qrels: graded judgments.
-        shown: names under which they are reported; None for their own.
-
-    Raises:
-        ConfigError: on an empty list, an unknown measure, a cutoff or relevance level below 1, or a measure that needs
-            a library, an argument or judgments that are not there.
-    """
+    """A fixed list of measures over fixed judgments."""
 
     def __init__(self, names: Sequence[str], qrels: Qrels, *, shown: Sequence[str] | None = None) -> None:
         import ir_measures
@@ -72,13 +62,6 @@ class Measures:
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
         """Measure rankings.
 
-        Args:
-            rankings: by topic; several topics may be states of one query.
-            topic_query: the judged query of each topic. A topic without a ranking scores the measure's default, 0.
-
-        Raises:
-            ConfigError: if a tool returns no value for a query, naming both.
-
         Returns:
             Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
         """
@@ -87,14 +70,8 @@ class Measures:
     def of_states(self, states: Iterable[States]) -> NDArray[np.float64]:
         """Measure rankings block by block.
 
-        Args:
-            states: of judged queries; a query may come more than once.
-
         Returns:
             Values of shape (number of rankings, len(names)), in their order.
-
-        Raises:
-            ConfigError: if a tool returns no value for a query, naming both.
         """
         blocks = [np.zeros((0, len(self.names)))]
         for block in _in_blocks(states):
@@ -130,11 +107,7 @@ class Measures:
         return values
 
     def _without_value(self, query: str, measure: Any) -> float:
-        """The default where a tool leaves out a query without a relevant document, as gdeval does.
-
-        Raises:
-            ConfigError: of any other query, whose value is not known.
-        """
+        """The default where a tool leaves out a query without a relevant document, as gdeval does."""
         level = measure.params.get("rel", 1)
         if all(grade < level for grade in self._qrels[query].values()):
             return _DEFAULT

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import PERMUTATIONS, randomization_test
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import FloatArray
 from ragtune.core.types import BUDGET_EXHAUSTED, GIVEN_UP, POLICY_FAILED
 from ragtune.core.units import TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -21,85 +20,74 @@ from ragtune.facade.doubts import chance, doubted, in_words
 from ragtune.facade.ranking import TORN, too_small
 
 
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """How the requests of q queries have ended.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the request of one query has ended; see the same names of :class:`QueryRecord`.
 
     Attributes:
-        query_ids: ids of the queries.
-        stop_reasons: why each stopped, in a word.
-        sizes: shape (q, 4), documents in the final pool, documents that could not be scored, documents and tokens of
-            the context.
-        batches: shape (q, 2), batches sent to a reranker, and those of them that failed.
-        ties: shape (q, 2), see :func:`experiments.evaluate.record.ties_of`.
-        rewrites: shape (q, 3), whether a reformulator was asked (0 or 1), searched rewrites, and their new documents.
-        unmoved: shape (q,), see :attr:`QueryRecord.is_unmoved`.
-        overrun_ms: shape (q,), milliseconds by which the query has passed its time limit.
-        charged: shape (q, u), charged in each of ``UNITS``.
-        actual: shape (q, u), really paid.
-        notes: of the queries that have any, by query id: see :func:`experiments.evaluate.record.notes_of`; the
-            ``stop_error`` that gave the query up; the ``first_error`` of a batch, else that error; and the
-            ``first_document`` that the budget has no room for: reason of the refusal, and the amount that it takes.
+        sizes: documents in the final pool, documents that could not be scored, documents and tokens of the context.
+        batches: batches sent to a reranker, and those of them that failed.
+        rewrites: whether a reformulator was asked (0 or 1), searched rewrites, and their new documents.
+        charged, actual: in each of ``UNITS``.
+        notes: see :func:`experiments.evaluate.record.notes_of`; the ``stop_error`` that gave the query up; the
+            ``first_error`` of a batch, else that error; and the ``first_document`` that the budget has no room for:
+            reason of the refusal, and the amount that it takes.
     """
 
-    query_ids: Sequence[str]
-    stop_reasons: Sequence[str]
-    sizes: IntArray
-    batches: IntArray
-    ties: IntArray
-    rewrites: IntArray
-    unmoved: NDArray[np.bool_]
-    overrun_ms: FloatArray
-    charged: FloatArray
-    actual: FloatArray
-    notes: Mapping[str, Mapping[str, Any]]
+    query_id: str
+    stop_reason: str
+    sizes: tuple[int, int, int, int]
+    batches: tuple[int, int]
+    ties: Sequence[int]
+    rewrites: Sequence[int]
+    is_unmoved: bool
+    overrun_ms: float
+    charged: Sequence[float]
+    actual: Sequence[float]
+    notes: Mapping[str, Any]
 
     @classmethod
-    def of(cls, records: Sequence[QueryRecord]) -> Outcomes:
-        """The outcomes of these records."""
-        notes = {record.query_id: _notes(record) for record in records}
+    def of(cls, record: QueryRecord) -> Outcome:
+        """The outcome of a record."""
         return cls(
-            query_ids=[record.query_id for record in records],
-            stop_reasons=[record.stop_reason for record in records],
-            sizes=_columns(4, [(r.pool_docs, len(r.dropped), r.context_docs, r.context_tokens) for r in records], int),
-            batches=_columns(2, [[r.batches.get(name, 0) for name in ("sent", "failed")] for r in records], int),
-            ties=_columns(2, [r.ties or (0, 0) for r in records], int),
-            rewrites=_columns(3, list(map(_rewrites, records)), int),
-            unmoved=np.array([record.is_unmoved for record in records], dtype=bool),
-            overrun_ms=np.array([record.overrun_ms for record in records], dtype=float),
-            charged=_columns(len(UNITS), [record.charged for record in records], float),
-            actual=_columns(len(UNITS), [record.actual for record in records], float),
-            notes={query_id: noted for query_id, noted in notes.items() if noted},
+            record.query_id,
+            record.stop_reason,
+            (record.pool_docs, len(record.dropped), record.context_docs, record.context_tokens),
+            (record.batches.get("sent", 0), record.batches.get("failed", 0)),
+            record.ties or (0, 0),
+            (1, *record.notes["rewrites"]) if "rewrites" in record.notes else (0, 0, 0),
+            record.is_unmoved,
+            record.overrun_ms,
+            record.charged,
+            record.actual,
+            _notes(record),
         )
 
-    @classmethod
-    def joined(cls, parts: Sequence[Outcomes]) -> Outcomes:
-        """The outcomes of several groups of queries, of which there is at least one, in their order."""
-        columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
-        return cls(**{name: _joined(column) for name, column in columns.items()})
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the query stopped because its policy failed, or a reranker too often."""
+        return self.stop_reason in GIVEN_UP
 
-    def __len__(self) -> int:
-        return len(self.query_ids)
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing failed; otherwise another try may answer the query better."""
+        return not (self.sizes[1] or self.batches[1] or self.is_given_up)
+
+
+class Outcomes(list[Outcome]):
+    """The outcomes of many queries in their order, at least one."""
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A field or property of all queries, shape (q,) or (q, its length)."""
+        return np.array([getattr(outcome, name) for outcome in self])
 
     def noted(self, name: str) -> list[Any]:
-        """One of the notes of all queries that have it, in their order."""
-        known = (self.notes.get(query_id, {}) for query_id in self.query_ids) if self.notes else ()
-        return [notes[name] for notes in known if name in notes]
-
-    @property
-    def given_up(self) -> NDArray[np.bool_]:
-        """Which queries stopped because their policy failed, or a reranker too often, shape (q,)."""
-        return np.fromiter(map(has_given_up, self.stop_reasons), bool, len(self))
-
-    @property
-    def unfinished(self) -> list[str]:
-        """The queries of which something failed, so that another try may answer them better."""
-        failed = (self.sizes[:, 1] > 0) | (self.batches[:, 1] > 0) | self.given_up
-        return [self.query_ids[query] for query in np.flatnonzero(failed).tolist()]
+        """One of the notes of all queries that have it."""
+        return [outcome.notes[name] for outcome in self if name in outcome.notes]
 
 
 def _notes(record: QueryRecord) -> dict[str, Any]:
-    stop_error = record.stop["details"].get("error") if has_given_up(record.stop_reason) else None
+    stop_error = record.stop["details"].get("error") if record.stop_reason in GIVEN_UP else None
     found = {**record.notes, "stop_error": stop_error, "first_error": record.batches.get("first_error") or stop_error}
     found["first_document"] = _first_document(record)
     return {name: value for name, value in found.items() if value and name != "rewrites"}
@@ -113,32 +101,8 @@ def _first_document(record: QueryRecord) -> tuple[str, float] | None:
     return (short["reason"], short["requested"] + short.get("elapsed", 0)) if "requested" in short else None
 
 
-def _rewrites(record: QueryRecord) -> Sequence[int]:
-    return (1, *record.notes["rewrites"]) if "rewrites" in record.notes else (0, 0, 0)
-
-
-def has_given_up(stop_reason: str) -> bool:
-    """Whether a query stopped because its policy failed, or a reranker too often."""
-    return stop_reason in GIVEN_UP
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return ChainMap(*parts) if isinstance(parts[0], Mapping) else list(chain.from_iterable(parts))
-
-
-def _columns(width: int, rows: Sequence[Sequence[float]], kind: type) -> Any:
-    return np.array(rows, dtype=kind).reshape(len(rows), width)
-
-
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
-    """All warnings, each with the number of its queries.
-
-    Args:
-        outcomes: of all queries of a run.
-        compares_apart: whether documents are compared in batches that share none.
-    """
+    """All warnings, each with the number of its queries."""
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
     found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | scales(outcomes)
     return found | torn(outcomes) if compares_apart else found
@@ -146,7 +110,7 @@ def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
 
 def empty(outcomes: Outcomes) -> dict[str, int]:
     """Queries for which the first stage found nothing."""
-    queries = int((outcomes.sizes[:, 0] == 0).sum())
+    queries = int((outcomes.column("sizes")[:, 0] == 0).sum())
     return (
         {f"of {len(outcomes)} queries have no candidates, since the first stage found nothing": queries}
         if queries
@@ -173,12 +137,11 @@ def doubts(outcomes: Outcomes) -> dict[str, int]:
 
 def breakdowns(outcomes: Outcomes) -> dict[str, int]:
     """Components that raised errors, which ended queries or were left out, with the first error."""
-    broken = [i for i, reason in enumerate(outcomes.stop_reasons) if reason in POLICY_FAILED]
+    broken = [outcome for outcome in outcomes if outcome.stop_reason in POLICY_FAILED]
     found = {}
     if broken:
-        notes = outcomes.notes.get(outcomes.query_ids[broken[0]], {})
-        reason, error = outcomes.stop_reasons[broken[0]], notes.get("stop_error")
-        found[f"queries that the policy gave up, first: {reason}, {error}"] = len(broken)
+        first = f"{broken[0].stop_reason}, {broken[0].notes.get('stop_error')}"
+        found[f"queries that the policy gave up, first: {first}"] = len(broken)
     went_on = outcomes.noted("mishaps")
     for action, count in Counter(action for errors in went_on for action in errors).items():
         error = next(errors[action] for errors in went_on if action in errors)
@@ -228,17 +191,17 @@ def scales(outcomes: Outcomes) -> dict[str, int]:
 
 def unused(outcomes: Outcomes) -> dict[str, int]:
     """Scores that were paid for and changed no ranking of the run; queries with a failed call are left out."""
-    whole = outcomes.batches[:, 1] == 0  # a failed call is paid for, and there is nothing to use
-    paid = whole & (outcomes.charged[:, UNITS.index("docs")] > 0.0)
-    unmoved = int((whole & outcomes.unmoved).sum())
-    if not unmoved or unmoved < int(paid.sum()):
+    whole = [outcome for outcome in outcomes if not outcome.batches[1]]  # nothing came of a failed call
+    paid = sum(outcome.charged[UNITS.index("docs")] > 0.0 for outcome in whole)
+    unmoved = sum(outcome.is_unmoved for outcome in whole)
+    if not unmoved or unmoved < paid:
         return {}
     return {"queries whose documents were scored without a change of the ranking: what was paid is not used": unmoved}
 
 
 def torn(outcomes: Outcomes) -> dict[str, int]:
     """Documents that were compared in several batches that share none."""
-    several = int((outcomes.batches[:, 0] - outcomes.batches[:, 1] > 1).sum())
+    several = sum(sent - failed > 1 for sent, failed in (outcome.batches for outcome in outcomes))
     return {f"queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot": several} if several else {}
 
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragtune.core.arrays import IntArray
-
 Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
@@ -51,30 +49,6 @@ def unpacked(plain: Mapping[str, Any], n: int) -> Orders:
     if lengths and lengths.count(lengths[0]) == len(lengths):
         return positions.reshape(len(lengths), -1)
     return together(np.split(positions, np.cumsum(lengths[:-1])), n)
-
-
-def after_each(depths: Sequence[int] | IntArray, sent: Positions, best: Positions, rest: Positions) -> Positions:
-    """Rankings of n documents after each number of documents, without a sort: those sent so far come first.
-
-    Args:
-        depths: k numbers of documents; where m is less than n, none is larger than m.
-        sent: shape (..., m), positions in the order in which the documents are sent.
-        best: shape (..., m), the same positions, best first.
-        rest: shape (..., n), all positions in the order in which those stand behind that are not sent yet.
-
-    Returns:
-        Positions, shape (..., k, n), in as few bytes as hold them.
-    """
-    (*many, n), m, k = rest.shape, sent.shape[-1], len(depths)
-    q = math.prod(many)
-    both = np.concatenate([best, rest], axis=-1).reshape(q, m + n)
-    row = np.arange(q)[:, None]
-    place = np.full((q, n), n)
-    place[row, sent.reshape(q, m)] = np.arange(m)
-    stands = place[row, both][:, None] < np.array(depths)[:, None]
-    stands[..., m:] ^= True  # the second time that a document comes, it is one of the rest
-    rankings: Positions = small(both, n)[:, None].repeat(k, axis=1)[stands]
-    return rankings.reshape(*many, k, n)
 
 
 class States(NamedTuple):
@@ -129,10 +103,6 @@ class RankMeasures:
 
     Sums run down the ranks as in trec_eval (Buckley and Voorhees, github.com/usnistgov/trec_eval), so that the values
     are its own to the last bit.
-
-    Args:
-        measures: measures of ir-measures, m of them, each of which :meth:`covers`.
-        qrels: graded judgments by query.
     """
 
     def __init__(self, measures: Sequence[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
@@ -147,12 +117,7 @@ class RankMeasures:
         return measure.NAME in _FORMULAS and not measure.params.keys() - {"cutoff", "rel"}
 
     def of(self, states: Sequence[States], first: int | None = None) -> FloatArray:
-        """Values of shape (number of rankings, m).
-
-        Args:
-            states: of judged queries; what is held at once grows with their number.
-            first: compute so many of the measures only, the first ones; None for all.
-        """
+        """Values of shape (number of rankings, m)."""
         graded, asked = self._graded(states), self._asked[:first]
         values = np.zeros((len(graded.found), len(asked)))
         for column, (formula, cutoff, rel) in enumerate(asked):

@@ -59,14 +59,7 @@ _NO_OTHERS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
 def notes_of(trace: ControllerTrace) -> dict[str, Any]:
-    """What figures and warnings need of a trace, as plain data; nothing is noted of an uneventful one.
-
-    Returns:
-        ``margins`` of the sources over the reranker after the last score; ``silent`` signals; documents and calls of a
-        ``first_round`` that the budget was too small for; the ``scale_doubt`` of a live reranker; ``rewrites``, the
-        numbers of searched rewrites and of their new documents; ``mishaps``, the first error of each kind that the
-        request went on without (rule F5), by the name of its event.
-    """
+    """What figures and warnings need of a trace, as plain data; nothing is noted of an uneventful one."""
     notes: dict[str, Any] = {}
     for event in trace.events:
         action, details = event.action, event.details
@@ -227,12 +220,7 @@ class QueryRecord:
 
     @classmethod
     def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
-        """Read a record from a line that :meth:`to_line` has written.
-
-        Args:
-            line: the line.
-            stays: whether it is held together with many others, most of whose documents are the same.
-        """
+        """Read a record from a line that :meth:`to_line` has written."""
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]

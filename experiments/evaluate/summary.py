@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -78,53 +78,6 @@ class Rewrites(_Part):
 
     per_query: float
     new_docs_per_rewrite: float
-
-
-class Outcome(_Part):
-    """How a conformance suite ended.
-
-    Attributes:
-        outcome: ``no golden decisions`` if there is nothing to compare with; ``not checked`` in runs of earlier
-            versions, which did not check themselves.
-        spec: version of the specification.
-        differences: the first differences found, one line each.
-    """
-
-    outcome: Literal["passed", "failed", "no golden decisions", "not checked"]
-    spec: str
-    differences: list[str] = []
-
-    @property
-    def line(self) -> str:
-        """The outcome with the first difference."""
-        return f"failed: {self.differences[0]}" if self.differences else self.outcome
-
-
-class Conformance(Outcome):
-    """Outcome of the golden decisions of a run's components.
-
-    Attributes:
-        checked: components whose decisions were compared, as ``group/name``.
-        without: classes of estimators and schedulers, and of their parts, that no golden decision covers.
-        canonical: outcome of the suite of the canonical blocks; None for a run without any.
-    """
-
-    checked: list[str] = []
-    without: list[str] = []
-    canonical: Outcome | None = None
-
-    @property
-    def line(self) -> str:
-        """The outcome with the first difference, and with the components that have no golden decisions."""
-        missing = f"no golden decisions for {', '.join(self.without)}" if self.without else ""
-        found = "" if missing and not self.checked else super().line
-        return "; ".join(filter(None, (found, missing)))
-
-    @property
-    def warnings(self) -> list[str]:
-        """A line for the decisions and one for the canonical blocks, if they failed."""
-        outcomes = {"conformance": self, "conformance of the canonical blocks": self.canonical}
-        return [f"{what}: {found.line}" for what, found in outcomes.items() if found and found.differences]
 
 
 class Agreement(_Part):
@@ -212,29 +165,24 @@ class Summary(Figures):
     """The content of ``summary.json``: the figures, and where they come from.
 
     Attributes:
-        baselines: comparisons with fixed depth and with reranking everything, by name; None where they would cost.
-            Files call them ``incumbents``.
+        baselines: comparisons with fixed depth and with full reranking, by name; None where they would cost.
         policy: name of the policy.
         overrides: choices of the command line.
         documents: number of documents in the collection.
         corpus_digest: SHA-256 of the collection's documents.
         seed: root of all randomness.
-        conformance: whether the components decide as the golden decisions say.
         tags: tags of the tracked run.
         fingerprint, settings, inputs: identity of the run, see :func:`experiments.replay.inputs.identity`.
         wall_s: seconds that the run took.
         mlflow_run_id: id of the tracked run; None if there is none.
     """
 
-    baselines: dict[str, Comparison] | None = Field(
-        default=None, validation_alias=AliasChoices("incumbents", "baselines"), serialization_alias="incumbents"
-    )
+    baselines: dict[str, Comparison] | None = None
     policy: str
     overrides: list[str]
     documents: int
     corpus_digest: str
     seed: int
-    conformance: Conformance
     tags: dict[str, str]
     fingerprint: str
     settings: str
@@ -254,7 +202,7 @@ class Summary(Figures):
 
     def plain(self) -> dict[str, Any]:
         """What ``summary.json`` holds: plain data, without baselines and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json", by_alias=True), ("incumbents", "rewrites")
+        data, may_lack = self.model_dump(mode="json"), ("baselines", "rewrites")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:
@@ -265,18 +213,11 @@ class Summary(Figures):
 def summarize(
     dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float, compares_apart: bool = False
 ) -> Figures:
-    """Compute the figures of a run.
-
-    Args:
-        dataset: the collection.
-        outcomes: of all replayed queries.
-        curve: the curve of the judged queries.
-        max_failed_share: share of failures above which the run has failed.
-        compares_apart: whether documents are compared in batches that share none.
-    """
-    charged, actual, queries = outcomes.charged.sum(axis=0), outcomes.actual.sum(axis=0), len(outcomes)
-    _, dropped, *context = outcomes.sizes.sum(axis=0).tolist()
-    tied, deciding = outcomes.ties.sum(axis=0).tolist()
+    """Compute the figures of a run."""
+    charged, actual = (outcomes.column(kind).sum(axis=0) for kind in ("charged", "actual"))
+    queries = len(outcomes)
+    _, dropped, *context = outcomes.column("sizes").sum(axis=0).tolist()
+    tied, deciding = outcomes.column("ties").sum(axis=0).tolist()
     final = float(curve.mean[-1, 0])
     return Figures(
         dataset=dataset.name,
@@ -296,10 +237,10 @@ def summarize(
         aucc=curve.area(),
         docs_to_95pct=curve.docs_to(0.95, final),
         docs_to_99pct=curve.docs_to(0.99, final),
-        stop_reasons=dict(sorted(Counter(outcomes.stop_reasons).items())),
+        stop_reasons=dict(sorted(Counter(outcome.stop_reason for outcome in outcomes).items())),
         tied_share=tied / deciding if deciding else None,
         dropped_docs=dropped,
-        latency_overrun_ms=_overruns(outcomes.overrun_ms),
+        latency_overrun_ms=_overruns(outcomes.column("overrun_ms")),
         failures=failures_of(outcomes, max_failed_share),
     )
 
@@ -315,8 +256,8 @@ _SAME_IDS = "do the judgments belong to these queries and documents?"
 
 def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
     """What failed in a run, and whether so much did that the run itself has."""
-    sent, failed = outcomes.batches.sum(axis=0).tolist()
-    given_up = int(outcomes.given_up.sum())
+    sent, failed = outcomes.column("batches").sum(axis=0).tolist()
+    given_up = sum(outcome.is_given_up for outcome in outcomes)
     share = max(failed / sent if sent else 0.0, given_up / len(outcomes))
     errors = outcomes.noted("first_error")
     went_on = Counter(name for names in outcomes.noted("mishaps") for name in names)
@@ -332,7 +273,7 @@ def failures_of(outcomes: Outcomes, max_share: float) -> Failures:
 
 
 def _rewrites(outcomes: Outcomes) -> Rewrites | None:
-    asked, searched, new = outcomes.rewrites.sum(axis=0).tolist()
+    asked, searched, new = outcomes.column("rewrites").sum(axis=0).tolist()
     if not asked:
         return None
     return Rewrites(per_query=searched / len(outcomes), new_docs_per_rewrite=new / searched if searched else 0.0)

@@ -36,11 +36,7 @@ def write_csv(file: Path, table: Columns) -> None:
 
 
 def read_csv(file: Path) -> Columns:
-    """Read a table of numbers that :func:`write_csv` has written, None where one is missing.
-
-    Raises:
-        OSError, ValueError: if the file is damaged.
-    """
+    """Read a table of numbers that :func:`write_csv` has written, None where one is missing."""
     with file.open(encoding="utf-8", newline="") as lines:
         names, *rows = csv.reader(lines)
     columns = zip(*rows, strict=True)

@@ -30,8 +30,8 @@ _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
 
 
-_FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings", "conformance")
-_LAST_TAGS = ("conformance_spec", "conformance_canonical_spec", "ragtune_version", "git_sha")
+_FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings")
+_LAST_TAGS = ("ragtune_version", "git_sha")
 """Tags that MLflow's page of a run shows first and last: it shows them in the order in which they are logged."""
 
 _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval")
@@ -42,10 +42,6 @@ def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] 
     """The name of a run: policy, budget, every choice that its sweep varies, options of the policy, and collection.
 
     MLflow's list cuts long names at the end, so the collection, which has a column, stands there.
-
-    Args:
-        summary, config: of the run.
-        varies: names of the options that its sweep varies.
     """
     varied = [
         f"{key.rpartition('.')[2]}={value}"
@@ -128,8 +124,7 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
     }
     odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())
     own |= {"warnings": odd[:MAX_TAG_LENGTH]} if odd else {}
-    outcome = {"conformance": summary.conformance.line, "conformance_spec": summary.conformance.spec}
-    found = {**summary.tags, **outcome, **own}
+    found = {**summary.tags, **own}
     others = [name for name in found if name not in (*_FIRST_TAGS, *_LAST_TAGS)]
     return {name: found[name] for name in (*_FIRST_TAGS, *others, *_LAST_TAGS) if name in found}
 
@@ -154,11 +149,7 @@ def failures(summary: Summary) -> str:
 
 
 def sweep_tags(words: Sequence[str]) -> dict[str, str]:
-    """The tags of the parent run of a sweep.
-
-    Args:
-        words: of the command line, the program's path below the checkout first.
-    """
+    """The tags of the parent run of a sweep."""
     program = words[0]
     sha = git_sha().removesuffix("-dirty")
     own = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program, **_user()}

@@ -43,9 +43,6 @@ def styles_of(kinds: Sequence[str]) -> list[Style]:
     """Styles of lines of the given kinds, in their order.
 
     The cycles of colours, dashes and markers of a kind differ in length, so that 60 lines of ours stay distinct.
-
-    Args:
-        kinds: of each line; a key of :data:`INKS`.
     """
     found = []
     for i, kind in enumerate(kinds):
@@ -66,11 +63,6 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
 
     Where a run costs money, two more panels draw it against tokens and dollars, and one each against FLOPs, search
     units and energy where they are known.
-
-    Args:
-        file: the PNG to write.
-        curve: the table of the run's curve, see :func:`experiments.publish.files.curve_table`.
-        summary: the run's.
     """
     from matplotlib.figure import Figure
 

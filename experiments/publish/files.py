@@ -68,23 +68,13 @@ class Results:
 
 
 def write_results(folder: Path, results: Results, *, picture: bool = True) -> None:
-    """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run.
-
-    Args:
-        folder: the run folder; what an earlier run has left there is replaced.
-        results: what is written.
-        picture: whether the curve is drawn at once.
-
-    Raises:
-        OSError: if the folder is full or read-only; no half-written file is left under a final name.
-        DatasetError: if a retriever brought a document whose id no TREC file can hold.
-    """
-    partial, query_ids = folder / ".partial", results.outcomes.query_ids
+    """Write every file of a run into its folder. The summary comes last, so a folder with one holds a complete run."""
+    partial = folder / ".partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         write_yaml(partial / CONFIG, results.config)
-        _write_records(partial, map(results.records.__getitem__, query_ids))
+        _write_records(partial, (results.records[outcome.query_id] for outcome in results.outcomes))
         write_parquet(partial / "per_query.parquet", per_query_table(results))
         curve = curve_table(results.curve, results.depth_line)
         write_csv(partial / CURVE, curve)
@@ -100,11 +90,7 @@ def write_results(folder: Path, results: Results, *, picture: bool = True) -> No
 
 
 def picture_of(folder: Path) -> Path:
-    """The picture of a run's curve, drawn from the run's files if it is not there.
-
-    Raises:
-        DatasetError: if the folder holds no complete run.
-    """
+    """The picture of a run's curve, drawn from the run's files if it is not there."""
     picture = folder / PICTURE
     if not picture.exists():
         with whole(picture) as beside:
@@ -124,11 +110,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """The summary of the run that a folder holds; None if it holds no complete run.
-
-    Raises:
-        DatasetError: if the file does not hold a summary.
-    """
+    """The summary of the run that a folder holds; None if it holds no complete run."""
     file = folder / SUMMARY
     if not file.is_file():
         return None
@@ -146,11 +128,7 @@ def read_summary(folder: Path) -> Summary | None:
 
 
 def require_summary(folder: Path) -> Summary:
-    """The summary of the run that a folder holds.
-
-    Raises:
-        DatasetError: if the folder holds no complete run, or the file does not hold a summary.
-    """
+    """The summary of the run that a folder holds."""
     summary = read_summary(folder)
     if summary is None:
         raise DatasetError(f"{str(folder)!r} holds no complete run: {SUMMARY} is missing")
@@ -158,11 +136,7 @@ def require_summary(folder: Path) -> Summary:
 
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
-    """Write plain data as YAML, with the keys in their order.
-
-    Raises:
-        OSError: naming ``file`` if there is no room.
-    """
+    """Write plain data as YAML, with the keys in their order."""
     with naming(file):
         file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
 
@@ -180,30 +154,28 @@ def _yaml(text: str) -> str:
 
 
 _SIZES = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
-"""The columns of :attr:`Outcomes.sizes`."""
+"""The columns of :attr:`Outcome.sizes`."""
 
 
 def per_query_table(results: Results) -> Columns:
     """One row a query: measures (missing where unjudged), costs, stop reason and context size."""
     outcomes, curve = results.outcomes, results.curve
-    judged = np.fromiter(map(results.dataset.counts, outcomes.query_ids), bool, len(outcomes))
+    query_ids = [outcome.query_id for outcome in outcomes]
+    judged = np.fromiter(map(results.dataset.counts, query_ids), bool, len(outcomes))
     measured = np.full((len(judged), len(curve.measures)), np.nan)
     measured[judged] = curve.per_query[:, -1, :]
-    table: Columns = {"query_id": outcomes.query_ids, "judged": judged}
+    table: Columns = {"query_id": query_ids, "judged": judged}
     table |= {name: measured[:, j] for j, name in enumerate(curve.measures)}
     table |= {name: column.astype(kind) for name, (column, kind) in _costs(outcomes).items()}
-    table["stop_reason"] = outcomes.stop_reasons
-    return table | dict(zip(_SIZES, outcomes.sizes.T, strict=True))
+    table["stop_reason"] = [outcome.stop_reason for outcome in outcomes]
+    return table | dict(zip(_SIZES, outcomes.column("sizes").T, strict=True))
 
 
 def _costs(outcomes: Outcomes) -> dict[str, tuple[FloatArray, type]]:
     """The columns of costs by name, and the kind of their numbers: those that are counted are integers."""
-    known = told([costs.sum(axis=0) for costs in (outcomes.charged, outcomes.actual)])
-    columns = {
-        f"{kind}_{UNITS[i]}": (units.UNITS[i], costs[:, i])
-        for kind, costs in (("charged", outcomes.charged), ("actual", outcomes.actual))
-        for i in known
-    }
+    spent = {kind: outcomes.column(kind).astype(float) for kind in ("charged", "actual")}
+    known = told([costs.sum(axis=0) for costs in spent.values()])
+    columns = {f"{kind}_{UNITS[i]}": (units.UNITS[i], costs[:, i]) for kind, costs in spent.items() for i in known}
     return {
         name: (column, int if unit.is_count and _is_whole(column) else float)
         for name, (unit, column) in columns.items()

@@ -46,13 +46,6 @@ def locked(folder: Path, option: str = "hydra.run.dir") -> Iterator[None]:
 
     The system releases the lock however its owner ends, so the file that a killed process leaves behind stops no other.
     A file system without locks causes a warning.
-
-    Args:
-        folder: the folder.
-        option: the option that chooses another folder, which the message names.
-
-    Raises:
-        ConfigError: if another process, or another part of this one, is using the folder; nothing in it was touched.
     """
     file = folder / LOCK
     descriptor = _acquired(file)

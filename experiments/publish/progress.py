@@ -19,15 +19,7 @@ LINE_S = 30.0
 
 @contextmanager
 def progress_bar(label: str, *, enabled: bool) -> Iterator[Progress]:
-    """Show a progress bar on stderr, once the work has taken :data:`PATIENCE_S`; a line now and then off a terminal.
-
-    Args:
-        label: text that stands before the bar.
-        enabled: show it at all.
-
-    Yields:
-        A function that the work calls with the number of items done and of all items.
-    """
+    """Show a progress bar on stderr, once the work has taken :data:`PATIENCE_S`; a line now and then off a terminal."""
     from rich.console import Console
 
     console = Console(file=sys.stderr)

@@ -32,14 +32,6 @@ def print_sweep(summaries: Mapping[str, Summary], folder: Path, *, partial: str 
     A row has the headline with its interval, and the difference from fixed depth under the same budget: with its
     interval, and the p-value of Fisher's randomization test after Holm's correction for the number of jobs. The CSV
     holds every figure in the order of the jobs. The Markdown holds the printed table with all columns.
-
-    Args:
-        summaries: the summary of each job, by the name of the job.
-        folder: where the files go, and the jobs' own folders are.
-        partial: what an interrupted sweep has finished, such as ``2 of 6 jobs``; labels the table and every file.
-
-    Returns:
-        The files; none without a finished job.
     """
     from rich.console import Console
 

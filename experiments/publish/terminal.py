@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from experiments.evaluate.baselines import AGREEMENT, EVERYTHING
+from experiments.evaluate.baselines import AGREEMENT, FULL
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Conformance, Overruns, Summary
+from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary
 from experiments.publish.columns import Columns
 from ragtune.core.units import MONEY, TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -33,7 +33,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")
-    if against_all := baselines.get(EVERYTHING):
+    if against_all := baselines.get(FULL):
         console.print(_agreement_line(against_all.agreement, measured=AGREEMENT in summary.measures))
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
@@ -45,7 +45,6 @@ def print_run(summary: Summary, curve: Curve) -> None:
         console.print(_late_line(summary.latency_overrun_ms))
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
-    _print_conformance(summary.conformance)
 
 
 def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table]:
@@ -84,7 +83,7 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     table.add_row("95% interval", *blank, *("{:.3f}-{:.3f}".format(*summary.interval[name]) for name in names))
     baselines = summary.baselines or {}
     for name, against in baselines.items():
-        if name == EVERYTHING or against != baselines.get(EVERYTHING):  # fixed depth may come to that
+        if name == FULL or against != baselines.get(FULL):  # fixed depth may come to that
             _add_comparison(table, name, against, blank, names)
     table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table
@@ -101,15 +100,6 @@ def _new_table(title: str | None, **options: Any) -> Table:
     from rich.table import Table
 
     return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", **options)
-
-
-def _print_conformance(conformance: Conformance) -> None:
-    if not conformance.warnings:
-        checked = f" ({', '.join(conformance.checked)})" if conformance.checked else ""
-        blocks = f"; canonical blocks {conformance.canonical.line}" if conformance.canonical else ""
-        _console(markup=False).print(f"conformance: {conformance.line}{checked}{blocks}")
-    for line in conformance.warnings:
-        print_warning(line)
 
 
 def _add_curve(
@@ -150,9 +140,9 @@ def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
     tau = "" if agreement.tau is None else f", Kendall's tau {short(agreement.tau, '.3f')}"
     order = f"rank-biased overlap {short(agreement.rbo, '.3f')}{tau}"
     if measured:
-        return f"{AGREEMENT}: share of the top 10 of everything, without judgments; final order of both: {order}"
+        return f"{AGREEMENT}: share of the top 10 of full reranking, without judgments; final order of both: {order}"
     shares = f"{AGREEMENT} {short(agreement.overlap, '.3f')}, {order}"
-    return f"top 10 beside that of everything, without judgments: {shares}"
+    return f"top 10 beside that of full reranking, without judgments: {shares}"
 
 
 def print_warning(words: str) -> None:
@@ -184,14 +174,6 @@ def fitting_table(
 
     Where not all have room, columns of words are folded first. Then those of ``always`` are shown, and of the others
     as many as fit, from the left.
-
-    Args:
-        heads: headings of the columns.
-        rows: a cell a column.
-        left: headings of the columns that hold words, which stand on the left.
-        width: characters that there is room for.
-        title: what stands above it; may be empty.
-        always: headings of the columns that are shown at any width.
     """
     widths = {head: _width(head, [row[i] for row in rows]) for i, head in enumerate(heads)}
     room, limit = width - _EDGES + _GAP, width

@@ -69,9 +69,6 @@ class Tracking:
 
         Files that have been logged already are not logged a second time unless ``again`` is true. Unfinished runs of
         the same files are deleted.
-
-        Raises:
-            TrackingError: if they cannot be logged.
         """
         return None
 
@@ -81,15 +78,7 @@ class NoTracking(Tracking):
 
 
 class MlflowTracking(Tracking):
-    """Logs parameters, tags, measures, the curve as metric steps, artifacts and the dataset from the files of a run.
-
-    Args:
-        uri: tracking address; the environment variable MLFLOW_TRACKING_URI wins.
-        experiment: name of the MLflow experiment.
-
-    Raises:
-        ConfigError: if the experiment's name is empty.
-    """
+    """Logs parameters, tags, measures, the curve as metric steps, artifacts and the dataset from the files of a run."""
 
     def __init__(self, uri: str, experiment: str) -> None:
         if not experiment:

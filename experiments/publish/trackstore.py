@@ -40,10 +40,6 @@ def prepare_file(file: Path) -> None:
 
     MLflow builds a new store by dozens of migrations that are not one transaction. A kill between two of them would
     leave a file that no later run can use, so the store is made in a temporary folder and put in place by one link.
-
-    Raises:
-        TrackingError: if the file is locked, no SQLite database, or the database of another program, which MLflow would
-            put its tables into.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size:

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.config.overrides import RunConfig
 from experiments.config.progress import Progress
-from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH, Beaten
+from experiments.evaluate.baselines import FIXED_DEPTH, FULL, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.component import component
@@ -223,7 +223,7 @@ class FixedDepth:
 
     def __init__(self, config: RunConfig, session: Session) -> None:
         budget: CostBudget = session.parts["budget"]
-        self._budgets = {FIXED_DEPTH: budget, EVERYTHING: budget.model_copy(update=_FOR_EVERYTHING)}
+        self._budgets = {FIXED_DEPTH: budget, FULL: budget.model_copy(update=_FOR_EVERYTHING)}
         same = config.without(*_FIXED_PARTS, *NO_PARTS)
         self._known = {name: _replays(same, budget) for name, budget in self._budgets.items()}
         parts = {**session.parts, **_FIXED_PARTS}

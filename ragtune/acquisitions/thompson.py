@@ -18,12 +18,6 @@ class ThompsonAcquisition(BaseAcquisition):
 
     The draw depends on the seed, the pool's documents and how many of them have been scored, and on nothing else: the
     same request draws the same numbers in every process.
-
-    Args:
-        seed: root of the random draws, >= 0.
-
-    Raises:
-        ConfigError: if ``seed`` is not a non-negative integer.
     """
 
     def __init__(self, seed: int = 0) -> None:

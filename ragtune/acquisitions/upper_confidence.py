@@ -12,14 +12,7 @@ from ragtune.core.pool.valuation import Belief
 
 
 class UpperConfidenceAcquisition(BaseAcquisition):
-    """mean + kappa * standard deviation (GP-UCB, Srinivas et al., ICML 2010; kappa is their beta^(1/2)).
-
-    Args:
-        kappa: weight of the uncertainty, >= 0; 0 is the mean alone.
-
-    Raises:
-        ConfigError: if ``kappa`` is negative or not a number.
-    """
+    """mean + kappa * standard deviation (GP-UCB, Srinivas et al., ICML 2010; kappa is their beta^(1/2))."""
 
     def __init__(self, kappa: float = 2.0) -> None:
         self.kappa = check_number("acquisition.kappa", kappa, low=0.0)

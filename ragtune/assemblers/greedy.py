@@ -11,12 +11,6 @@ class GreedyAssembler(BaseAssembler):
 
     A document that does not fit is skipped and shorter ones behind it still get their chance, so the budget is used
     as far as it goes.
-
-    Args:
-        ordering: ``final_score``, ``reranked_first`` or ``posterior``.
-
-    Raises:
-        ConfigError: on an unknown ordering.
     """
 
     def __init__(self, ordering: Ordering | str = Ordering.FINAL_SCORE) -> None:

@@ -28,10 +28,6 @@ class CandidateVectors:
     they hold 1 + ln(tf) of the stemmed terms, hashed to columns (Weinberger et al., ICML 2009). There are no document
     frequencies: those of a hundred candidates are highest for the terms of the query (nDCG@10 at 20 documents .712
     without and .696 with them on TREC DL 2019, .350 both times on nfcorpus; the whole collection's give .710 and .356).
-
-    Args:
-        corpus: not used; other makers of vectors take a collection.
-        embedder: embeds the candidates' texts; None for terms.
     """
 
     def __init__(self, corpus: Corpus | None = None, embedder: BaseEmbedder | None = None) -> None:
@@ -44,11 +40,6 @@ class CandidateVectors:
             _term_vectors(["ready"])
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """``scipy.sparse.csr_matrix`` of shape (len(items), d), float64, rows L2-normalised.
-
-        Raises:
-            InputError: if the candidates' own vectors are not numbers of one length.
-        """
         from scipy.sparse import csr_matrix
 
         own = [item.metadata.get(VECTOR) for item in items]
@@ -58,7 +49,6 @@ class CandidateVectors:
         return self._vectors_of(texts)
 
     def of_query(self, text: str) -> Any:
-        """The vector of any text, shape (1, d), made as those of candidates are that bring none along."""
         return self._vectors_of([text])
 
     def _vectors_of(self, texts: Sequence[str]) -> Any:
@@ -70,38 +60,27 @@ class CandidateVectors:
 
 
 def normalised(vectors: Sequence[Any]) -> FloatArray:
-    """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is.
-
-    Raises:
-        InputError: if they are not finite numbers of one length, naming the first bad vector.
-    """
-    try:
-        rows = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        rows = np.empty(0)
-    if rows.ndim != 2 or not np.isfinite(rows).all():
-        raise InputError(
-            f"the candidates' vectors are not finite numbers of one length{_odd(vectors)}: allowed is one vector a "
-            "document"
-        )
-    rows = squarable(rows, axis=1)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: FloatArray = rows / np.where(lengths > 0, lengths, 1.0)
-    return unit
-
-
-def _odd(vectors: Sequence[Any]) -> str:
-    """The first vector that is bad, in brackets."""
+    """Return a caller's vectors, shape (n, d), each divided by its length; a vector of zeros stays as it is."""
+    rows: list[FloatArray] = []
     for i, vector in enumerate(vectors):
         try:
             row = np.asarray(vector, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            return f" (vector {i} is {quoted(vector)})"
+            row = np.array(np.nan)
         if row.ndim != 1 or not np.isfinite(row).all():
-            return f" (vector {i} is {quoted(vector)})"
-        if len(row) != len(vectors[0]):
-            return f" (vector {i} has {len(row)}, vector 0 has {len(vectors[0])})"
-    return ""
+            raise _refused(f"vector {i} is {quoted(vector)}")
+        if rows and len(row) != len(rows[0]):
+            raise _refused(f"vector {i} has {len(row)}, vector 0 has {len(rows[0])}")
+        rows.append(row)
+    stacked = squarable(np.array(rows), axis=1)
+    lengths = np.linalg.norm(stacked, axis=1, keepdims=True)
+    unit: FloatArray = stacked / np.where(lengths > 0, lengths, 1.0)
+    return unit
+
+
+def _refused(why: str) -> InputError:
+    allowed = "allowed is one vector a document"
+    return InputError(f"the candidates' vectors are not finite numbers of one length ({why}): {allowed}")
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:

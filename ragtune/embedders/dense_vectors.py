@@ -21,11 +21,6 @@ class DenseVectors(DocumentVectors):
     The alternative to :class:`ragtune.embedders.tfidf.TfidfEmbedder`: ``estimator.vectors._target_``. A Gram matrix of
     any vectors is positive semi-definite, so negative cosines do no harm. The vectors are made in the constructor, so
     that no request is charged the time.
-
-    Args:
-        corpus: the collection.
-        embedder: makes the vectors.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
 
     are_words = False
@@ -35,21 +30,12 @@ class DenseVectors(DocumentVectors):
         self.prepare()
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """Return :meth:`rows` of a request's documents."""
-        return self.rows([item.doc_id for item in items])
+        from scipy.sparse import csr_matrix
+
+        positions = self._corpus.positions([item.doc_id for item in items])
+        return csr_matrix(np.asarray(self.matrix[positions], dtype=np.float64))
 
     def of_query(self, text: str) -> Any:
-        """Return the embedder's vector of any text, shape (1, d), in the same form."""
         from scipy.sparse import csr_matrix
 
         return csr_matrix(np.asarray(self._embedder.embed([text]), dtype=np.float64))
-
-    def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Return ``scipy.sparse.csr_matrix`` of shape (len(doc_ids), d), float64, rows L2-normalised.
-
-        Raises:
-            DatasetError: if the corpus does not hold a document.
-        """
-        from scipy.sparse import csr_matrix
-
-        return csr_matrix(np.asarray(self.matrix[self._corpus.positions(doc_ids)], dtype=np.float64))

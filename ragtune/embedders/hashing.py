@@ -24,19 +24,12 @@ class HashingEmbedder(BaseEmbedder):
     two texts estimates that of their term counts without bias. For tests and baselines: it knows words, not meanings.
     Terms are those of version 1 of the text analysis for good, so that collections that were made with it stay
     readable.
-
-    Args:
-        dims: length of the vectors, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, dims: int = 256) -> None:
         self.dims = check_count("hashing embedder dims", dims, low=1)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), dims), rows L2-normalised; zero for a text without terms or whose terms cancel out."""
         counts = np.zeros((len(texts), self.dims), dtype=np.int64)
         for row, text in zip(counts, texts, strict=True):
             hashes = np.array([_hash(term) for term in plain_terms(text)], dtype=np.uint64)

@@ -17,13 +17,6 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
     """Vectors of the ``/embeddings`` call of an OpenAI-compatible server, L2-normalised here.
 
     Blank texts are not sent, since servers refuse them: their rows are zero.
-
-    Args:
-        llm: asks the server; its model is the embedding model.
-        dims: length of the model's vectors, >= 1; None asks for one vector where the length is needed.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, llm: LLMClient, dims: int | None = None) -> None:
@@ -34,16 +27,11 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
         self._llm.prepare()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), d), rows L2-normalised, zero for blank texts.
-
-        Raises:
-            ServiceError: if the server gives no usable reply.
-            ConfigError: if its vectors are not of length ``dims``.
-            CacheMissError: in replay, if a text was never recorded.
-        """
         sent = [position for position, text in enumerate(texts) if text.strip()]
         vectors = self._fetch([texts[position] for position in sent]) if sent else None
-        rows = np.zeros((len(texts), self._width()), dtype=np.float32)
+        if self._dims is None:
+            self._fetch(["dimension"])
+        rows = np.zeros((len(texts), self._dims or 0), dtype=np.float32)
         if vectors is not None:
             rows[sent] = vectors
         return rows
@@ -51,12 +39,6 @@ class OpenAICompatibleEmbedder(BaseEmbedder):
     @property
     def name(self) -> str:
         return f"{self._llm.model}@{self._llm.host}"
-
-    def _width(self) -> int:
-        if self._dims is None:
-            self._fetch(["dimension"])
-        assert self._dims is not None  # noqa: S101 -- set by fetching; for the type checker
-        return self._dims
 
     def _fetch(self, texts: list[str]) -> NDArray[np.float32]:
         vectors = self._llm.embed(texts).vectors

@@ -17,18 +17,7 @@ _BAR_FROM = 512  # texts; fewer are embedded before a progress bar would be of u
 
 
 class SentenceTransformerEmbedder(BaseEmbedder):
-    """A bi-encoder of sentence-transformers (Reimers and Gurevych 2019); the model is loaded on first use.
-
-    Args:
-        model: local folder or hub name.
-        batch_size: texts a forward pass, >= 1.
-        max_length: tokens of a text that are read, >= 1; None takes the model's own limit.
-        device: ``cpu``, ``cuda``, ...; None lets the library choose.
-        revision: branch, tag or commit of a hub model.
-
-    Raises:
-        ConfigError: on an argument out of range.
-    """
+    """A bi-encoder of sentence-transformers (Reimers and Gurevych 2019); the model is loaded on first use."""
 
     reads_files = ("model",)
 
@@ -48,22 +37,11 @@ class SentenceTransformerEmbedder(BaseEmbedder):
         self._loaded: Any = None
 
     def prepare(self) -> None:
-        """Load the model and run it once, since its first pass is slower than all others.
-
-        Raises:
-            MissingExtraError: if the extra ``models`` is not installed.
-            ModelLoadError: if the model cannot be loaded.
-        """
+        """Load the model and run it once, since its first pass is slower than all others."""
         if self._loaded is None:
             self.embed(["a first text"])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape (len(texts), d), rows L2-normalised.
-
-        Raises:
-            MissingExtraError: if the extra ``models`` is not installed.
-            ModelLoadError: if the model cannot be loaded.
-        """
         vectors = self._ready().encode(
             list(texts),
             batch_size=self.batch_size,
@@ -71,7 +49,7 @@ class SentenceTransformerEmbedder(BaseEmbedder):
             convert_to_numpy=True,
             show_progress_bar=len(texts) >= _BAR_FROM and sys.stderr.isatty(),
         )
-        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), self._dimension())
+        return np.asarray(vectors, dtype=np.float32).reshape(len(texts), int(self._ready().get_embedding_dimension()))
 
     @property
     def name(self) -> str:
@@ -83,9 +61,6 @@ class SentenceTransformerEmbedder(BaseEmbedder):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
-
-    def _dimension(self) -> int:
-        return int(self._ready().get_embedding_dimension())
 
     def _ready(self) -> Any:
         if self._loaded is None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.caches.diskcache import AUTO, DiskCache
@@ -28,13 +27,12 @@ class _Model:
     matrix: Any
     vocabulary: dict[str, int]
     idf: NDArray[np.float64]
-    sublinear_tf: bool
 
     @cached_property
     def vectorizer(self) -> Any:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=self.sublinear_tf, vocabulary=self.vocabulary)
+        vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True, vocabulary=self.vocabulary)
         vectorizer.idf_ = self.idf
         return vectorizer
 
@@ -43,38 +41,22 @@ class TfidfEmbedder(BaseEmbedder):
     """TF-IDF (Salton and Buckley 1988) over the collection's stemmed terms, L2-normalised, by scikit-learn.
 
     All embedders of a collection with the same settings share one fit in a process, which is cached on disk.
-
-    Args:
-        corpus: the source of document frequencies and rows.
-        sublinear_tf: use 1 + ln(tf) for tf.
-        min_df: documents that must hold a term for it to count, >= 1.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     are_words = True
 
-    def __init__(
-        self, corpus: Corpus, sublinear_tf: bool = True, min_df: int = 1, cache_dir: str | Path | None = AUTO
-    ) -> None:
+    def __init__(self, corpus: Corpus, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus
-        self.sublinear_tf = check_flag("tfidf sublinear_tf", sublinear_tf)
-        self.min_df = check_count("tfidf min_df", min_df, low=1)
-        self._model = _model_of(corpus, self.sublinear_tf, self.min_df, self.name, cache_dir)
+        self._model = _model_of(corpus, self.name, cache_dir)
 
     def prepare(self) -> None:
-        """Make :meth:`embed` ready, which imports scikit-learn; :meth:`rows` always is."""
         if self._model.vocabulary:
             _ = self._model.vectorizer
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        """:meth:`rows` of a request's documents."""
         return self.rows([item.doc_id for item in items])
 
     def of_query(self, text: str) -> Any:
-        """The vector of any text, shape (1, terms), ``scipy.sparse.csr_matrix``."""
         from scipy.sparse import csr_matrix
 
         if not self._model.vocabulary:
@@ -85,9 +67,6 @@ class TfidfEmbedder(BaseEmbedder):
         """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
 
         ``rows @ rows.T`` is their matrix of cosines, in [0, 1]; a document without terms has a zero row.
-
-        Raises:
-            DatasetError: if the corpus does not hold a document.
         """
         return self._model.matrix[[self._corpus.position(doc_id) for doc_id in doc_ids]]
 
@@ -99,28 +78,27 @@ class TfidfEmbedder(BaseEmbedder):
 
     @property
     def name(self) -> str:
-        settings = f"sublinear_tf={self.sublinear_tf} min_df={self.min_df}"
-        return f"tfidf {self._corpus.digest} {analyzer_id()} scikit-learn-{version('scikit-learn')} {settings}"
+        library = f"scikit-learn-{version('scikit-learn')}"
+        return f"tfidf {self._corpus.digest} {analyzer_id()} {library} sublinear_tf=True min_df=1"
 
 
 @lru_cache(maxsize=4)  # of the latest collections, which the jobs of a sweep share
-def _model_of(corpus: Corpus, sublinear_tf: bool, min_df: int, name: str, cache_dir: str | Path | None) -> _Model:
+def _model_of(corpus: Corpus, name: str, cache_dir: str | Path | None) -> _Model:
     """The fitted model: from this process, the cache folder, or the texts."""
-    return DiskCache("tfidf", cache_dir).fetch(name, lambda: _fit(corpus, sublinear_tf, min_df), _save, _load)
+    return DiskCache("tfidf", cache_dir).fetch(name, lambda: _fit(corpus.contents), _save, _load)
 
 
-def _fit(corpus: Corpus, sublinear_tf: bool, min_df: int) -> _Model:
+def _fit(contents: Sequence[str]) -> _Model:
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    contents = corpus.contents
-    vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=sublinear_tf, min_df=min_df)
+    vectorizer = TfidfVectorizer(analyzer=terms, sublinear_tf=True)
     try:
         matrix = csr_matrix(vectorizer.fit_transform(contents))
     except ValueError:  # scikit-learn refuses an empty vocabulary; texts without terms are alike in nothing
-        return _Model(csr_matrix((len(contents), 1)), {}, np.zeros(0), sublinear_tf)
+        return _Model(csr_matrix((len(contents), 1)), {}, np.zeros(0))
     vocabulary = {term: int(column) for term, column in vectorizer.vocabulary_.items()}
-    return _Model(matrix, vocabulary, np.asarray(vectorizer.idf_), sublinear_tf)
+    return _Model(matrix, vocabulary, np.asarray(vectorizer.idf_))
 
 
 def _save(model: _Model, folder: Path) -> None:
@@ -128,13 +106,11 @@ def _save(model: _Model, folder: Path) -> None:
 
     save_npz(folder / "matrix.npz", model.matrix, compressed=False)
     np.save(folder / "idf.npy", model.idf)
-    settings = {"vocabulary": model.vocabulary, "sublinear_tf": model.sublinear_tf}
-    (folder / "model.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "model.json").write_text(json.dumps({"vocabulary": model.vocabulary}), encoding="utf-8")
 
 
 def _load(folder: Path) -> _Model:
     from scipy.sparse import csr_matrix, load_npz
 
-    settings = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    matrix = csr_matrix(load_npz(folder / "matrix.npz"))
-    return _Model(matrix, settings["vocabulary"], np.load(folder / "idf.npy"), settings["sublinear_tf"])
+    vocabulary = json.loads((folder / "model.json").read_text(encoding="utf-8"))["vocabulary"]
+    return _Model(csr_matrix(load_npz(folder / "matrix.npz")), vocabulary, np.load(folder / "idf.npy"))

@@ -18,9 +18,6 @@ class QrelsOracleEstimator(BaseEstimator):
 
     With ``assembler.ordering=posterior`` the final order is the judgments' too: the best that any order of the pool
     can reach. With the other orders it is the best choice of what to rerank, ordered by the reranker.
-
-    Args:
-        qrels: ``{query_id: {doc_id: grade}}``; unjudged documents and negative grades count 0.
     """
 
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:

@@ -14,12 +14,6 @@ from ragtune.core.request.context import RAGtuneContext
 class ScoreOracleEstimator(BaseEstimator):
     """Values a candidate by the score that the reranker will give it (rule C5): no policy that trusts its
     reranker can choose documents better.
-
-    Args:
-        reranker: a recorded reranker; peeking at a live one would cost what the budget limits.
-
-    Raises:
-        ConfigError: if the reranker is not recorded.
     """
 
     def __init__(self, reranker: BaseReranker) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseExpander, BaseReranker
@@ -19,23 +17,12 @@ from ragtune.data.graph import NOBODY, CorpusGraph
 
 @dataclass
 class _Walk:
-    """One request's way through the graph.
+    """One request's way through the graph; documents by their positions in the corpus, if not said otherwise."""
 
-    Attributes:
-        positions: positions in the corpus of the pool's documents.
-        expanded: places in the pool of documents left behind.
-        waiting: documents that were found and wait, by their positions in the corpus, with their scores.
-        settled: positions in the corpus of documents that are in the pool or cannot be scored, and :data:`NOBODY`.
-    """
-
-    positions: list[int] = field(default_factory=list)
-    expanded: set[int] = field(default_factory=set)
-    waiting: dict[int, float] = field(default_factory=dict)
-    settled: set[int] = field(default_factory=lambda: {NOBODY})
-
-    def best(self, count: int) -> list[int]:
-        """The best that wait, equal ones in the corpus's order."""
-        return sorted(sorted(self.waiting), key=self.waiting.__getitem__, reverse=True)[:count]
+    pool: list[int] = field(default_factory=list)
+    expanded: set[int] = field(default_factory=set)  # places in the pool of documents that have opened their neighbours
+    waiting: dict[int, float] = field(default_factory=dict)  # found documents that do not fit yet, with their scores
+    settled: set[int] = field(default_factory=lambda: {NOBODY})  # in the pool, or cannot be scored
 
 
 class CorpusGraphExpander(BaseExpander):
@@ -47,18 +34,6 @@ class CorpusGraphExpander(BaseExpander):
     over the neighbours that led to it, in [0, 1]; better ones are added first, equal ones in the corpus's order.
     Neighbours that the reranker cannot score (a replayed table without the pair) are no candidates: they are counted
     in the trace, event ``ineligible``. Each neighbour is examined once a request.
-
-    Args:
-        corpus: collection that the graph was built from.
-        graph: folder of the graph, made by ``ragtune graph``.
-        reranker: reranker that is asked which documents it can score.
-        k: neighbours of a document, at most as many as the graph holds.
-        top: size of the top of the final order whose reranked documents open their neighbours; None for every
-            reranked document.
-        ordering: final order whose top counts, an ``Ordering`` or its name.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph of another corpus.
     """
 
     reads_files = ("graph",)
@@ -80,13 +55,26 @@ class CorpusGraphExpander(BaseExpander):
 
     def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> Sequence[ScoredDocument]:
         walk = context.remember(self, _Walk)
-        joined = self._graph.positions(pool.doc_ids[len(walk.positions) :])
-        walk.positions += joined
+        joined = self._graph.positions(pool.doc_ids[len(walk.pool) :])
+        walk.pool += joined
         walk.settled.update(joined)
-        self._find(walk, self._reached(walk, self._sources(pool, walk)), context)
-        chosen = walk.best(limit)
-        scores = [walk.waiting.pop(position) for position in chosen]
-        return self._corpus.hits_at(chosen, scores, GRAPH_SOURCE)
+        sources = self._sources(pool, walk)
+        rows = self._graph.rows([walk.pool[place] for place in sources])
+        ineligible = 0
+        for score, *edges in zip(sources.values(), *(array.tolist() for array in rows), strict=True):
+            for position, weight in zip(*edges, strict=True):
+                if position in walk.settled:
+                    continue
+                [doc_id] = self._corpus.ids_at([position])
+                if position in walk.waiting or self._reranker.can_score(doc_id, context):
+                    walk.waiting[position] = max(walk.waiting.get(position, 0.0), min(1.0, score * weight))
+                else:
+                    walk.settled.add(position)
+                    ineligible += 1
+        if ineligible:
+            context.trace.add("expander", "ineligible", count=ineligible)
+        best = sorted(sorted(walk.waiting), key=walk.waiting.__getitem__, reverse=True)[:limit]
+        return self._corpus.hits_at(best, [walk.waiting.pop(position) for position in best], GRAPH_SOURCE)
 
     def _sources(self, pool: CandidatePool, walk: _Walk) -> dict[int, float]:
         """Reranked documents that open their neighbours now, with their scores."""
@@ -95,26 +83,3 @@ class CorpusGraphExpander(BaseExpander):
         sources = {i: score for i, score in scores if score == score and i not in walk.expanded}
         walk.expanded.update(sources)
         return sources
-
-    def _reached(self, walk: _Walk, sources: Mapping[int, float]) -> dict[int, float]:
-        """Neighbours that are not settled, with the best of score times weight over what leads to each."""
-        neighbours, weights = (rows.ravel() for rows in self._graph.rows([walk.positions[place] for place in sources]))
-        settled = walk.settled
-        new = np.array([i for i, at in enumerate(neighbours.tolist()) if at not in settled], dtype=np.intp)
-        scores = np.minimum(1.0, np.repeat(list(sources.values()), self._graph.k)[new] * weights[new])
-        best_last = scores.argsort()
-        return dict(zip(neighbours[new[best_last]].tolist(), scores[best_last].tolist(), strict=True))
-
-    def _find(self, walk: _Walk, reached: Mapping[int, float], context: RAGtuneContext) -> None:
-        """Have those neighbours wait that can be scored."""
-        waiting, ineligible = walk.waiting, []
-        for (position, score), doc_id in zip(reached.items(), self._corpus.ids_at(list(reached)), strict=True):
-            if position in waiting:
-                waiting[position] = max(score, waiting[position])
-            elif self._reranker.can_score(doc_id, context):
-                waiting[position] = score
-            else:
-                ineligible.append(position)
-        if ineligible:
-            walk.settled.update(ineligible)
-            context.trace.add("expander", "ineligible", count=len(ineligible))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.core.arguments import check_choice, check_count, check_number
@@ -24,7 +25,7 @@ from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
-from ragtune.schedulers.greedy import BatchOptions, GreedyScheduler
+from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
 from ragtune.schedulers.windows import WindowsScheduler
@@ -89,7 +90,7 @@ class _Said:
     def posterior(self) -> UncertaintyEstimator:
         return UncertaintyEstimator(None, self.vectors, self.trust)
 
-    def batches(self) -> BatchOptions:
+    def batches(self) -> dict[str, Any]:
         size = BATCH_SIZE if self.batch_size is None else self.batch_size
         return {"batch_size": size, "acquisition": UpperConfidenceAcquisition()}
 

@@ -31,14 +31,8 @@ class BudgetedRanker:
     is a name, an address or a function that can be imported; ``Pipeline.load`` reads it with
     ``allowed_modules=["ragtune.frameworks.haystack"]``.
 
-    Args:
-        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
-        top_k: documents that are handed on; None for all.
-        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
-        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
@@ -46,11 +40,6 @@ class BudgetedRanker:
         self._reranker = reranker_from(model, options)
 
     def warm_up(self) -> None:
-        """Load the model.
-
-        Raises:
-            InputError: if it cannot be loaded.
-        """
         self._reranker.warm_up()
 
     @component.output_types(documents=list[Document])
@@ -58,14 +47,6 @@ class BudgetedRanker:
         """The documents, best first, as copies with their new ``score``: the model's, or an estimate.
 
         ``meta["estimated"]`` is true where it is an estimate.
-
-        Args:
-            query: the user's text.
-            documents: the candidates.
-            top_k: documents that are handed on, instead of the component's own number.
-
-        Raises:
-            InputError: on unusable input, naming it.
         """
         ranking = self._reranker.rank(
             query,
@@ -79,11 +60,7 @@ class BudgetedRanker:
         return {"documents": [_scored(documents[ranked.index], ranked) for ranked in ranking]}
 
     def to_dict(self) -> dict[str, Any]:
-        """What a pipeline's file keeps of this component.
-
-        Raises:
-            InputError: if an argument cannot be written down.
-        """
+        """What a pipeline's file keeps of this component."""
         arguments = {"model": self._model, "top_k": self._top_k, "signals": self._signals, **self._options}
         for name, value in arguments.items():
             try:
@@ -99,7 +76,6 @@ class BudgetedRanker:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:
-        """The component that was written down."""
         arguments = data["init_parameters"]
         model = arguments["model"]
         if isinstance(model, dict):

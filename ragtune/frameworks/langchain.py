@@ -28,14 +28,8 @@ class BudgetedCompressor(BaseDocumentCompressor):
     estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, it is taken for the
     first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
 
-    Args:
-        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
-        top_k: documents that are handed on; None for all.
-        signals: keys of a document's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
-        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     top_k: int | None = None
@@ -49,11 +43,6 @@ class BudgetedCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """The documents, best first.
-
-        Raises:
-            InputError: on unusable input, naming it.
-        """
         texts = [document.page_content for document in documents]
         scores = if_all(document.metadata.get(SCORE) for document in documents)
         signals = signals_of(self.signals, [document.metadata for document in documents])

@@ -28,14 +28,8 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     Nodes come back best first, as copies: ``score`` is the model's, or an estimate where ``metadata["estimated"]`` is
     true.
 
-    Args:
-        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
-        top_k: nodes that are handed on; None for all.
-        signals: keys of a node's metadata with numbers that speak for it (higher is better), e.g. ``["clicks"]``.
-        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
+    of the metadata.
     """
 
     top_k: int | None = None

@@ -29,15 +29,7 @@ class BudgetedTransformer(pt.Transformer):
     ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
     All queries of a frame are reranked in lockstep.
 
-    Args:
-        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, an address, ...
-        top_k: documents of each query that are handed on; None for all.
-        text_field: column of the texts.
-        signals: columns with numbers that speak for a document (higher is better), e.g. ``["clicks"]``.
-        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. Signals are columns.
     """
 
     def __init__(
@@ -54,12 +46,6 @@ class BudgetedTransformer(pt.Transformer):
         self._reranker: BudgetedReranker = reranker_from(model, options)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """The frame, each query's rows best first.
-
-        Raises:
-            InputError: on unusable texts or scores, naming them.
-            pt.validate.InputValidationError: if a column is missing.
-        """
         pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field, *self._signals])
         if inp.empty:
             return _ranked(inp, [])

@@ -12,15 +12,7 @@ _UNUSED = frozenset({"batch_size", "show_progress_bar", "num_workers", "convert_
 
 
 class BudgetedCrossEncoder:
-    """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()``.
-
-    Args:
-        model: a ``BudgetedReranker``, or what it is made from: a cross-encoder's folder or name, a loaded one, ...
-        options: where ``model`` is no ``BudgetedReranker``, the other arguments of one: ``docs=20``, ``policy``, ...
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does.
-    """
+    """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()``."""
 
     def __init__(self, model: Any, **options: Any) -> None:
         self.reranker: BudgetedReranker = reranker_from(model, options)
@@ -36,17 +28,6 @@ class BudgetedCrossEncoder:
         """``corpus_id`` and ``score`` of every document, best first, and its ``text`` if ``return_documents``.
 
         ``score`` is the model's, or an estimate where ``estimated`` is true.
-
-        Args:
-            query: the user's text.
-            documents: the candidates.
-            top_k: documents of the ranking; None for all.
-            return_documents: whether each comes with the document as it was given.
-            further: other arguments of :meth:`BudgetedReranker.rank`, e.g. ``scores``. What ``CrossEncoder.rank``
-                takes that changes no ranking (``batch_size``, ``show_progress_bar``, ...) is taken and not used.
-
-        Raises:
-            InputError: on unusable input, naming it.
         """
         further = {name: value for name, value in further.items() if name not in _UNUSED}
         ranking = self.reranker.rank(query, documents, top_k=top_k, **further)

@@ -19,15 +19,7 @@ ESTIMATED = "estimated"
 
 
 def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
-    """The reranker that an adapter is made with.
-
-    Args:
-        model: a :class:`~ragtune.facade.reranker.BudgetedReranker`, or its first argument.
-        options: its other arguments, the budget among them; none with a ``BudgetedReranker``.
-
-    Raises:
-        InputError: as ``BudgetedReranker`` does, or if one is given options besides.
-    """
+    """The reranker that an adapter is made with."""
     if not isinstance(model, BudgetedReranker):
         return BudgetedReranker(model, **options)
     if options:

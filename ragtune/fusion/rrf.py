@@ -16,13 +16,6 @@ class RRFFusion(BaseFusion):
     Ranks count from 1; only ranks matter, so lists on different scales may be mixed. The result does not depend on
     the order of the lists; equal scores are ordered by document id. Of a document's copies, the one of its best rank
     is kept (then of the first list by name).
-
-    Args:
-        k: damps the weight of the top ranks, >= 0; the paper's 60 by default.
-        weights: w by list name, >= 0; 1 for lists not named.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, k: float = 60.0, weights: Mapping[str, float] | None = None) -> None:
@@ -43,9 +36,8 @@ class RRFFusion(BaseFusion):
                 parts.setdefault(doc.id, []).append(weight / (self.k + rank))
                 if doc.id not in best or rank < best[doc.id][0]:
                     best[doc.id] = (rank, doc)
-        fused = [_fused(doc, math.fsum(parts[doc.id]), sources[doc.id]) for _, doc in best.values()]
+        fused = []
+        for _, doc in best.values():
+            score = math.fsum(parts[doc.id])
+            fused.append(doc.model_copy(update={"score": score, "fusion_score": score, "sources": sources[doc.id]}))
         return sorted(fused, key=lambda doc: (-doc.score, doc.id))
-
-
-def _fused(doc: ScoredDocument, score: float, sources: dict[str, float]) -> ScoredDocument:
-    return doc.model_copy(update={"score": score, "fusion_score": score, "sources": sources})

@@ -12,9 +12,7 @@ from ragtune.core.types import ScoredDocument
 class IdentityReformulator(BaseReformulator):
     """Leaves the query alone: no rewrites, no charge (rule R5)."""
 
+    is_active = False
+
     def generate(self, context: RAGtuneContext, first_round: Sequence[ScoredDocument]) -> list[str]:
         return []
-
-    @property
-    def is_active(self) -> bool:
-        return False

@@ -7,7 +7,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
@@ -19,13 +18,6 @@ from ragtune.data.corpus import Corpus
 from ragtune.data.text import analyzer_id, terms, words_and_terms
 
 _FILE = "terms.json"
-
-
-class TermStatistics(NamedTuple):
-    """What RM3 knows of a term: documents that hold it, and the word that stands for it most often."""
-
-    df: int
-    word: str
 
 
 class RM3Reformulator(BaseReformulator):
@@ -41,19 +33,6 @@ class RM3Reformulator(BaseReformulator):
     The rewrite is plain text for any lexical retriever: engines without weighted queries count a repeated term as
     often as it is repeated, so every term stands there in proportion to its weight, about ``resolution`` words in all.
     A term is written as the word that the corpus uses most for it, since stems themselves do not stem back.
-
-    Args:
-        corpus: source of document frequencies and words.
-        fb_docs: feedback documents, >= 1.
-        fb_terms: expansion terms, >= 1.
-        original_query_weight: share of the original query, in [0, 1]; 1 leaves it alone.
-        min_df: documents that must hold an expansion term, >= 1.
-        max_df_ratio: share of the corpus that may hold it, in (0, 1]; commoner terms discriminate little.
-        resolution: words of the rewrite, >= fb_terms; more is finer and slower.
-        cache_dir: of the term statistics; ``auto``, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -108,20 +87,20 @@ class RM3Reformulator(BaseReformulator):
         return {term: p / mass for term, p in best}
 
     def _is_discriminative(self, term: str) -> bool:
-        known = self._statistics.get(term)
+        df, _ = self._statistics.get(term, (0, ""))
         # The upper limit never falls below the lower one, or a tiny corpus would have no terms at all.
-        return known is not None and self.min_df <= known.df <= max(self.min_df, self.max_df_ratio * self._size)
+        return self.min_df <= df <= max(self.min_df, self.max_df_ratio * self._size)
 
     def _write(self, weights: Mapping[str, float], surface: Mapping[str, str]) -> str:
         """Every term as a word, repeated in proportion to its weight, at least once; heaviest first."""
         words: list[str] = []
         for term, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
-            word = surface.get(term) or self._statistics[term].word
+            word = surface.get(term) or self._statistics[term][1]
             words += [word] * max(1, round(weight * self.resolution))
         return " ".join(words)
 
 
-def term_statistics(texts: Sequence[str]) -> dict[str, TermStatistics]:
+def term_statistics(texts: Sequence[str]) -> Mapping[str, tuple[int, str]]:
     """Document frequency and commonest word (ties: the first in the alphabet) of every term of the texts."""
     df: Counter[str] = Counter()
     words: dict[str, Counter[str]] = defaultdict(Counter)
@@ -130,7 +109,7 @@ def term_statistics(texts: Sequence[str]) -> dict[str, TermStatistics]:
         df.update({term for _, term in pairs})
         for word, term in pairs:
             words[term][word] += 1
-    return {term: TermStatistics(n, min(words[term], key=lambda w: (-words[term][w], w))) for term, n in df.items()}
+    return {term: (n, min(words[term], key=lambda w: (-words[term][w], w))) for term, n in df.items()}
 
 
 def _document_weights(documents: Sequence[ScoredDocument]) -> list[float]:
@@ -142,10 +121,10 @@ def _document_weights(documents: Sequence[ScoredDocument]) -> list[float]:
     return [score / total if total > 0 else 1.0 / len(scores) for score in scores]
 
 
-def _save(statistics: Mapping[str, TermStatistics], folder: Path) -> None:
+def _save(statistics: Mapping[str, tuple[int, str]], folder: Path) -> None:
     (folder / _FILE).write_text(json.dumps(statistics), encoding="utf-8")
 
 
-def _load(folder: Path) -> dict[str, TermStatistics]:
-    stored = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-    return {term: TermStatistics(df, word) for term, (df, word) in stored.items()}
+def _load(folder: Path) -> Mapping[str, tuple[int, str]]:
+    stored: dict[str, tuple[int, str]] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    return stored

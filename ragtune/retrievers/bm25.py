@@ -1,13 +1,19 @@
-"""BM25 by bm25s: the default first stage."""
+"""BM25 by bm25s, the default first stage. Its index is built in memory that hardly grows with the collection."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import tempfile
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_choice, check_number
 from ragtune.core.interfaces import BaseRetriever
@@ -16,10 +22,13 @@ from ragtune.core.types import ScoredDocument
 from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus, best_positions
 from ragtune.data.text import analyzer_id, terms
-from ragtune.retrievers._postings import built
 
 METHODS = ("lucene", "robertson", "atire")
 """Variants in which a document without any query term scores 0 (Kamphuis et al. 2020)."""
+
+_TOKENS = 4_000_000  # terms that are held at once: 300 MB while they are sorted
+
+_log = logging.getLogger(__name__)
 
 
 class BM25Retriever(BaseRetriever):
@@ -27,18 +36,7 @@ class BM25Retriever(BaseRetriever):
 
     Documents without any query term are not returned; a term that the query repeats counts as often as it is
     repeated, on which weighted queries (``rm3``) rely. The index is cached on disk, keyed by the corpus, the
-    settings and the versions of the libraries, and memory-mapped, so that processes share it. The memory for building
-    hardly grows with the collection.
-
-    Args:
-        corpus: the collection.
-        k1: term frequency saturation, >= 0.
-        b: length normalisation in [0, 1]. (0.9, 0.4) is Anserini's choice, (1.5, 0.75) bm25s' and rank-bm25's.
-        method: ``lucene``, ``robertson`` or ``atire``: how idf and tf are computed (Kamphuis et al. 2020).
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-
-    Raises:
-        ConfigError: on an argument out of range.
+    settings and the versions of the libraries, and memory-mapped, so that processes share it.
     """
 
     def __init__(
@@ -66,7 +64,93 @@ class BM25Retriever(BaseRetriever):
         return self._corpus.hits_at(best.tolist(), scores[best].tolist())
 
     def _build(self) -> Any:
-        return built(self._corpus.contents, len(self._corpus), terms, self.k1, self.b, self.method)
+        """Build a ``bm25s.BM25`` with exactly the scores of bm25s itself.
+
+        Runs of postings that fit into memory are sorted and written to disk. When all documents are counted, each run
+        is scored and copied to the places of its terms in memory-mapped arrays. Only the vocabulary and a number for
+        each document grow with the collection.
+        """
+        import bm25s
+
+        index = bm25s.BM25(k1=self.k1, b=self.b, method=self.method)
+        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)  # numbers terms in their order of appearance
+        lengths = array("q")
+        # Mapped files may be removed, where the system allows it; elsewhere the system clears its temporary folder.
+        with tempfile.TemporaryDirectory(prefix="ragtune-bm25-", ignore_cleanup_errors=True) as folder:
+            files = []
+            for number, run in enumerate(_runs(self._corpus.contents, vocabulary, lengths)):
+                files.append(Path(folder, f"run-{number}.npy"))
+                np.save(files[-1], np.stack(run))
+            if not vocabulary:  # bm25s divides by the mean length: it needs a token, which no query has
+                index.index([[""]] * len(self._corpus), show_progress=False)
+                return index
+            index.scores = _scored(index, files, len(vocabulary), np.frombuffer(lengths, dtype=np.int64), Path(folder))
+        index.vocab_dict, index.nonoccurrence_array = dict(vocabulary), None
+        index.unique_token_ids_set = set(vocabulary.values())
+        return index
+
+
+class _Run(NamedTuple):
+    """The postings of some consecutive documents, by term, then by document; shapes (postings,)."""
+
+    terms: NDArray[np.int32]
+    documents: NDArray[np.int32]
+    counts: NDArray[np.int32]
+
+
+def _runs(texts: Iterable[str], vocabulary: dict[str, int], lengths: array[int]) -> Iterator[_Run]:
+    numbers, first = array("i"), 0
+    for done, text in enumerate(texts, 1):
+        found = list(map(vocabulary.__getitem__, terms(text)))
+        numbers.extend(found)
+        lengths.append(len(found))
+        if len(numbers) >= _TOKENS:
+            yield _sorted_run(numbers, lengths, first)
+            numbers, first = array("i"), done
+            _log.info("bm25: %d documents read, %d terms", done, len(vocabulary))
+    if numbers:
+        yield _sorted_run(numbers, lengths, first)
+
+
+def _sorted_run(numbers: array[int], lengths: array[int], first: int) -> _Run:
+    each = np.array(lengths[first:], dtype=np.int64)
+    tokens = np.frombuffer(numbers, dtype=np.int32).astype(np.int64)
+    keys, counts = np.unique(tokens * len(each) + np.repeat(np.arange(len(each)), each), return_counts=True)
+    numbers_of_terms, documents = np.divmod(keys, len(each))
+    return _Run(numbers_of_terms.astype(np.int32), (documents + first).astype(np.int32), counts.astype(np.int32))
+
+
+def _scored(
+    index: Any, files: Sequence[Path], vocabulary: int, lengths: NDArray[np.int64], folder: Path
+) -> dict[str, Any]:
+    """The arrays that bm25s searches: the scores of every term's documents, one term after the other."""
+    from bm25s.scoring import _build_idf_array, _select_idf_scorer, _select_tfc_scorer
+
+    size, mean = len(lengths), lengths.mean()
+    frequencies = np.zeros(vocabulary, dtype=np.int64)
+    for file in files:
+        frequencies += np.bincount(np.load(file)[0], minlength=vocabulary)
+    idf = _build_idf_array(dict(enumerate(frequencies.tolist())), size, _select_idf_scorer(index.idf_method))
+    term_part = _select_tfc_scorer(index.method)
+    starts = np.concatenate([[0], np.cumsum(frequencies)])
+    data, indices = (
+        np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=kind, shape=(int(starts[-1]),))
+        for name, kind in (("data", np.float32), ("indices", np.int32))
+    )
+    places = starts[:-1].copy()
+    for number, file in enumerate(files, 1):
+        run = _Run(*np.load(file))
+        file.unlink()
+        here = np.bincount(run.terms, minlength=vocabulary)
+        into = np.arange(len(run.terms)) + np.repeat(places - (np.cumsum(here) - here), here)
+        counts = run.counts.astype(np.float32)
+        parts = term_part(tf_array=counts, l_d=lengths[run.documents], l_avg=mean, k1=index.k1, b=index.b)
+        data[into] = idf[run.terms] * parts
+        indices[into] = run.documents
+        places += here
+        if len(files) > 1:
+            _log.info("bm25: %d of %d runs of postings scored", number, len(files))
+    return {"data": np.asarray(data), "indices": np.asarray(indices), "indptr": starts, "num_docs": size}
 
 
 def _save(index: Any, folder: Path) -> None:

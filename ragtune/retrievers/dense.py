@@ -24,11 +24,6 @@ class DenseRetriever(BaseRetriever):
     document has a score, so min(top_k, collection) documents are returned. A query whose vector is zero finds nothing.
     The document vectors are cached on disk, keyed by corpus and embedder, and memory-mapped. They are made by
     :meth:`prepare`, or on the first query.
-
-    Args:
-        corpus: the collection.
-        embedder: makes the vectors of documents and queries.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
     """
 
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
@@ -38,7 +33,6 @@ class DenseRetriever(BaseRetriever):
         self._tie_ranks = corpus.id_ranks
 
     def prepare(self) -> None:
-        """Make the embedder and the document vectors ready."""
         self._embedder.prepare()
         self._documents.prepare()
 

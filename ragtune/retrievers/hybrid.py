@@ -14,17 +14,7 @@ from ragtune.data.corpus import Corpus
 
 
 class HybridRetriever(BaseRetriever):
-    """Runs every retriever and fuses the lists; each document's ``sources`` names the retrievers that found it.
-
-    Args:
-        corpus: the collection.
-        retrievers: by source name, each made by a call with the corpus (a class, or a Hydra partial).
-        fusion: merges the lists, which it gets in the order of ``retrievers``.
-        depth_each: documents taken of each list, >= 1; more if more are asked for than that.
-
-    Raises:
-        ConfigError: if no retriever is named, or on an argument out of range.
-    """
+    """Runs every retriever and fuses the lists; each document's ``sources`` names the retrievers that found it."""
 
     def __init__(
         self,
@@ -40,7 +30,6 @@ class HybridRetriever(BaseRetriever):
         self._fusion = fusion
 
     def prepare(self) -> None:
-        """Make every retriever ready."""
         for retriever in self._retrievers.values():
             retriever.prepare()
 

@@ -19,16 +19,6 @@ class RankBM25Retriever(BaseRetriever):
     Its scores are those of ``bm25`` with ``method=robertson`` times (k1 + 1) where no query term is in more than half
     of the documents; commoner terms get ``epsilon`` times the mean idf here and nothing there. It scans the
     collection for every query term and keeps no index on disk: for small collections and checks.
-
-    Args:
-        corpus: the collection.
-        k1: term frequency saturation, >= 0.
-        b: length normalisation in [0, 1].
-        epsilon: floor of the idf, as a share of the mean idf, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
-        MissingExtraError: without the package rank-bm25, which the extra ``experiments`` brings.
     """
 
     def __init__(self, corpus: Corpus, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
@@ -21,17 +20,7 @@ from ragtune.data.runs.runfile import read_run, source_name
 
 
 class RunsRetriever(BaseRetriever):
-    """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance.
-
-    Args:
-        corpus: holds the texts of the documents that the runs name.
-        paths: files in any form of :func:`ragtune.data.runs.runfile.read_run`; one path or several.
-        fusion: merges several runs into one list; a single run keeps its own scores.
-
-    Raises:
-        DatasetError: if a run is unusable or names a document that the corpus does not hold.
-        ConfigError: if no path is given, two have the same stem, or several come without a fusion.
-    """
+    """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance."""
 
     reads_files = ("paths",)
 
@@ -54,23 +43,16 @@ class RunsRetriever(BaseRetriever):
         self._runs = {name: self._read(file) for name, file in zip(names, files, strict=True)}
         self._files = dict(zip(names, files, strict=True))
 
-    def _best(self, name: str, query_id: str, count: int) -> Hits:
-        run, places = self._runs[name]
-        documents, scores = run.best(query_id, count)
-        return self._corpus.hits_at(places[documents].tolist(), scores, name)
-
     def retrieve(self, context: RAGtuneContext, top_k: int) -> Sequence[ScoredDocument]:
-        """At most ``top_k`` documents of each run, merged where there are several.
-
-        Raises:
-            ConfigError: on a rewritten query, which no recorded run can answer.
-        """
         if context.round != ORIGINAL:
             raise ConfigError(
                 f"retriever 'runs' replays recorded queries and cannot answer the rewrite {context.query!r}: "
                 "use reformulator=identity, or a live retriever"
             )
-        lists = {name: self._best(name, context.query_id, top_k) for name in self._runs}
+        lists = {}
+        for name, (run, places) in self._runs.items():
+            documents, scores = run.best(context.query_id, top_k)
+            lists[name] = self._corpus.hits_at(places[documents].tolist(), scores, name)
         if self._fusion is None:
             return next(iter(lists.values()))
         return self._fusion.fuse(lists)

@@ -28,14 +28,6 @@ class SignalledRetriever(BaseRetriever):
     A document without a value gets the median of the signal's values: a first stage ranks a document that it did not
     find last, but a signal says nothing against a document that it does not know. A signal whose values are all equal
     is left out. Documents with equal values keep their order.
-
-    Args:
-        retriever: finds the documents.
-        signals: by source name.
-        fusion: merges the lists of all sources into one.
-
-    Raises:
-        ConfigError: if a signal's name cannot be one.
     """
 
     def __init__(self, retriever: BaseRetriever, signals: Mapping[str, BaseSignal], fusion: BaseFusion) -> None:
@@ -53,7 +45,6 @@ class SignalledRetriever(BaseRetriever):
         return frozenset(name for name, signal in self._signals.items() if not signal.is_witness)
 
     def prepare(self) -> None:
-        """Make the first stage and every signal ready."""
         self.retriever.prepare()
         for signal in self._signals.values():
             signal.prepare()
@@ -71,10 +62,6 @@ class SignalledRetriever(BaseRetriever):
         Signals judge documents that a rewrite finds by the user's query. Documents without a value have the same value
         as in the first round. A signal whose values are all equal in the first round is left out of all rounds, and
         written to the trace.
-
-        Raises:
-            ConfigError: if a signal has the name of a source of the first stage, or of a rewrite.
-            InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
         """
         found = self.retriever.retrieve(context, top_k)
         heard = context.remember(self, lambda: _Heard(context.query))
@@ -102,15 +89,6 @@ def with_signals(
     """Return the documents with each signal among their ``sources``, merged with the first stages' lists.
 
     The rules are those of :class:`SignalledRetriever`.
-
-    Args:
-        documents: the documents of the first stages, best first; without ``sources`` their source is ``original``.
-        signals: ``{doc_id: value}`` by name, higher is better; values of other documents are not used.
-        fusion: merges the lists.
-
-    Raises:
-        ConfigError: if a signal has the name of a first stage.
-        InvalidScoreError: on a value that is not a finite number, by the names of signal and document.
     """
     known = _known(documents, signals)
     return _merged(documents, known, _unknown(known), fusion)
@@ -129,9 +107,8 @@ def _known(
 
 
 def _unknown(known: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The median of each signal with different values; values are halved first, as two huge numbers have no sum."""
-    telling = {name: values.values() for name, values in known.items() if len(set(values.values())) > 1}
-    return {name: 2.0 * median(value / 2.0 for value in values) for name, values in telling.items()}
+    """The median of each signal with different values."""
+    return {name: median(values.values()) for name, values in known.items() if len(set(values.values())) > 1}
 
 
 def _merged(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Unpack
 
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
+from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
 from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers.greedy import BatchOptions, BatchScheduler
+from ragtune.schedulers.greedy import BatchScheduler
 
 
 class CascadeScheduler(BatchScheduler):
@@ -26,17 +26,6 @@ class CascadeScheduler(BatchScheduler):
     ``escalate_above``, the first of ``limits`` that has documents left and that the budget affords takes it, else the
     default strategy. Scales are calibrated by the estimator, from documents that are alike. Where the default strategy
     is closed because it failed (rule F3), the stronger ones take every batch, as far as their limits go.
-
-    Args:
-        limits: documents that each stronger strategy may be sent, scored or not, strongest first:
-            ``{strategy: documents}``.
-        k: size of the top that matters.
-        escalate_above: probability in [0, 1].
-        min_docs: documents that the default strategy reranks first, so that there is something to judge by.
-        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: on an argument out of range, or a strategy that is not registered.
     """
 
     def __init__(
@@ -45,9 +34,10 @@ class CascadeScheduler(BatchScheduler):
         k: int = 10,
         escalate_above: float = 0.5,
         min_docs: int = 4,
-        **batches: Unpack[BatchOptions],
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
     ) -> None:
-        super().__init__(**batches)
+        super().__init__(batch_size, acquisition)
         if not isinstance(limits, Mapping):
             raise ConfigError(f"scheduler.limits={limits!r}: allowed is documents by strategy, e.g. {{llm: 10}}")
         self.limits = {name: check_count(f"scheduler.limits.{name}", limit) for name, limit in limits.items()}
@@ -80,7 +70,5 @@ class CascadeScheduler(BatchScheduler):
         return float(tail((threshold - belief.key[positions]) / deviation).mean())
 
     def _left(self, pool: CandidatePool) -> dict[str, int]:
-        sent = Counter[str]()
-        for batch in pool.batches:
-            sent[batch.strategy] += len(batch.positions)
+        sent = Counter(batch.strategy for batch in pool.batches for _ in batch.positions)
         return {strategy: limit - sent[strategy] for strategy, limit in self.limits.items()}

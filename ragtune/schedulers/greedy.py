@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseAcquisition, BaseScheduler
 from ragtune.core.policy.batching import choose, propose
@@ -11,24 +9,8 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
-class BatchOptions(TypedDict, total=False):
-    """The options of :class:`BatchScheduler`."""
-
-    batch_size: int
-    acquisition: BaseAcquisition | None
-
-
 class BatchScheduler(BaseScheduler):
-    """Base of schedulers that send the most promising candidates, some at a time.
-
-    Args:
-        batch_size: documents a batch; the last one is as small as the budget demands.
-        acquisition: what "promising" means where the estimator gives a belief. With None, and for estimators without a
-            belief, it is the highest priority.
-
-    Raises:
-        ConfigError: if ``batch_size`` is not a positive integer.
-    """
+    """Base of schedulers that send the most promising candidates, some at a time."""
 
     def __init__(self, batch_size: int = 2, acquisition: BaseAcquisition | None = None) -> None:
         self.batch_size = check_count("scheduler.batch_size", batch_size, low=1)
@@ -40,14 +22,7 @@ class BatchScheduler(BaseScheduler):
 
 
 class GreedyScheduler(BatchScheduler):
-    """Takes the most promising candidates, batch by batch, until the budget is spent (rule S7).
-
-    Args:
-        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: if ``batch_size`` is not a positive integer.
-    """
+    """Takes the most promising candidates, batch by batch, until the budget is spent (rule S7)."""
 
     def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
         return propose(self.chosen(pool), budget)

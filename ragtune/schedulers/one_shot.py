@@ -10,14 +10,7 @@ from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 
 
 class OneShotScheduler(BaseScheduler):
-    """Fixed depth: one batch of the ``top_n`` best candidates, then stop (Nogueira and Cho 2019), the usual practice.
-
-    Args:
-        top_n: number of documents; None takes as many as the budget allows.
-
-    Raises:
-        ConfigError: if ``top_n`` is not a positive integer or None.
-    """
+    """Fixed depth: one batch of the ``top_n`` best candidates, then stop (Nogueira and Cho 2019)."""
 
     def __init__(self, top_n: int | None = None) -> None:
         self.top_n = None if top_n is None else check_count("scheduler.top_n", top_n, low=1)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
+from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
 from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.schedulers.greedy import BatchOptions, BatchScheduler
+from ragtune.schedulers.greedy import BatchScheduler
 
 
 class SettledScheduler(BatchScheduler):
@@ -22,22 +21,17 @@ class SettledScheduler(BatchScheduler):
     order: P(Z > |key - top-k threshold| / deviation), at most one half. The belief is the estimator's; for an estimator
     without one it is `EmpiricalBelief`. A belief covers only the candidates that are in
     the pool: while an expander still brings new ones, nothing is settled.
-
-    Args:
-        k: size of the top that matters.
-        threshold: chance in [0, 0.5] that is still worth a document; reranking stops once all are below. The default
-            was chosen on collections (results/README.md); the preset ``early_stop`` takes 0.4, which stops sooner.
-        min_docs: documents reranked since the pool last grew, before stopping is considered.
-        batch_size, acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
-        self, k: int = 10, threshold: float = 0.25, min_docs: int = 10, **batches: Unpack[BatchOptions]
+        self,
+        k: int = 10,
+        threshold: float = 0.25,
+        min_docs: int = 10,
+        batch_size: int = 2,
+        acquisition: BaseAcquisition | None = None,
     ) -> None:
-        super().__init__(**batches)
+        super().__init__(batch_size, acquisition)
         self.k = check_count("scheduler.k", k, low=1)
         self.threshold = check_number("scheduler.threshold", threshold, low=0.0, high=0.5)
         self.min_docs = check_count("scheduler.min_docs", min_docs)

@@ -26,14 +26,6 @@ class SlidingWindowScheduler(BatchScheduler):
 
     The papers' symbols: w is ``window``, b ``step``, c ``budget.max_reranker_docs``; calls are limited by
     ``budget.max_reranker_calls``.
-
-    Args:
-        window: documents of the first call, >= 1.
-        step: new documents of every further call, in [1, ``window``].
-        acquisition: see :class:`ragtune.schedulers.greedy.BatchScheduler`.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 20, step: int = 10, acquisition: BaseAcquisition | None = None) -> None:

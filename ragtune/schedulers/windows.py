@@ -15,12 +15,6 @@ class WindowsScheduler(BaseScheduler):
     but not to a single document, which would be compared with nothing.
 
     An estimator without such a wish gets windows of its best candidates, each once.
-
-    Args:
-        window: documents of a window that no estimator asked for, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     sends_again = True

@@ -25,7 +25,6 @@ class LexicalSignal(BaseSignal):
     is_witness = False
 
     def prepare(self) -> None:
-        """Load the stemmer."""
         terms("ready")
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
@@ -33,17 +32,11 @@ class LexicalSignal(BaseSignal):
         return {document.id: _agreement(query, terms(document.content)) for document in documents} if query else {}
 
 
-def agreements(query: Sequence[str], document: Sequence[str]) -> list[float]:
-    """Coverage, early match and, of a query of two terms or more, bigrams, from the terms of query and document."""
+def _agreement(query: Sequence[str], document: Sequence[str]) -> float:
     first = {term: i for i, term in reversed(list(enumerate(document)))}
     wanted, bigrams = set(query), set(pairwise(query))
     found = sorted(first[term] for term in wanted if term in first)
     parts = [len(found) / len(wanted), math.fsum(1.0 / math.log2(2 + i) for i in found) / len(wanted)]
     if bigrams:
         parts.append(len(bigrams & set(pairwise(document))) / len(bigrams))
-    return parts
-
-
-def _agreement(query: Sequence[str], document: Sequence[str]) -> float:
-    parts = agreements(query, document)
     return math.fsum(parts) / len(parts)

@@ -16,23 +16,13 @@ from ragtune.core.types import ScoredDocument
 
 
 class MetadataSignal(BaseSignal):
-    """A number that documents carry in their metadata. Nothing is known of one that lacks it, or has None there.
-
-    Args:
-        field: key of the metadata.
-        higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
-    """
+    """A number that documents carry in their metadata. Nothing is known of one that lacks it, or has None there."""
 
     def __init__(self, field: str, higher_is_better: bool = True) -> None:
         self.field = field
         self._sign = 1.0 if check_flag("signal higher_is_better", higher_is_better) else -1.0
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """The numbers.
-
-        Raises:
-            InputError: on what is no finite number, by the names of field and document.
-        """
         given = {document.id: document.metadata.get(self.field) for document in documents}
         return {
             doc_id: self._sign * self._number(doc_id, value) for doc_id, value in given.items() if value is not None

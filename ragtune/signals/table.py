@@ -25,18 +25,6 @@ class TableSignal(BaseSignal):
     """Numbers from a file: another model's scores or clicks of query and document, or what is known of a document.
 
     Nothing is known of what the file lacks.
-
-    Args:
-        path: with ``by="pair"``, a file in any form of :func:`ragtune.data.runs.runfile.read_run`; with
-            ``by="document"``, a table in any form of :mod:`ragtune.data.files.records` with a column for the document's
-            id and ``score`` or ``value``.
-        by: what a number is of, ``pair`` of query id and document, or ``document``, whatever the query.
-        higher_is_better: False where low numbers speak for a document, e.g. its age or its price.
-        witness: False where the numbers come of the same words as a first stage, e.g. of another lexical model.
-
-    Raises:
-        DatasetError: if the file is unusable, naming the place.
-        ConfigError: if ``by`` is neither, or a flag is none.
     """
 
     reads_files = ("path",)

@@ -16,8 +16,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 
-_DECIMALS = 6
-"""Values are rounded to so many, so that the noise of float32 does not decide between equal documents."""
+_DECIMALS = 6  # values are rounded to so many, so that the noise of float32 does not decide between equal documents
 
 
 class VectorsSignal(BaseSignal):
@@ -26,10 +25,6 @@ class VectorsSignal(BaseSignal):
     The documents' vectors are made once, with the index. What a request takes is one vector of its query: its time is
     the request's, as that of a dense first stage is, and no account is charged. Nothing is known of a document, or
     for a query, whose vector is zero. Vectors that count words are no witness beside a lexical first stage.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the vectors of the documents, and of queries among them.
     """
 
     def __init__(self, corpus: Corpus | None, vectors: Callable[[Any], TextVectors]) -> None:
@@ -37,15 +32,9 @@ class VectorsSignal(BaseSignal):
         self.is_witness = not getattr(self._vectors, "are_words", False)
 
     def prepare(self) -> None:
-        """Embed a first text, for which a model is loaded."""
         self._vectors.of_query("a first text")
 
     def values(self, context: RAGtuneContext, documents: Sequence[ScoredDocument]) -> Mapping[str, float]:
-        """The cosines, rounded to 6 decimals.
-
-        Raises:
-            InputError: if the documents' vectors are of another length than the query's.
-        """
         if not documents:
             return {}
         rows = self._vectors.of([PoolItem.from_document(document, i, {}) for i, document in enumerate(documents)])

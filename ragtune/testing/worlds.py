@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-import pytest
-
-from ragtune.core.interfaces import BaseReranker
+from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.interfaces import BaseExpander, BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext, Request
+from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus, Document
+from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.retrievers.given import GivenRetriever
+from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 
 _WORDS = ["heart", "blood", "salt", "ship", "rope", "anchor", "bread", "honey", "tea", "star", "pressure", "loaf"]
 _TEXTS = [f"{_WORDS[i % 12]} {_WORDS[(i * 5 + 1) % 12]} {_WORDS[(i * 7 + 3) % 12]} {_WORDS[i % 4]}" for i in range(14)]
@@ -21,31 +28,16 @@ _TEXTS = [f"{_WORDS[i % 12]} {_WORDS[(i * 5 + 1) % 12]} {_WORDS[(i * 7 + 3) % 12
 
 @dataclass
 class World:
-    """A collection, what the first stage finds in it, and what the reranker thinks of it.
+    """A collection, what the first stage finds in it, and what the reranker thinks of it."""
 
-    Attributes:
-        texts: text of each document; the ids are ``d00``, ``d01``, ...
-        first: first-stage scores of the first documents, which are the pool; one list a source, None for a document
-            that a source lacks.
-        score_of: rerank score in [0, 1] by document number.
-        finds: number of documents that join the pool after each batch.
-        corpus: the documents.
-    """
-
-    texts: Sequence[str]
-    first: Mapping[str, Sequence[float | None]]
-    score_of: Callable[[int], float] = lambda i: (i * 7 % 10) / 10
-    finds: int = 0
+    texts: Sequence[str]  # of the documents, whose ids are d00, d01, ...
+    first: Mapping[str, Sequence[float | None]]  # first-stage scores of the pool by source, None if a source lacks one
+    score_of: Callable[[int], float] = lambda i: (i * 7 % 10) / 10  # rerank score in [0, 1] by document number
+    finds: int = 0  # documents that join the pool after each batch
     corpus: Corpus = field(init=False)
 
     def __post_init__(self) -> None:
         self.corpus = Corpus(Document(id=f"d{i:02d}", text=text) for i, text in enumerate(self.texts))
-
-    @property
-    def size(self) -> int:
-        """Number of documents that may ever be in the pool."""
-        retrieved = max((len(scores) for scores in self.first.values()), default=0)
-        return len(self.texts) if self.finds else retrieved
 
     def pool(self) -> CandidatePool:
         """A new pool as the first stage leaves it."""
@@ -56,7 +48,6 @@ class World:
         return CandidatePool(PoolItem.from_document(doc, i, found[i]) for i, doc in enumerate(docs))
 
     def score(self, doc_id: str) -> float:
-        """The rerank score of a document."""
         return self.score_of(int(doc_id[1:]))
 
     def grow(self, pool: CandidatePool) -> bool:
@@ -70,15 +61,13 @@ class World:
 class WorldReranker(BaseReranker):
     """Gives the scores of a world."""
 
+    is_recorded = True
+
     def __init__(self, world: World) -> None:
         self._world = world
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: self._world.score(item.doc_id) for item in items}
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
 
 
 def _falling(count: int) -> list[float]:
@@ -110,27 +99,41 @@ WORLDS: dict[str, Callable[[], World]] = {
 """Makers of the worlds by what is special about them."""
 
 
-@cache
-def undecided() -> World:
-    """Thirty documents with nothing to tell them apart."""
-    return World(["salt and bread"] * 30, {"bm25": [1.0] * 30}, lambda i: 0.5)
+_BUDGETS = [
+    [CostBudget.only(**{limit: allowed}) for allowed in (0, 1, 3, 8, 100)]
+    for limit in ("max_reranker_docs", "max_reranker_calls")
+]
+"""Budgets that may share their decisions."""
 
 
-@cache
-def _made(name: str) -> World:
-    return WORLDS[name]()
+class _Growth(BaseExpander):
+    """Brings the documents that join a world's pool after a batch."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def expand(self, pool: CandidatePool, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
+        new = self._world.corpus.doc_ids[len(pool) : len(pool) + min(limit, self._world.finds)]
+        return [self._world.corpus.scored(doc_id, 0.3, sources={GRAPH_SOURCE: 0.3}) for doc_id in new]
 
 
-class InWorlds:
-    """Base of the suites that run in every world.
-
-    Attributes:
-        world: the world of the running test, for ``make``.
-    """
-
-    world: World
-
-    @pytest.fixture(params=WORLDS, name="world")
-    def _in_world(self, request: Any) -> World:
-        self.world = _made(request.param)
-        return self.world
+def require_same_under_all_budgets(world: World, **parts: Any) -> None:
+    """Compare one replay for several budgets with a replay for each; ``parts`` are of the controller."""
+    estimator = parts.get("estimator", BaselineEstimator())
+    usual: dict[str, Any] = {
+        "retriever": GivenRetriever(),
+        "reformulator": IdentityReformulator(),
+        "estimator": estimator,
+        "scheduler": WindowsScheduler() if estimator.compares else GreedyScheduler(batch_size=3),
+        "expander": _Growth(world),
+        "reranker": WorldReranker(world),
+        "assembler": GreedyAssembler(),
+        "budget": CostBudget.unlimited(),
+        "plan": RetrievalPlan(original_query_depth=100),
+    }
+    controller = RAGtuneController(**(usual | parts))
+    found = [world.corpus.scored(item.doc_id, item.retrieval_score, item.sources) for item in world.pool()]
+    for budgets in _BUDGETS:
+        together = controller.run_under(Request("salt bread", "q1", candidates=found), budgets)
+        alone = [controller.run("salt bread", budget, query_id="q1", candidates=found) for budget in budgets]
+        assert [one.model_dump_json() for one in together] == [one.model_dump_json() for one in alone]

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.utils import get_class, instantiate
+from hydra.utils import instantiate
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.replay.component import complete
-from ragtune.estimators.comparing._windows import WindowEstimator
 
 Make = Callable[..., Any]
 
@@ -24,11 +23,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 NAMES = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler")}
 
 
-def _one_of_a_kind() -> list[str]:
-    """The estimators that schedulers are tried with: of those that ask for windows one, since they ask alike."""
-    kinds = {name: get_class(compose([f"estimator={name}"])["estimator"]["_target_"]) for name in NAMES["estimator"]}
-    windowed = [name for name, kind in kinds.items() if issubclass(kind, WindowEstimator)]
-    return [name for name in NAMES["estimator"] if name not in windowed[1:]]
+HEARD = ("baseline", "uncertainty", "gar", "sliding")  # priorities alone, a belief, a limit of the batch, a window
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +52,7 @@ def new_estimator(request: pytest.FixtureRequest) -> Make:
     return _recipe("estimator", request.param)
 
 
-@pytest.fixture(params=_one_of_a_kind())
+@pytest.fixture(params=HEARD)
 def heard_estimator(request: pytest.FixtureRequest) -> Make:
     """Makes an estimator that a scheduler listens to."""
     return _recipe("estimator", request.param)

@@ -1,5 +1,5 @@
 """The contracts catch components that answer nothing, otherwise each time they are made, or an earlier request, and
-those that lie about what they read."""
+those that do not declare what they read."""
 
 from __future__ import annotations
 
@@ -11,26 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune.core.interfaces import (
-    BaseAssembler,
-    BaseEmbedder,
-    BaseFusion,
-    BaseReformulator,
-    BaseReranker,
-    BaseRetriever,
-    BaseScheduler,
-    BaseSignal,
-)
+from ragtune.core.interfaces import BaseEmbedder, BaseReranker, BaseRetriever, BaseScheduler, BaseSignal
 from ragtune.core.pool.items import RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
-from ragtune.fusion.rrf import RRFFusion
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.testing import (
-    AssemblerContract,
     EmbedderContract,
-    FusionContract,
-    ReformulatorContract,
     RerankerContract,
     RetrieverContract,
     SchedulerContract,
@@ -43,33 +30,21 @@ from ragtune.testing import (
 SERIAL = count()
 
 
-class Empty(BaseAssembler):
-    def assemble(self, items: Any, context: Any) -> list[ScoredDocument]:
-        return []
-
-
 class Idle(BaseScheduler):
     def select_batch(self, pool: Any, budget: Any) -> None:
         return None
 
 
-class Numbered:
-    """Something that is another each time it is made, like one that forgot its seed."""
+class Unseeded(BaseEmbedder):
+    """Another one each time it is made."""
+
+    name = "unseeded"
 
     def __init__(self) -> None:
         self.serial = next(SERIAL)
 
-
-class Projection(Numbered, BaseEmbedder):
-    name = "projection"
-
     def embed(self, texts: Sequence[str]) -> Any:
         return np.eye(1000, dtype=np.float32)[[self.serial] * len(texts)]
-
-
-class Score(Numbered, BaseReranker):
-    def rerank(self, items: Sequence[Any], context: Any, strategy: str) -> dict[str, float]:
-        return {item.doc_id: 1 / (1 + self.serial) for item in items}
 
 
 class Mixing(BaseReranker):
@@ -83,26 +58,6 @@ class Mixing(BaseReranker):
         return [{item.doc_id: 1 / size for item in batch.items} for batch in batches]
 
 
-class Rewrite(Numbered, BaseReformulator):
-    def generate(self, context: Any, first_round: Any) -> list[str]:
-        return [f"rewrite {self.serial}"]
-
-
-class Fusion(Numbered, BaseFusion):
-    def fuse(self, lists: Mapping[str, Sequence[ScoredDocument]]) -> list[ScoredDocument]:
-        return RRFFusion(k=1 + self.serial).fuse(lists)
-
-
-class FirstQuery:
-    """Something that keeps what it was asked first."""
-
-    query = ""
-
-    def first(self, context: RAGtuneContext) -> RAGtuneContext:
-        self.query = self.query or context.query
-        return make_context(self.query)
-
-
 class Secretive(BaseSignal):
     """Reads a folder that it does not declare."""
 
@@ -113,44 +68,25 @@ class Secretive(BaseSignal):
         return {}
 
 
-class LateRetriever(FirstQuery, BaseRetriever):
+class Late(BaseRetriever):
+    """Answers the query that it was asked first."""
+
+    query = ""
+
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        return BM25Retriever(small_corpus()).retrieve(self.first(context), top_k)
-
-
-class LateScore(FirstQuery, BaseReranker):
-    def rerank(self, items: Sequence[Any], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        return {item.doc_id: 1 / len(self.first(context).query) for item in items}
-
-
-class LateRewrite(FirstQuery, BaseReformulator):
-    def generate(self, context: RAGtuneContext, first_round: Any) -> list[str]:
-        return [f"more on {self.first(context).query}"]
+        self.query = self.query or context.query
+        return BM25Retriever(small_corpus()).retrieve(make_context(self.query), top_k)
 
 
 WRONG: dict[type, tuple[type, Callable[[Any], None]]] = {
-    Empty: (
-        AssemblerContract,
-        lambda suite: suite.test_documents_of_the_pool_each_once_in_its_order_within_the_tokens(
-            small_pool_items(), None
-        ),
-    ),
     Idle: (SchedulerContract, lambda suite: suite.test_something_is_proposed_where_nothing_is_limited()),
-    Projection: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
-    Score: (RerankerContract, lambda suite: suite.test_is_deterministic(suite.make(), small_pool_items())),
+    Unseeded: (EmbedderContract, lambda suite: suite.test_is_deterministic(suite.make())),
     Mixing: (
         RerankerContract,
         lambda suite: suite.test_batches_of_several_requests_are_scored_as_if_alone(suite.make(), small_pool_items()),
     ),
-    Rewrite: (ReformulatorContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
-    Fusion: (FusionContract, lambda suite: suite.test_answers_the_same_twice(suite.make())),
     Secretive: (SignalContract, lambda suite: suite.test_files_that_it_is_given_are_declared()),
-    LateRetriever: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
-    LateScore: (
-        RerankerContract,
-        lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make(), small_pool_items()),
-    ),
-    LateRewrite: (ReformulatorContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
+    Late: (RetrieverContract, lambda suite: suite.test_an_earlier_request_is_not_noticed(suite.make())),
 }
 
 

@@ -90,7 +90,6 @@ def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, fo
     summary = json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
     assert 900 < summary["cost"]["charged"]["docs"] <= 50 * 20  # some queries have fewer lexical matches
     assert summary["tags"]["retriever"] == "postgres"
-    assert summary["conformance"]["canonical"]["outcome"] == summary["tags"]["conformance_canonical"] == "passed"
     assert not (folder / "results" / "postgres" / "pgdata" / "postmaster.pid").exists()
 
     parallel = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tracking=none", "hydra.sweep.dir=sweep"]

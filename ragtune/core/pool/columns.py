@@ -78,7 +78,7 @@ def require(good: NDArray[np.bool_], values: FloatArray, doc_ids: Sequence[str],
     """Refuse the first value that is not good by the name of its document, with an InvalidScoreError."""
     if not good.all():
         at = int(good.argmin())
-        raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is {allowed}")
+        raise InvalidScoreError(f"{what} {float(values[at])!r} of document {doc_ids[at]!r}: allowed is {allowed}")
 
 
 def is_calibrated(value: object) -> bool:

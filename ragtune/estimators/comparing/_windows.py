@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEstimator
@@ -20,36 +21,25 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 
-T = TypeVar("T")
-
 
 class Ask(NamedTuple):
-    """What a policy wants compared next, and what it would answer now.
+    """What a policy wants compared next, and what it would answer now; documents by their positions in the pool."""
 
-    Attributes:
-        window: positions of the documents to compare, in the order in which they are shown.
-        ranking: positions of all documents, best first: the answer if no further call comes.
-        opens: whether the call belongs to the policy's first round, whose outcome counts once the round is complete.
-    """
-
-    window: Sequence[int]
-    ranking: Sequence[int]
-    opens: bool = False
+    window: Sequence[int]  # in the order in which they are shown
+    ranking: Sequence[int]  # of all documents, best first: the answer if no further call comes
+    opens: bool = False  # the call belongs to the first round, whose outcome counts once the round is complete
 
 
 class Verdict(NamedTuple):
     """What a call said of a window.
 
-    Attributes:
-        order: the window, best first; documents of which nothing was said keep their places.
-        tiers: the documents that were judged, best first, those together that were not told apart: a setwise call has
-            the best one and the rest, a listwise call has tiers of one.
-        has_failed: whether the call brought no score at all (rule F6).
+    Tiers hold the judged documents, best first, those together that were not told apart: a setwise call has the best
+    one and the rest, a listwise call has tiers of one.
     """
 
-    order: Sequence[int]
+    order: Sequence[int]  # the window, best first; documents of which nothing was said keep their places
     tiers: Sequence[Sequence[int]]
-    has_failed: bool = False
+    has_failed: bool = False  # the call brought no score at all (rule F6)
 
 
 Play = Generator[Ask, Verdict, Sequence[int]]
@@ -73,6 +63,12 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
     return Verdict([next(ordered) if position in scores else position for position in window], tiers)
 
 
+def best_first(values: NDArray[Any]) -> list[int]:
+    """Positions by value, the highest first; ties in first-stage order."""
+    order: list[int] = np.argsort(-values, kind="stable").tolist()
+    return order
+
+
 def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
     """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
     half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
@@ -85,17 +81,6 @@ def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
             return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
         size //= 2
     return Verdict(window, [], has_failed=True)
-
-
-def opening(part: Generator[Ask, Verdict, T]) -> Generator[Ask, Verdict, T]:
-    """A part of a play whose calls belong to the policy's first round."""
-    try:
-        ask = next(part)
-        while True:
-            ask = part.send((yield ask._replace(opens=True)))
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
@@ -118,26 +103,16 @@ def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
 
 
 class Game:
-    """One request's play. A copy plays its verdicts again before it goes on, since a running play cannot be copied.
-
-    Args:
-        begin: begins the play.
-
-    Attributes:
-        begin: begins the play.
-        ask: the latest question; its window is empty once the play is over.
-        heard: number of batches taken in.
-        offered: documents of the requested window that could be sent.
-        is_cut: whether a window of the first round was sent without some of these, for want of budget.
-    """
+    """One request's play. A copy plays its verdicts again before it goes on, since a running play cannot be copied."""
 
     def __init__(self, begin: Callable[[], Play]) -> None:
         self.begin = begin
         self._verdicts: list[Verdict] = []
         self._play: Play | None = begin()
-        self.heard = self.offered = 0
-        self.is_cut = False
-        self.ask = Ask((), ())
+        self.heard = 0  # batches taken in
+        self.offered = 0  # documents of the requested window that could be sent
+        self.is_cut = False  # a window of the first round was sent without some of these, for want of budget
+        self.ask = Ask((), ())  # the latest question; its window is empty once the play is over
         self._advance(None)
 
     def hear(self, batches: Sequence[SentBatch]) -> None:
@@ -189,13 +164,6 @@ class WindowEstimator(BaseEstimator):
     only, so a reranker that compares serves as well as one that scores; one that tells only the best of a batch apart
     (setwise) gives the others equal scores. Documents that an expander finds later are ranked last and not compared.
     What it needs before its ranking says something is its first round (:attr:`Ask.opens`).
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents whose order the policy is after, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     compares = True

@@ -13,13 +13,12 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.scaling import tail
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
 
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""
 
-_LOW = 0.001 * _MEAN
-"""Least mean of a rating: its deviation is a third of it, and must be above 0."""
+_LOW = 0.001 * _MEAN  # least mean of a rating: its deviation is a third of it, and must be above 0
 
 
 class AcuRankEstimator(WindowEstimator):
@@ -35,15 +34,6 @@ class AcuRankEstimator(WindowEstimator):
     Differences: scores are scaled so that the best one is TrueSkill's mean of 25 and none is below 0, which makes the
     method independent of the first stage's scale. Ties of a setwise call are draws. A last window of one document is
     left out. A round that tells no two documents apart is the last one: draws alone would go on for thousands of calls.
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents that are looked for, >= 1.
-        tolerance: probability below which a document is certainly out, in (0, 0.5).
-        uncertain: documents below whose number the last round begins, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range, or where the extra ``acurank`` is missing.
     """
 
     def __init__(self, window: int = 20, top_k: int = 10, tolerance: float = 0.01, uncertain: int = 10) -> None:
@@ -52,17 +42,12 @@ class AcuRankEstimator(WindowEstimator):
         self.uncertain = check_count("estimator.uncertain", uncertain)
 
     def prepare(self) -> None:
-        """Import the library.
-
-        Raises:
-            ConfigError: if it is missing.
-        """
         _trueskill()
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         ratings = _Ratings(items)
         for window in self._windows(list(range(len(items)))):
-            ratings.learn((yield Ask(window, ratings.ranking, opens=True)))
+            ratings.learn((yield Ask(window, best_first(ratings.means), opens=True)))
         is_last = False
         while not is_last:
             above = ratings.above(self.top_k)
@@ -70,15 +55,14 @@ class AcuRankEstimator(WindowEstimator):
             is_last = bool((~certain).sum() < self.uncertain)
             if is_last:
                 certain = above <= self.tolerance
-            by_probability = [int(position) for position in np.argsort(-above, kind="stable")]
-            windows = self._windows([position for position in by_probability if not certain[position]])
+            windows = self._windows([position for position in best_first(above) if not certain[position]])
             says_nothing = True
             for window in windows:
-                verdict = yield from by_halves(Ask(window, ratings.ranking))
+                verdict = yield from by_halves(Ask(window, best_first(ratings.means)))
                 ratings.learn(verdict)
                 says_nothing &= len(verdict.tiers) < 2
             is_last |= says_nothing
-        return ratings.ranking
+        return best_first(ratings.means)
 
     def _windows(self, positions: Sequence[int]) -> list[Sequence[int]]:
         cut = [positions[start : start + self.window] for start in range(0, len(positions), self.window)]
@@ -97,11 +81,7 @@ class _Ratings:
         self._ratings = [self._environment.create_rating(mean, mean / 3.0) for mean in means.tolist()]
 
     @property
-    def ranking(self) -> list[int]:
-        return [int(position) for position in np.argsort(-self._means, kind="stable")]
-
-    @property
-    def _means(self) -> FloatArray:
+    def means(self) -> FloatArray:
         return np.array([rating.mu for rating in self._ratings])
 
     def learn(self, verdict: Verdict) -> None:
@@ -116,7 +96,7 @@ class _Ratings:
     def above(self, k: int) -> FloatArray:
         """P(rating > t) with t such that the probabilities add up to k, by bisection; all 1 where there are but k."""
         deviations: NDArray[np.float64] = np.array([rating.sigma for rating in self._ratings])
-        means = self._means
+        means = self.means
         if len(means) <= k:
             return np.ones(len(means))
         low, high = float((means - 9.0 * deviations).min()), float((means + 9.0 * deviations).max())

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
 
 
 class BlitzRankEstimator(WindowEstimator):
@@ -23,13 +23,6 @@ class BlitzRankEstimator(WindowEstimator):
     Difference: the published code answers only when it has ended. Here there is an order at any time, by documents
     below less documents above (Copeland's score), ties in first-stage order; once the best m are final, it has them
     first.
-
-    Args:
-        window: documents a call, >= 2.
-        top_k: documents whose ranks are to be known, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
@@ -76,13 +69,12 @@ class TournamentGraph:
         self._count()
 
     def tied(self, one: int, other: int) -> bool:
-        """Whether they are on a cycle."""
         return bool(self.reaches[one, other] and self.reaches[other, one])
 
     @property
     def ranking(self) -> list[int]:
         """All positions by Copeland's score, documents below less documents above."""
-        return [int(position) for position in np.argsort(self.above - self.below, kind="stable")]
+        return best_first(self.below - self.above)
 
     def _prefer(self, better: int, worse: int) -> None:
         sources, targets = self.reaches[:, better].copy(), self.reaches[worse].copy()

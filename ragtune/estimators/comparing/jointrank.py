@@ -26,14 +26,6 @@ class JointRankEstimator(WindowEstimator):
     Under a limit of c calls the blocks hold as many documents as have room in c of them ``replicas`` times, the first
     stage's best: a design that is cut off would leave blocks without a link between them. A list of one window is
     asked once, where the published code asks again in another order.
-
-    Args:
-        window: documents a block, >= 2; the paper's k.
-        replicas: blocks that hold each document, >= 1; the paper's r, with which b = r v / k blocks hold v documents.
-        seed: of the shuffles, which are the same for every list of the same length, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 20, replicas: int = 4, seed: int = 0) -> None:

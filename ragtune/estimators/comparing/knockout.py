@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, opening
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator
 
 
 class KnockoutEstimator(WindowEstimator):
@@ -15,12 +15,6 @@ class KnockoutEstimator(WindowEstimator):
 
     A call is one pair, in one order. The published code keeps the champions in a binary heap and shows a pair in random
     order; here they are kept sorted, a new one placed by bisection, and a pair is shown as it stands.
-
-    Args:
-        top_k: groups, and documents that are put in order, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, top_k: int = 10) -> None:
@@ -31,7 +25,7 @@ class KnockoutEstimator(WindowEstimator):
         taken: list[int] = []
         champions: list[int] = []
         for start in range(len(groups)):
-            yield from opening(self._champion(groups, start, taken, champions))
+            yield from self._champion(groups, start, taken, champions, opens=True)
         while champions and len(taken) < self.top_k:
             best = champions.pop(0)
             taken.append(best)
@@ -42,20 +36,20 @@ class KnockoutEstimator(WindowEstimator):
         return _ranking(groups, taken, champions)
 
     def _champion(
-        self, groups: Sequence[Sequence[int]], at: int, taken: Sequence[int], champions: list[int]
+        self, groups: Sequence[Sequence[int]], at: int, taken: Sequence[int], champions: list[int], opens: bool = False
     ) -> Generator[Ask, Verdict, None]:
         """Find the champion of a group and place it among the others."""
         playing = list(groups[at])
         while len(playing) > 1:
             through = []
             for one, other in zip(playing[::2], playing[1::2], strict=False):
-                through.append((yield Ask([one, other], _ranking(groups, taken, champions))).order[0])
+                through.append((yield Ask([one, other], _ranking(groups, taken, champions), opens)).order[0])
             playing = through + playing[len(playing) - len(playing) % 2 :]
         low, high = 0, len(champions)
         while low < high:
             middle = (low + high) // 2
             rival = champions[middle]
-            verdict = yield Ask([rival, playing[0]], _ranking(groups, taken, champions))
+            verdict = yield Ask([rival, playing[0]], _ranking(groups, taken, champions), opens)
             winner = min(rival, playing[0]) if verdict.has_failed else verdict.order[0]  # it failed: the first stage's
             low, high = (low, middle) if winner == playing[0] else (middle + 1, high)
         champions.insert(low, playing[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,9 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, by_halves
-from ragtune.estimators.posterior._covariance import next_row
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, best_first, by_halves
 from ragtune.estimators.posterior._first_stage import first_stage_evidence, squared_lengths
-from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
 
 
 class PlackettLuceEstimator(WindowEstimator):
@@ -30,17 +28,6 @@ class PlackettLuceEstimator(WindowEstimator):
     mean + ``kappa`` standard deviations (GP-UCB, Srinivas et al., ICML 2010), best mean first: those that lead, which
     are the anchors that tie it to earlier windows, and those that might. The ranking is by the posterior mean. It ends
     with the first window that was shown before in the same order, as the same question has the same answer.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the text vectors of the corpus, in the sparse form.
-        window: documents a call, >= 2.
-        temperature: scale of the comparer's Gumbel noise, in units of the latent relevance, > 0.
-        own_variance: variance of a document's own relevance, >= 0.
-        kappa: standard deviations that a document's promise adds to its mean, >= 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -62,8 +49,8 @@ class PlackettLuceEstimator(WindowEstimator):
         posterior, shown = self._prior(items), set[tuple[int, ...]]()
         while True:
             promise = posterior.mean + self.kappa * np.sqrt(np.maximum(np.diag(posterior.covariance), 0.0))
-            chosen = set(np.argsort(-promise, kind="stable")[: self.window].tolist())
-            ranking = [int(position) for position in np.argsort(-posterior.mean, kind="stable")]
+            chosen = set(best_first(promise)[: self.window])
+            ranking = best_first(posterior.mean)
             window = tuple(position for position in ranking if position in chosen)
             if window in shown:
                 return ranking
@@ -85,42 +72,7 @@ class PlackettLuceEstimator(WindowEstimator):
         return PlackettLucePosterior(unseen.mean, covariance, self.temperature)
 
 
-_STEPS = 50
-"""Newton steps at most; a window takes some five."""
-
-
-@dataclass(frozen=True)
-class _Choices:
-    """The choices that a window's order consists of.
-
-    Attributes:
-        positions: shape (k,), its judged documents.
-        chosen: shape (c,), the document of each choice, as an index into ``positions``.
-        among: shape (c, k), the documents that it was chosen from, itself included.
-    """
-
-    positions: IntArray
-    chosen: IntArray
-    among: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, tiers: Sequence[Sequence[int]]) -> _Choices:
-        """Every document but those of the last tier is chosen from itself and all tiers behind its own."""
-        positions = np.array([position for tier in tiers for position in tier], dtype=np.intp)
-        level = np.repeat(np.arange(len(tiers)), [len(tier) for tier in tiers])
-        chosen = np.flatnonzero(level < len(tiers) - 1)
-        among = level[None, :] > level[chosen, None]
-        among[np.arange(len(chosen)), chosen] = True
-        return cls(positions, chosen, among)
-
-    def shares(self, utility: FloatArray) -> tuple[FloatArray, float]:
-        """The probability of every document in every choice, shape (c, k), and what was chosen's log-likelihood."""
-        masked = np.where(self.among, utility[self.positions], -np.inf)
-        masked = masked - masked.max(axis=1, keepdims=True)
-        weights = np.exp(masked)
-        totals = weights.sum(axis=1)
-        taken = masked[np.arange(len(self.chosen)), self.chosen]
-        return weights / totals[:, None], float((taken - np.log(totals)).sum())
+_STEPS = 50  # Newton steps at most; a window takes some five
 
 
 class PlackettLucePosterior:
@@ -129,22 +81,13 @@ class PlackettLucePosterior:
 
     A window's order is a sequence of choices: each document is chosen from those that are left with a probability
     proportional to exp(r / temperature). Documents of one tier were not told apart. The log posterior is concave, and
-    its mode and curvature are the posterior's mean and covariance.
-
-    Args:
-        mean: prior mean of the latent relevance, shape (n,).
-        covariance: prior covariance, shape (n, n).
-        temperature: scale of the comparer's Gumbel noise, in the unit of the latent relevance, > 0.
-
-    Attributes:
-        mean: posterior mean, shape (n,).
-        covariance: posterior covariance, shape (n, n).
+    its mode and curvature are the posterior's ``mean``, shape (n,), and ``covariance``, shape (n, n).
     """
 
     def __init__(self, mean: FloatArray, covariance: FloatArray, temperature: float) -> None:
         self._prior_mean, self._prior = mean, covariance
         self._temperature = temperature
-        self._windows: list[_Choices] = []
+        self._windows: list[tuple[IntArray, IntArray, NDArray[np.bool_]]] = []
         self._dual = np.zeros(len(mean))  # of the offset from the prior mean, which is the prior covariance times it
         self.mean, self.covariance = mean, covariance
 
@@ -152,7 +95,7 @@ class PlackettLucePosterior:
         """Condition on the order of a window, by tiers, best first; a single tier says nothing."""
         if len(tiers) < 2:
             return
-        self._windows.append(_Choices.of(tiers))
+        self._windows.append(_choices(tiers))
         value, gradient, curvature = self._at(self._dual)
         for _ in range(_STEPS):
             wanted = self._solved(curvature, curvature @ (self._prior @ self._dual) + gradient)
@@ -180,12 +123,28 @@ class PlackettLucePosterior:
         utility = (self._prior_mean + offset) / self._temperature
         value = -0.5 * float(dual @ offset)
         gradient, curvature = np.zeros(len(dual)), np.zeros((len(dual), len(dual)))
-        for window in self._windows:
-            shares, likelihood = window.shares(utility)
-            value += likelihood
-            at = window.positions
+        for positions, chosen, among in self._windows:
+            masked = np.where(among, utility[positions], -np.inf)
+            masked = masked - masked.max(axis=1, keepdims=True)
+            weights = np.exp(masked)
+            totals = weights.sum(axis=1)
+            shares = weights / totals[:, None]
+            value += float((masked[np.arange(len(chosen)), chosen] - np.log(totals)).sum())
             pull = -shares.sum(axis=0)
-            pull[window.chosen] += 1.0
-            gradient[at] += pull / self._temperature
-            curvature[np.ix_(at, at)] += (np.diag(shares.sum(axis=0)) - shares.T @ shares) / self._temperature**2
+            pull[chosen] += 1.0
+            gradient[positions] += pull / self._temperature
+            bend = (np.diag(shares.sum(axis=0)) - shares.T @ shares) / self._temperature**2
+            curvature[np.ix_(positions, positions)] += bend
         return value, gradient, curvature
+
+
+def _choices(tiers: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """The choices of a window's order: the positions of its k documents, the c chosen ones as indices into these, and
+    those that each was chosen from, shape (c, k): itself and all tiers behind its own. The last tier is never chosen.
+    """
+    positions = np.array([position for tier in tiers for position in tier], dtype=np.intp)
+    level = np.repeat(np.arange(len(tiers)), [len(tier) for tier in tiers])
+    chosen = np.flatnonzero(level < len(tiers) - 1)
+    among = level[None, :] > level[chosen, None]
+    among[np.arange(len(chosen)), chosen] = True
+    return positions, chosen, among

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves, opening
+from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
 
 
 class SetwiseInsertionEstimator(WindowEstimator):
@@ -20,13 +20,6 @@ class SetwiseInsertionEstimator(WindowEstimator):
     else by selecting the best of what is left again and again, where the published code uses heap sort. What went is
     ranked as it went. Where only the best is told, a challenger that is not the best of its window stays behind it, as
     in the published code, which is its place but for the size of a window.
-
-    Args:
-        window: documents a call, >= 2; the paper's c is one less.
-        top_k: documents that are put in order, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 4, top_k: int = 10) -> None:
@@ -44,10 +37,10 @@ class SetwiseInsertionEstimator(WindowEstimator):
         if top and len(verdict.tiers) == wanted:
             waiting = [position for position in everything if position not in top]
         else:
-            top, waiting = yield from opening(self._selected(everything, verdict.order[0]))
+            top, waiting = yield from self._selected(everything, verdict.order[0])
         while len(top) < min(self.top_k, len(items)):
             challenger, *waiting = waiting
-            top = yield from opening(self._inserted(top, challenger, waiting))
+            top = yield from self._inserted(top, challenger, waiting, opens=True)
         while waiting:
             guard, chunk, left = top[-1], waiting[: self.window - 1], waiting[self.window - 1 :]
             verdict = yield Ask([guard, *chunk], [*top, *passed, *waiting, *gone])
@@ -77,7 +70,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
         while left:
             while rivals:
                 window = [champion, *rivals[: self.window - 1]]
-                champion = (yield Ask(window, [*top, *left, *waiting])).order[0]
+                champion = (yield Ask(window, [*top, *left, *waiting], opens=True)).order[0]
                 rivals = rivals[self.window - 1 :]
             top.append(champion)
             left.remove(champion)
@@ -85,13 +78,13 @@ class SetwiseInsertionEstimator(WindowEstimator):
         return top, waiting
 
     def _inserted(
-        self, top: Sequence[int], challenger: int, behind: Sequence[int]
+        self, top: Sequence[int], challenger: int, behind: Sequence[int], opens: bool = False
     ) -> Generator[Ask, Verdict, list[int]]:
         """``top`` with the challenger at its place."""
         order, at = [*top, challenger], len(top)
         while at > 0:
             start = max(0, at + 1 - self.window)
-            order[start : at + 1] = (yield Ask(order[start : at + 1], [*order, *behind])).order
+            order[start : at + 1] = (yield Ask(order[start : at + 1], [*order, *behind], opens)).order
             if order[start] != challenger:
                 break
             at = start

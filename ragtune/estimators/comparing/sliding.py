@@ -18,14 +18,6 @@ class SlidingEstimator(WindowEstimator):
     calls it goes over as many documents as c calls reach, window + (c - 1) step, the first stage's best: from further
     down, the last calls that bring them to the front would be missing. A limit on documents is one of as many full
     windows; how many calls other limits allow is not known beforehand.
-
-    Args:
-        window: documents a call, >= 2; the paper's w.
-        step: documents by which the window moves, in [1, ``window``); the paper's s.
-        depth: documents that it goes over at most, >= 2.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 20, step: int = 10, depth: int = 100) -> None:

@@ -19,13 +19,6 @@ class TDPartEstimator(WindowEstimator):
 
     Differences: the windows of a round come one after the other, where the paper sends them at once. A round ends the
     search where all candidates fit into one window, once that is in order; the published code partitions them again.
-
-    Args:
-        window: documents a call, > ``top_k``.
-        top_k: rank of the pivot, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, window: int = 20, top_k: int = 10) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, best_first
 
 _STAGES = ((50, 20), (20, 10), (10, 20), (5, 10), (2, 5))
 """Documents that go on from each stage, and documents of a group in it."""
@@ -27,12 +27,6 @@ class TourRankEstimator(WindowEstimator):
     failed, those that stand first go on. Where the budget ends within a stage, its points do not count yet: others had
     no chance to gain one. The documents of each group that has played share the places that they had, those first that
     go on. The first stage of the first tournament is the policy's first round.
-
-    Args:
-        tournaments: tournaments at most, >= 1; the paper's r.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(self, tournaments: int = 10) -> None:
@@ -42,13 +36,13 @@ class TourRankEstimator(WindowEstimator):
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         points = np.zeros(len(items), dtype=int)
         for _ in range(self.tournaments):
-            alive = _by_points(points)
+            alive = best_first(points)
             for goes_on, size in _STAGES:
                 if len(alive) <= goes_on:
                     continue
                 count = -(-len(alive) // size)
                 winners, passed = list[int](), list[int]()
-                ranking, is_first = _by_points(points), not points.any()
+                ranking, is_first = best_first(points), not points.any()
                 for group in (alive[i::count] for i in range(count)):
                     verdict = yield Ask(group, ranking, opens=is_first)
                     best = list(verdict.order[: -(-goes_on // count)])
@@ -61,7 +55,7 @@ class TourRankEstimator(WindowEstimator):
                 if len(passed) < len(winners):  # else nothing was compared that their points would keep up with
                     points[passed] += 1
                 alive = [position for position in alive if position in winners]
-        return _by_points(points)
+        return best_first(points)
 
 
 def _among_their_places(ranking: Sequence[int], group: Sequence[int], best: Sequence[int]) -> list[int]:
@@ -69,7 +63,3 @@ def _among_their_places(ranking: Sequence[int], group: Sequence[int], best: Sequ
     members = [position for position in ranking if position in group]
     ordered = iter(sorted(members, key=lambda position: position not in best))
     return [next(ordered) if position in group else position for position in ranking]
-
-
-def _by_points(points: np.ndarray) -> list[int]:
-    return [int(position) for position in np.argsort(-points, kind="stable")]

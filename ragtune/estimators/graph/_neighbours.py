@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -20,8 +20,10 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, best_positions
-from ragtune.data.graph import NOBODY, CorpusGraph
-from ragtune.estimators.posterior._first_stage import cosines_at_once
+from ragtune.data.graph import CorpusGraph
+
+MakeVectors = Callable[[Corpus], TextVectors]
+"""Makes the text vectors of a corpus."""
 
 
 class Edges(NamedTuple):
@@ -32,41 +34,31 @@ class Edges(NamedTuple):
 
 
 class Neighbours(ABC):
-    """Neighbours among the documents of one request's pool; remembered until growth of the pool changes them."""
+    """Neighbours among the documents of one request's pool; remembered until the pool grows."""
 
     def __init__(self) -> None:
         self._edges: dict[int, Edges] = {}
         self._size = 0
 
     def __deepcopy__(self, memo: Any) -> Self:
-        twin = copy(self)  # graph and vectors are the collection's
+        twin = copy(self)  # graph and vectors are the collection's, and what was made for a pool is never changed
         twin._edges = dict(self._edges)
         return twin
 
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         """The neighbours of each document that are in the pool."""
-        self.refresh(pool)
-        unknown = [position for position in positions if position not in self._edges]
-        if unknown:
-            self._edges |= zip(unknown, self._find(pool, unknown), strict=True)
+        if len(pool) != self._size:
+            self._begin(pool)
+            self._edges, self._size = {}, len(pool)
+        if unknown := [position for position in positions if position not in self._edges]:
+            self._edges |= zip(unknown, self._find(unknown), strict=True)
         return [self._edges[position] for position in positions]
 
-    def refresh(self, pool: CandidatePool) -> Collection[int]:
-        """Forget the neighbours that are others now because the pool has grown; the documents that they were of."""
-        if len(pool) == self._size:
-            return ()
-        changed = self._changed_by(pool, self._size)
-        self._size = len(pool)
-        for position in changed:
-            del self._edges[position]
-        return changed
+    @abstractmethod
+    def _begin(self, pool: CandidatePool) -> None: ...
 
     @abstractmethod
-    def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]: ...
-
-    @abstractmethod
-    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
-        """The documents whose known neighbours are others because of those that have joined the first ``size``."""
+    def _find(self, positions: Sequence[int]) -> list[Edges]: ...
 
 
 class GraphNeighbours(Neighbours):
@@ -75,41 +67,18 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
-        self._positions: Sequence[int] = ()  # in the corpus, by place in the pool
-        self._places: dict[int, int] = {}  # the other way round
-        self._lacking: dict[int, list[int]] = {}  # by position in the corpus
 
-    def __deepcopy__(self, memo: Any) -> Self:
-        twin = super().__deepcopy__(memo)
-        twin._places = dict(self._places)
-        twin._lacking = {i: list(places) for i, places in self._lacking.items()}
-        return twin
+    def _begin(self, pool: CandidatePool) -> None:
+        self._in_corpus = self._graph.positions(pool.doc_ids)
+        self._places = {position: place for place, position in enumerate(self._in_corpus)}
 
-    def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        rows = self._graph.rows([self._positions[place] for place in positions])
-        neighbours, weights = (array.tolist() for array in rows)
-        place_of = self._places.__getitem__
-        try:
-            return [Edges(list(map(place_of, row)), own) for row, own in zip(neighbours, weights, strict=True)]
-        except KeyError:  # the pool lacks one
-            return [self._within(*row) for row in zip(positions, neighbours, weights, strict=True)]
-
-    def _within(self, place: int, neighbours: list[int], weights: list[float]) -> Edges:
-        """Those of a document's neighbours that are in the pool; it is noted that it lacks the others."""
-        places = self._places
-        for i in neighbours:
-            if i not in places and i != NOBODY:
-                self._lacking.setdefault(i, []).append(place)
-        held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
-        return Edges([at for at, _ in held], [weight for _, weight in held])
-
-    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
-        new = self._graph.positions(pool.doc_ids[size:])
-        self._positions = [*self._positions, *new]
-        self._places.update(zip(new, range(size, len(pool)), strict=True))
-        if not self._lacking:
-            return ()
-        return self._edges.keys() & {place for i in new for place in self._lacking.pop(i, ())}
+    def _find(self, positions: Sequence[int]) -> list[Edges]:
+        rows = self._graph.rows([self._in_corpus[place] for place in positions])
+        found, places = [], self._places
+        for neighbours, weights in zip(*(array.tolist() for array in rows), strict=True):
+            held = [(places[i], weight) for i, weight in zip(neighbours, weights, strict=True) if i in places]
+            found.append(Edges([place for place, _ in held], [weight for _, weight in held]))
+        return found
 
 
 class TextNeighbours(Neighbours):
@@ -119,28 +88,17 @@ class TextNeighbours(Neighbours):
         super().__init__()
         self._vectors = vectors
         self._k = k
-        self._rows: Any = None
-        self._rows_of: tuple[str, ...] = ()
-        self._cosines: FloatArray | None = None
 
-    def _find(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
-        if self._rows_of != pool.doc_ids:
-            self._rows, self._rows_of = self._vectors.of(pool.entries), pool.doc_ids
-            self._cosines = cosines_at_once(self._rows)
-        cosines = self._of_all(positions) if self._cosines is None else self._cosines[list(positions)]
-        return [self._nearest(row, position) for row, position in zip(cosines, positions, strict=True)]
+    def _begin(self, pool: CandidatePool) -> None:
+        self._rows = self._vectors.of(pool.entries)
 
-    def _of_all(self, positions: Sequence[int]) -> FloatArray:
-        """The cosines of these documents with all of the pool, a row a document."""
-        return dense(self._rows[list(positions)] @ self._rows.T)
-
-    def _nearest(self, cosines: FloatArray, position: int) -> Edges:
-        cosines[position] = 0.0
-        best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
-        return Edges(best.tolist(), cosines[best].tolist())
-
-    def _changed_by(self, pool: CandidatePool, size: int) -> Collection[int]:
-        return list(self._edges)  # each of them may be nearer than what was nearest before
+    def _find(self, positions: Sequence[int]) -> list[Edges]:
+        found = []
+        for position, cosines in zip(positions, dense(self._rows[list(positions)] @ self._rows.T), strict=True):
+            cosines[position] = 0.0
+            best = best_positions(cosines, np.arange(len(cosines)), self._k, above=0.0)
+            found.append(Edges(best.tolist(), cosines[best].tolist()))
+        return found
 
 
 def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
@@ -151,23 +109,11 @@ def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 class GraphEstimator(BaseEstimator):
-    """Base of estimators that follow a graph of similar documents.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-
-    Raises:
-        ConfigError: if ``k`` is not a positive integer, or the graph cannot be used.
-    """
+    """Base of estimators that follow a graph of similar documents: a folder, or None for the k nearest by text."""
 
     reads_files = ("graph",)
 
-    def __init__(
-        self, corpus: Corpus, vectors: Callable[[Corpus], TextVectors], k: int = 16, graph: str | None = None
-    ) -> None:
+    def __init__(self, corpus: Corpus, vectors: MakeVectors, k: int = 16, graph: str | None = None) -> None:
         self.k = check_count("estimator.k", k, low=1)
         self._neighbours: Callable[[], Neighbours] = (  # of a new request
             partial(TextNeighbours, check_vectors("estimator.vectors", vectors)(corpus), k)
@@ -177,11 +123,7 @@ class GraphEstimator(BaseEstimator):
 
 
 class AlternationState(ABC):
-    """One request: how many batches it has had, and which source the next one is taken from.
-
-    Args:
-        neighbours: which documents of the pool are near each other.
-    """
+    """One request: how many batches it has had, and which source the next one is taken from."""
 
     def __init__(self, neighbours: Neighbours) -> None:
         self.neighbours = neighbours

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
-from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours, joined
+from ragtune.estimators.graph._neighbours import GraphEstimator, MakeVectors, Neighbours, joined
 from ragtune.estimators.posterior._first_stage import scores_by_stage
 
 
@@ -37,23 +34,12 @@ class OREEstimator(GraphEstimator):
     ones (``assembler.ordering=posterior``).
 
     The paper's symbols: c is ``budget.max_reranker_docs``, b the scheduler's ``batch_size``, s ``top_s``, G ``graph``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        top_s: number of cluster heads, >= 1.
-        ridge: strength of the shrinkage, in observations, > 0.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
+        vectors: MakeVectors,
         k: int = 16,
         graph: str | None = None,
         top_s: int = 10,

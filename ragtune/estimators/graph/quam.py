@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import TextVectors
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, Neighbours, joined
+from ragtune.estimators.graph._neighbours import AlternatingEstimator, AlternationState, MakeVectors, Neighbours, joined
 
 
 class QuamEstimator(AlternatingEstimator):
@@ -32,25 +29,10 @@ class QuamEstimator(AlternatingEstimator):
 
     The paper's symbols: b is the scheduler's ``batch_size``, c ``budget.max_reranker_docs``, s ``top_s``, G ``graph``,
     k ``k``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        top_s: size of S, >= 1.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(
-        self,
-        corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
-        k: int = 16,
-        graph: str | None = None,
-        top_s: int = 30,
+        self, corpus: Corpus, vectors: MakeVectors, k: int = 16, graph: str | None = None, top_s: int = 30
     ) -> None:
         super().__init__(corpus, vectors, k, graph)
         self.top_s = check_count("estimator.top_s", top_s, low=1)

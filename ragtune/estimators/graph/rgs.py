@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.interfaces import TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.graph._neighbours import GraphEstimator, Neighbours
+from ragtune.estimators.graph._neighbours import GraphEstimator, MakeVectors, Neighbours
 
 
 class RGSEstimator(GraphEstimator):
@@ -36,23 +33,12 @@ class RGSEstimator(GraphEstimator):
     ``expander=corpus_graph`` with ``expander.top=null``.
 
     The paper's symbols: s is the first of ``seeds``, R is ``k``, L ``length``, the budget ``budget.max_reranker_docs``.
-
-    Args:
-        corpus: collection that ``vectors`` and ``graph`` are made from.
-        vectors: makes the text vectors of the corpus; used where there is no graph.
-        k: neighbours of a document.
-        graph: folder of a corpus graph; None takes the k nearest documents of the pool by text.
-        seeds: documents of the first stage that a search begins with, >= 1.
-        length: best documents that may be expanded, >= 1; None for no limit.
-
-    Raises:
-        ConfigError: on an argument out of range, or a graph that cannot be used.
     """
 
     def __init__(
         self,
         corpus: Corpus,
-        vectors: Callable[[Corpus], TextVectors],
+        vectors: MakeVectors,
         k: int = 16,
         graph: str | None = None,
         seeds: int = 1,

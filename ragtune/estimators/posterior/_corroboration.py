@@ -8,39 +8,19 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
-_GAIN = 2.0
-"""Weight of the pooled evidence for each unit of unexplained agreement."""
-
+_GAIN = 2.0  # weight of the pooled evidence for each unit of unexplained agreement
 _PRIOR_AGREEMENT = 0.025
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
-_PRIOR_DOCS = 10.0
-"""Number of scored documents that weigh as much as that assumption."""
-
-_LEAST_DOCS = 3
-"""Documents without which two views always agree or always disagree."""
-
-_TINY = 1e-9
-"""The least spread of relevance: below it, all documents are alike."""
+_PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
+_LEAST_DOCS = 3  # documents without which two views always agree or always disagree
+_TINY = 1e-9  # the least spread of relevance: below it, all documents are alike
 
 
 class Corroboration:
     """The weight of the first-stage evidence in the final order, learned from the scores of one request.
 
-    If sources err independently of each other given relevance, and the reranker sees all of relevance, then what two
-    sources agree on is what both have in common with the reranker: their correlation is the product of their
-    correlations with it (a vanishing partial correlation; Spearman's one-factor model, Lawley and Maxwell 1971). What
-    they agree on beyond that, rho_jk - rho_jr rho_kr, is relevance that the reranker does not see, and the final order
-    keeps it. With one source there is no pair, and nothing in the scores can tell a harmful reranker from one that
-    corrects its source: the prior stays.
-
-    Sources that read the same words do not err independently, and agree far more with each other than with the
-    reranker. So a pair is believed in full only as long as it has no more variance in common than both have with the
-    reranker, rho_jk^2 <= rho_jr^2 + rho_kr^2, and beyond that less by the square of the ratio. A source that is
-    known to be the echo of another is in no pair.
-
-    Args:
-        evidence: of S sources on the n documents that a first stage ranked.
+    The one-factor model (Lawley and Maxwell 1971) and its limits are in docs/components/estimators.md, "Trust".
     """
 
     def __init__(self, evidence: FirstStageEvidence) -> None:
@@ -56,12 +36,8 @@ class Corroboration:
     def unexplained(self, mean: FloatArray, variance: FloatArray) -> float | None:
         """Unexplained agreement of the sources as far as it is believed, in [0, 1]; None of a single source.
 
-        The pairs' mean, each weighted by its own value: pairs with a source that says nothing, or the same as another,
-        do not take from what other pairs have found.
-
-        Args:
-            mean, variance: posterior of the n documents' relevance. The spread of relevance over the documents is that
-                of the means plus the mean variance, as in the law of total variance.
+        Each pair is weighted by its own value, so pairs with a source of noise take nothing from the others. The spread
+        of relevance is that of the means plus the mean variance.
         """
         if len(self._names) < 2:
             return None
@@ -81,19 +57,10 @@ class Corroboration:
         return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
 
     def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:
-        """By how much each source agrees better with the others than the reranker does, in [-2, 2].
+        """How much better each source agrees with the others than the reranker does, on the scored documents.
 
-        For source j it is the mean of rho_jk - rho_rk over the other sources k, on the scored documents. Of views that
-        err independently, the one that agrees better with a third is the better one. Where documents were scored
-        because the sources rank them high, both sides are underestimated, the reranker's less: what is above 0 is
-        rather too small.
-
-        Args:
-            scored: shape (n,), the scored documents.
-            scores: shape (n,), theirs on any linear scale.
-
-        Returns:
-            Margins by source; none where a source has no witness, or the documents are too few or too alike.
+        For source j it is the mean of rho_jk - rho_rk over the others k, in [-2, 2]; none where documents are too few
+        or too alike.
         """
         if len(self._names) < 2 or (docs := np.count_nonzero(scored)) < _LEAST_DOCS:
             return {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray, dense, squarable
+from ragtune.core.arrays import FloatArray, IntArray, squarable
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
 
@@ -21,19 +21,12 @@ _NEUTRAL_RANK = 20
 
 @dataclass(frozen=True)
 class FirstStageEvidence:
-    """Evidence of S sources on n documents.
+    """Evidence of S sources on n documents."""
 
-    Attributes:
-        columns: shape (n, S); each the mean of ``ln(21) - ln(1 + rank)`` and the standardised score.
-        weights: shape (S,), in [0, 1]: how much of a single source each counts for, see :func:`source_weights`.
-        names: of the S sources.
-        echoes: those whose agreement with others proves nothing, since they read what another source reads.
-    """
-
-    columns: FloatArray
-    weights: FloatArray
+    columns: FloatArray  # shape (n, S), each the mean of ln(21) - ln(1 + rank) and the standardised score
+    weights: FloatArray  # shape (S,), see source_weights
     names: tuple[str, ...]
-    echoes: Collection[str] = ()
+    echoes: Collection[str] = ()  # derived sources: their agreement with others proves nothing
 
     @property
     def pooled(self) -> FloatArray:
@@ -41,25 +34,7 @@ class FirstStageEvidence:
         pooled: FloatArray = self.columns @ self.weights
         return pooled
 
-    @property
-    def sources(self) -> float:
-        """How many independent sources they are worth."""
-        return float(self.weights.sum())
-
-    @property
-    def worst(self) -> FloatArray:
-        """Shape (S,), each source's evidence against a document that it does not rank."""
-        lowest: FloatArray = self.columns.min(axis=0)
-        return lowest
-
     def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
-        """With one more source, whose agreement with others proves nothing.
-
-        Args:
-            name: of the source.
-            scores: its scores of the n documents, shape (n,).
-            rows: text vectors of the documents, as for :func:`source_weights`.
-        """
         columns = np.column_stack([self.columns, _column(scores)])
         return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
 
@@ -70,13 +45,7 @@ def first_stage_evidence(
     """Evidence from the items' ``sources``.
 
     A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
-    rank and scores its lowest score. What one first stage found for the query and for its rewrites is one source: the
-    same retriever asked again is no independent witness.
-
-    Args:
-        items: the n documents.
-        rows: their text vectors, as for :func:`source_weights`; None to weight the sources without texts.
-        echoes: as in the result; names of other sources mean nothing.
+    rank and has its lowest score. A first stage is one source, whatever rewrites it was asked.
     """
     views = scores_by_stage(items)
     if views:
@@ -89,20 +58,7 @@ def first_stage_evidence(
 def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
     """How much of a single source each of S sources counts for, shape (S,), in [0, 1]; a single one counts in full.
 
-    A weight is the product of two factors.
-
-    - *Not said twice*: R^-1 1, R the sources' correlations in [0, 1], the weights of generalised least squares for the
-      mean of correlated measurements (Aitken 1936). For equal correlations rho their sum is S / (1 + (S - 1) rho), the
-      effective sample size (Kish 1965); copies of a source share the weight of one. Eigenvalues of R below 1 count as
-      1, so that a small difference between sources that agree is not blown up.
-    - *Said of texts*: a source's correlation with its own average over the other documents, weighted by the cosine of
-      the texts, relative to the source where it is the highest. What tells relevance says alike of documents that read
-      alike (the cluster hypothesis; Diaz, CIKM 2007, predicts the quality of a ranking by this autocorrelation); random
-      numbers do not. It is 1 for all where there are no texts, or no source follows them.
-
-    Args:
-        columns: evidence of the sources, shape (n, S).
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``; None if there are none.
+    A weight is the product of two factors, see :func:`_said_once` and :func:`_said_of_texts`.
     """
     count = columns.shape[1]
     if count == 1:
@@ -149,6 +105,9 @@ def _column(scores: FloatArray) -> FloatArray:
 
 
 def _said_once(sources: FloatArray) -> FloatArray:
+    """R^-1 1, R the correlations in [0, 1]: generalised least squares for the mean of correlated measurements (Aitken
+    1936). Eigenvalues of R below 1 count as 1, so that a small difference between sources that agree is not blown up.
+    """
     correlations = np.clip(sources.T @ sources / len(sources), 0.0, 1.0)
     np.fill_diagonal(correlations, 1.0)
     values, vectors = np.linalg.eigh(correlations)
@@ -157,6 +116,10 @@ def _said_once(sources: FloatArray) -> FloatArray:
 
 
 def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
+    """Each source's correlation with its own average over documents with similar texts, relative to the highest one.
+
+    It is the cluster hypothesis (Diaz, CIKM 2007); 1 for all where there are no texts, or no source follows them.
+    """
     short, _ = compact(rows)
     around = short @ (short.T @ sources) - squared_lengths(rows)[:, None] * sources
     likeness = np.array([(standardised(near) * own).mean() for near, own in zip(around.T, sources.T, strict=True)])
@@ -165,19 +128,8 @@ def _said_of_texts(sources: FloatArray, rows: Any) -> FloatArray:
     return shares
 
 
-_AT_ONCE = 2**17
-"""Cosines of a pool that are made in one product: of sparse rows, a product for each batch takes longer than all."""
-
-
 def compact(rows: Any) -> tuple[Any, IntArray]:
-    """Return the rows without empty columns, and the columns that are left, ascending.
-
-    Hashed terms have a million columns. A dense vector over all of them takes 8 MB, one over a request's own
-    terms a few KB. The values and their order stay the same, so sums over a row are the same bit by bit.
-
-    Args:
-        rows: text vectors, shape (n, columns), ``scipy.sparse.csr_matrix``.
-    """
+    """Return the rows without empty columns, and the columns that are left, ascending: hashed terms have a million."""
     from scipy.sparse import csr_matrix
 
     if rows.shape[1] <= rows.nnz:
@@ -186,30 +138,12 @@ def compact(rows: Any) -> tuple[Any, IntArray]:
     return csr_matrix((rows.data, places, rows.indptr), shape=(rows.shape[0], len(columns))), columns
 
 
-def cosines_at_once(rows: Any) -> FloatArray | None:
-    """The cosines of all rows with all, shape (n, n), where that is one product of sparse rows and little; else None.
-
-    To the bit those that a product of some of the rows has: each is a sum by itself.
-    """
-    if not hasattr(rows, "toarray") or rows.shape[0] ** 2 > _AT_ONCE:
-        return None
-    return dense(rows @ rows.T)
-
-
-_TINY = 1e-6
-"""Spreads and weights below it are none."""
-
-_LIMIT = 3.0
-"""Standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread."""
+_TINY = 1e-6  # spreads and weights below it are none
+_LIMIT = 3.0  # standard deviations: a document from outside the pool can be a wild outlier by a small pool's spread
 
 
 class Feedback:
     """Cosine with the rank-weighted mean of the top documents' vectors (Rocchio 1971), each of these without itself.
-
-    Args:
-        pooled: first-stage evidence, shape (n,); the highest are the top documents.
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
-        docs: how many top documents, >= 1.
 
     Attributes:
         column: the standardised likeness, shape (n,).
@@ -221,7 +155,7 @@ class Feedback:
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
         short, self._terms = compact(rows)
-        self._centroid = _weighted_sum(short, top.tolist(), weights.tolist())
+        self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
         lengths = squared_lengths(rows[top])
         likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
@@ -237,12 +171,3 @@ class Feedback:
         centroid[self._terms] = self._centroid
         likeness: FloatArray = (rows @ centroid - self._mean) / self._deviation
         return np.clip(likeness, -_LIMIT, _LIMIT)
-
-
-def _weighted_sum(rows: Any, positions: Sequence[int], weights: Sequence[float]) -> FloatArray:
-    """The sum of some rows, each times its weight, shape (terms,)."""
-    total = np.zeros(rows.shape[1])
-    for position, weight in zip(positions, weights, strict=True):
-        place = slice(rows.indptr[position], rows.indptr[position + 1])
-        total[rows.indices[place]] += rows.data[place] * weight
-    return total

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,51 +11,30 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._corroboration import Corroboration
-from ragtune.estimators.posterior._covariance import Covariance, next_row
-from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, squared_lengths
+from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
-_PRIOR_COUNT = 4.0
-"""Number of documents that weigh as much as the assumption that two strategies agree already."""
+_PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption that two strategies agree already
 
 
-class LogitCalibration:
-    """Maps a strategy's logits to the reference strategy's: calibrated = (logit - shift) / stretch.
+def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> float:
+    """The last of a strategy's logits on the reference strategy's scale, (logit - shift) / stretch.
 
-    Two strategies never score the same document (a document is reranked once), so what the reference would have said is
-    the posterior's prediction from documents that read alike. ``stretch`` and ``shift`` are the Bayesian least-squares
-    line of the logits on those predictions (Bishop 2006, section 3.3), with prior line y = x; the stretch is kept
-    positive, so an order is never reversed.
+    No document has scores of two strategies, so the reference's logits are the posterior's ``predictions``. Shift and
+    stretch are the Bayesian least-squares line of the logits on these (Bishop 2006, section 3.3), with prior line
+    y = x; the stretch is kept positive, so an order is never reversed.
     """
-
-    def __init__(self) -> None:
-        self._predictions: list[float] = []
-        self._logits: list[float] = []
-        self.shift = 0.0
-        self.stretch = 1.0
-
-    def learn(self, prediction: float, logit: float) -> None:
-        """Take in a document's predicted reference logit and the strategy's own."""
-        self._predictions.append(prediction)
-        self._logits.append(logit)
-        x, y = np.array(self._predictions), np.array(self._logits)
-        spread = max(float(x.var()), 1.0)
-        design = np.column_stack([np.ones(len(x)), x - x.mean()])
-        precision = np.diag([_PRIOR_COUNT, _PRIOR_COUNT * spread])
-        prior_line = np.array([x.mean(), 1.0])
-        line = np.linalg.solve(design.T @ design + precision, design.T @ y + precision @ prior_line)
-        self.stretch = max(float(line[1]), 0.1)
-        self.shift = float(line[0]) - self.stretch * float(x.mean())
-
-    def __call__(self, logit: float) -> float:
-        """The logit on the reference's scale."""
-        return (logit - self.shift) / self.stretch
+    x, y = np.array(predictions), np.array(logits)
+    spread = max(float(x.var()), 1.0)
+    design = np.column_stack([np.ones(len(x)), x - x.mean()])
+    precision = np.diag([_PRIOR_COUNT, _PRIOR_COUNT * spread])
+    line = np.linalg.solve(design.T @ design + precision, design.T @ y + precision @ np.array([x.mean(), 1.0]))
+    stretch = max(float(line[1]), 0.1)
+    shift = float(line[0]) - stretch * float(x.mean())
+    return (logits[-1] - shift) / stretch
 
 
-_CLIP = 1e-6
-"""Scores are kept this far from 0 and 1, so that their logits are finite."""
-
-_FEEDBACK = "the first stage with feedback"
-"""Name of the source that the prior's own order is, which no retriever has."""
+_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
+_FEEDBACK = "the first stage with feedback"  # name of the source that the prior's own order is, which no retriever has
 
 
 @dataclass(frozen=True)
@@ -87,20 +67,47 @@ class Prior:
     feedback_docs: int = 3
 
 
+class Covariance:
+    """K = XX' + text_weight C + D of n documents, see :class:`Prior`, with X the design of shape (n, features)."""
+
+    def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
+        self.design, self.rows = design, rows
+        self._own, self._text_weight = own, text_weight
+        self._compact, _ = compact(rows)
+
+    def column(self, position: int) -> FloatArray:
+        """Covariance of a document with all, shape (n,)."""
+        text = np.zeros(self._compact.shape[1])
+        place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
+        text[self._compact.indices[place]] = self._compact.data[place]
+        column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
+        column[position] += self._own[position]
+        return column
+
+    def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
+        from scipy.sparse import vstack
+
+        return Covariance(
+            np.vstack([self.design, design]),
+            vstack([self.rows, rows], format="csr"),
+            np.append(self._own, own),
+            self._text_weight,
+        )
+
+
+def next_row(
+    position: int, covariance: FloatArray, factor: FloatArray, variance: FloatArray, noise: float
+) -> tuple[FloatArray, float]:
+    """The next row of a Cholesky factor over n documents, shape (n,), and its pivot, if a document were scored next."""
+    pivot = math.sqrt(max(float(variance[position]), 0.0) + noise)
+    return (covariance - factor[:, position] @ factor) / pivot, pivot
+
+
 class RelevancePosterior:
     """Exact Gaussian-process regression by an incremental Cholesky factor (Rasmussen and Williams 2006, alg. 2.1).
 
-    Scoring a document adds one row of length n to the factor: O(n (k + t)) work for k scored documents and t terms a
-    document, and O(n) memory; no matrix is ever inverted, and every pivot is at least the
-    noise: a variance that rounding takes below 0, as a covariance that is not positive definite would, counts as 0 and
+    Scoring a document adds one row to ``factor``, shape (k, n). A variance that rounding takes below 0 counts as 0 and
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
-
-    Args:
-        evidence: evidence of the first stage on the n documents.
-        rows: L2-normalised text vectors, shape (n, terms), ``scipy.sparse.csr_matrix``.
-        prior: hyper-parameters.
-        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
-            has changed it, so it says more than the first stage where documents have texts, and nothing new elsewhere.
     """
 
     def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, feedback_source: bool = False) -> None:
@@ -115,19 +122,18 @@ class RelevancePosterior:
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
-        self._worst = evidence.worst
+        self._worst = evidence.columns.min(axis=0)  # of each source, for documents that it does not rank
         self.covariance = Covariance(
             self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
         )
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._rows = np.zeros((32, n))
         self._pivots: list[float] = []
-        self._lower = np.zeros((0, 0))
-        self._logits, self._offsets = np.zeros(32), np.zeros(32)
+        self._logits, self._offsets = np.zeros(0), np.zeros(0)
         self._ranked = n
         self._order: list[int] = []
         self._reference: str | None = None
-        self._calibrations: dict[str | None, LogitCalibration] = {}
+        self._others: dict[str | None, list[tuple[float, float]]] = {}  # predictions and logits by strategy
         self.regularised = 0
         self.scored = np.zeros(n, dtype=bool)
         self.own_logits = np.zeros(n)
@@ -186,7 +192,6 @@ class RelevancePosterior:
 
     @property
     def margins(self) -> dict[str, float]:
-        """See :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`."""
         return self._corroboration.margins(self.scored[: self._ranked], self.own_logits[: self._ranked])
 
     @property
@@ -195,26 +200,15 @@ class RelevancePosterior:
         share: float = 1.0 - self._ranked / len(self)
         return share
 
-    # -- internals -------------------------------------------------------------------------------------------------
-
     def _project(self, design: FloatArray, rows: Any) -> FloatArray:
         """The factor's columns of new documents, shape (k, count): what the scores so far say of them."""
         from scipy.linalg import solve_triangular
 
         known = np.array(self._order, dtype=np.intp)
         texts = (self.covariance.rows[known] @ rows.T).toarray()
-        cross = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
-        projected: FloatArray = solve_triangular(self._triangle(), cross, lower=True) if len(known) else cross
-        return projected
-
-    def _triangle(self) -> FloatArray:
-        """The factor of the k scored documents alone, shape (k, k)."""
-        k, m = len(self._order), len(self._lower)
-        if m < k:
-            self._lower = np.pad(self._lower, (0, k - m))
-            self._lower[m:] = np.tril(self.factor[:, self._order[m:]].T, m - 1)
-            self._lower[np.arange(m, k), np.arange(m, k)] = self._pivots[m:]
-        return self._lower
+        cross: FloatArray = self.covariance.design[known] @ design.T + self._prior.text_weight * texts
+        triangle = np.tril(self.factor[:, known].T, -1) + np.diag(self._pivots)
+        return solve_triangular(triangle, cross, lower=True) if len(known) else cross
 
     def _borrowed(self, rows: Any) -> FloatArray:
         """Evidence of the first-stage documents, averaged by the fourth power of their cosine with new ones."""
@@ -228,27 +222,24 @@ class RelevancePosterior:
             self._reference = strategy
         if strategy == self._reference:
             return logit
-        calibration = self._calibrations.setdefault(strategy, LogitCalibration())
-        calibration.learn(predicted, logit)
-        return calibration(logit)
+        self._others.setdefault(strategy, []).append((predicted, logit))
+        predictions, logits = zip(*self._others[strategy], strict=True)
+        return reference_logit(predictions, logits)
 
     def _condition(self, position: int, logit: float) -> None:
-        k = len(self._order)
-        if k == len(self._logits):
-            self._logits, self._offsets = (np.append(half, np.zeros(k)) for half in (self._logits, self._offsets))
-            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
         seen = self.factor[:, position].copy()
         self.regularised += bool(self.variance[position] < 0.0)
         row, pivot = next_row(position, self.covariance.column(position), self.factor, self.variance, self._prior.noise)
-        self._rows[k] = row
+        if len(self._order) == len(self._rows):
+            self._rows = np.vstack([self._rows, np.zeros_like(self._rows)])
+        self._rows[len(self._order)] = row
         self._pivots.append(pivot)
-        self._logits[k] = (logit - seen @ self._logits[:k]) / pivot
-        self._offsets[k] = (self._prior_mean[position] - seen @ self._offsets[:k]) / pivot
+        self._logits = np.append(self._logits, (logit - seen @ self._logits) / pivot)
+        self._offsets = np.append(self._offsets, (self._prior_mean[position] - seen @ self._offsets) / pivot)
         self.variance = self.variance - row**2
         self.scored[position] = True
         self.own_logits[position] = logit
         self._order.append(position)
-        self.covariance.forget(position)
 
     def _refit(self) -> None:
         """MAP of the inverse scale s given all scores (a quadratic), and the means that follow from it.
@@ -256,8 +247,7 @@ class RelevancePosterior:
         log p(s) = (k + scale_strength) log s - s^2 (|u|^2 + scale_strength scale^2) / 2 + s u.v + const, with u and v
         the whitened logits and prior means.
         """
-        k, prior = len(self._order), self._prior
-        logits, offsets = self._logits[:k], self._offsets[:k]
+        k, prior, logits, offsets = len(self._order), self._prior, self._logits, self._offsets
         a = logits @ logits + prior.scale_strength * prior.scale**2
         b = logits @ offsets
         self.inverse_scale = float((b + np.sqrt(b * b + 4.0 * (k + prior.scale_strength) * a)) / (2.0 * a))
@@ -269,7 +259,6 @@ class RelevancePosterior:
         return own
 
     def _prior_variance(self, design: FloatArray) -> FloatArray:
-        """The diagonal of K."""
         variance: FloatArray = (design**2).sum(axis=1) + self._prior.text_weight + self._prior.own_variance
         return variance
 

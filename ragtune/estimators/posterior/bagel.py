@@ -16,8 +16,7 @@ from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 
-_LENGTHS = np.geomspace(0.01, 2.0, 24)
-"""Length scales that the marginal likelihood chooses from."""
+_LENGTHS = np.geomspace(0.01, 2.0, 24)  # length scales that the marginal likelihood chooses from
 
 
 class BAGELEstimator(BaseEstimator):
@@ -39,16 +38,6 @@ class BAGELEstimator(BaseEstimator):
     The first stage counts for nothing, except that it chose the pool and breaks ties, which are many where the vectors
     tell little; it is the same with signals, which are evidence of its kind. The papers' symbols: l is the
     length scale, M is ``warm`` times ``budget.max_reranker_docs``, beta ``beta``.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the vectors of the documents, and of the query among them.
-        warm: share of the budget, of the pool where there is no limit, for the query's nearest documents, in [0, 1].
-        beta: standard deviations that a document's promise adds to its mean, >= 0.
-        noise: variance of an observation in units of the scores' own, > 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -67,13 +56,14 @@ class BAGELEstimator(BaseEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
             return pool.valuation(np.zeros(0))
-        found = context.remember(self, lambda: _Processes(self._cosines(pool, context.query), self.noise))
-        if len(found) < len(pool):
-            found.begin(self._cosines(pool, context.query))
-        found.observe(pool.reranked, pool.scores)
-        length, mean, variance = found.posterior()
+        made: list[FloatArray] = context.remember(self, list)
+        if not made or len(made[0]) != len(pool) + 1:
+            made[:] = [self._cosines(pool, context.query)]
+        [cosines] = made
+        observed, scores = np.append(pool.reranked, len(pool)), np.append(pool.scores[pool.reranked], 1.0)
+        length, mean, variance = process(cosines, observed, scores, self.noise)
         left = self._left_of_warm_start(pool, context)
-        promise = found.cosines[:-1, -1] if left else mean + self.beta * np.sqrt(variance)
+        promise = cosines[:-1, -1] if left else mean + self.beta * np.sqrt(variance)
         return pool.valuation(
             np.clip(mean, 0.0, 1.0),
             acquisition=promise,
@@ -97,68 +87,22 @@ class BAGELEstimator(BaseEstimator):
         return cosines
 
 
-class _Processes:
-    """Gaussian processes over n documents and the query behind them, one a length scale, whose observations only grow.
+def process(
+    cosines: FloatArray, observed: IntArray, scores: FloatArray, noise: float
+) -> tuple[float, FloatArray, FloatArray]:
+    """The length scale of the largest marginal likelihood, and mean and variance of all scores but the query's by it.
 
-    Each has a Cholesky factor of the observations' covariance, whose rows go over all documents, and both the observed
-    scores and ones with that factor taken out: standardising changes the scores at every batch, but nothing else.
-
-    Args:
-        cosines: shape (n + 1, n + 1).
-        noise: variance of an observation.
+    The documents and, behind them, the query have ``cosines``, shape (n + 1, n + 1), and scores at ``observed``.
     """
-
-    def __init__(self, cosines: FloatArray, noise: float) -> None:
-        self._noise = noise
-        self._first: dict[int, float] = {}
-        self.begin(cosines)
-
-    def __len__(self) -> int:
-        return len(self.cosines) - 1
-
-    def begin(self, cosines: FloatArray) -> None:
-        """Begin again with more documents, behind those that were, and what was observed of them yet to be told."""
-        count, lengths = len(cosines), len(_LENGTHS)
-        self.cosines = cosines
-        self._told: list[int] = []
-        self._values: list[float] = []
-        self._rows = np.empty((lengths, 32, count))
-        self._whitened = np.empty((2, lengths, 32))
-        self._log_pivots = np.zeros(lengths)
-        self._variance = np.ones((lengths, count))
-        self._observe(count - 1, 1.0)
-
-    def observe(self, scored: IntArray, scores: FloatArray) -> None:
-        """Take in the scores of these documents; one that had a score is known by that."""
-        for position in scored.tolist():
-            self._first.setdefault(position, float(scores[position]))
-        for position in sorted(self._first.keys() - set(self._told)):
-            self._observe(position, self._first[position])
-
-    def _observe(self, position: int, value: float) -> None:
-        k = len(self._told)
-        if k == self._rows.shape[1]:
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)], axis=1)
-            self._whitened = np.concatenate([self._whitened, np.empty_like(self._whitened)], axis=2)
-        rows, whitened = self._rows[:, :k], self._whitened[:, :, :k]
-        at = rows[:, :, position]
-        pivot = np.sqrt(np.maximum(self._variance[:, position], 0.0) + self._noise)
-        explained = (at[:, None, :] @ rows)[:, 0]
-        row = (np.exp((self.cosines[position] - 1.0) / _LENGTHS[:, None] ** 2) - explained) / pivot[:, None]
-        self._whitened[:, :, k] = (np.array([[value], [1.0]]) - (whitened * at).sum(axis=2)) / pivot
-        self._rows[:, k] = row
-        self._variance -= row**2
-        self._log_pivots += np.log(pivot)
-        self._told.append(position)
-        self._values.append(value)
-
-    def posterior(self) -> tuple[float, FloatArray, FloatArray]:
-        """The length scale of the largest marginal likelihood, and mean and variance of the documents' scores by it."""
-        k = len(self._told)
-        spread = float(np.std(self._values))
-        centre, spread = (float(np.mean(self._values)), spread) if spread > 1e-9 else (0.0, 1.0)
-        observed = (self._whitened[0, :, :k] - centre * self._whitened[1, :, :k]) / spread
-        best = int(np.argmax(-0.5 * (observed**2).sum(axis=1) - self._log_pivots))
-        mean = observed[best] @ self._rows[best, :k, :-1]
-        variance = np.maximum(self._variance[best, :-1], 0.0)
-        return float(_LENGTHS[best]), centre + spread * mean, spread**2 * variance
+    spread = float(np.std(scores))
+    centre, spread = (float(np.mean(scores)), spread) if spread > 1e-9 else (0.0, 1.0)
+    distances = (cosines[np.ix_(observed, observed)] - 1.0)[None]
+    covariances = np.exp(distances / _LENGTHS[:, None, None] ** 2) + noise * np.eye(len(observed))
+    factors = np.linalg.cholesky(covariances)
+    standard = np.broadcast_to((scores - centre) / spread, (len(_LENGTHS), len(scores)))
+    whitened = np.linalg.solve(factors, standard[..., None])[..., 0]
+    log_pivots = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    best = int(np.argmax(-0.5 * (whitened**2).sum(axis=1) - log_pivots))
+    rows = np.linalg.solve(factors[best], np.exp((cosines[observed, :-1] - 1.0) / _LENGTHS[best] ** 2))
+    variance = np.maximum(1.0 - (rows**2).sum(axis=0), 0.0)
+    return float(_LENGTHS[best]), centre + spread * (whitened[best] @ rows), spread**2 * variance

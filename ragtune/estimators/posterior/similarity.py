@@ -15,7 +15,6 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._first_stage import cosines_at_once
 
 
 class SimilarityEstimator(BaseEstimator):
@@ -27,15 +26,6 @@ class SimilarityEstimator(BaseEstimator):
 
     so that evidence speaks louder the more, and the more similar, documents have been scored (Nadaraya 1964, Watson
     1964, shrunk towards the prior by ``strength`` pseudo-observations).
-
-    Args:
-        corpus: collection that ``vectors`` are made from.
-        vectors: makes the text vectors of the corpus.
-        power: p >= 1, how fast influence falls with distance.
-        strength: weight of the first-stage score, in observations of cosine 1; > 0.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -46,47 +36,29 @@ class SimilarityEstimator(BaseEstimator):
         self.strength = check_positive("estimator.strength", strength)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        evidence: _Evidence = context.remember(self, lambda: _Evidence(self._vectors, self.power))
-        weight, weighted = evidence.update(pool)
-        mean = (self.strength * first_stage_scores(pool) + weighted) / (self.strength + weight)
-        return pool.valuation(mean)
+        likeness = context.remember(self, _Likeness)
+        influence = likeness.to(pool, self._vectors) ** self.power
+        weighted = self.strength * first_stage_scores(pool) + influence @ pool.scores[likeness.scored]
+        return pool.valuation(np.clip(weighted / (self.strength + influence.sum(axis=1)), 0.0, 1.0))
 
 
-class _Evidence:
-    """Running sums of c^p and c^p s over the reranked documents: O(n) work and memory a new score."""
+class _Likeness:
+    """The cosines of all documents with the scored ones, shape (n, k), in the order of ``scored``."""
 
-    def __init__(self, vectors: TextVectors, power: float) -> None:
-        self._vectors = vectors
-        self._power = power
+    def __init__(self) -> None:
         self._rows: Any = None
-        self._all: FloatArray | None = None
-        self._first: FloatArray = np.zeros(0)  # scores, NaN where there was none
-        self._seen = np.zeros(0, dtype=bool)
-        self._weight: FloatArray = np.zeros(0)
-        self._weighted: FloatArray = np.zeros(0)
+        self._begin(0)
 
-    def update(self, pool: CandidatePool) -> tuple[FloatArray, FloatArray]:
-        if len(self._seen) != len(pool):
-            self._restart(pool)
-        unscored = pool.reranked[np.isnan(self._first[pool.reranked])]
-        self._first[unscored] = pool.scores[unscored]
-        new = np.flatnonzero(~np.isnan(self._first) & ~self._seen)
-        if len(new):
-            influence = self._cosines(new) ** self._power
-            self._weight += influence.sum(axis=1)
-            self._weighted += influence @ self._first[new]
-            self._seen[new] = True
-        return self._weight, self._weighted
+    def _begin(self, size: int) -> None:
+        self.scored: list[int] = []
+        self._cosines: FloatArray = np.zeros((size, 0))
 
-    def _restart(self, pool: CandidatePool) -> None:
-        self._rows = self._vectors.of(pool.entries)
-        self._all = cosines_at_once(self._rows)
-        self._first = np.append(self._first, np.full(len(pool) - len(self._first), np.nan))
-        self._seen = np.zeros(len(pool), dtype=bool)
-        self._weight, self._weighted = np.zeros(len(pool)), np.zeros(len(pool))
-
-    def _cosines(self, positions: Any) -> FloatArray:
-        if self._all is not None:
-            return np.clip(np.ascontiguousarray(self._all[:, positions]), 0.0, 1.0)  # sums go by the layout
-        cosines: FloatArray = dense(self._rows @ self._rows[positions].T)
-        return np.clip(cosines, 0.0, 1.0)
+    def to(self, pool: CandidatePool, vectors: TextVectors) -> FloatArray:
+        if self._rows is None or len(self._cosines) != len(pool):
+            self._rows = vectors.of(pool.entries)
+            self._begin(len(pool))
+        if new := [position for position in pool.reranked.tolist() if position not in self.scored]:
+            found = np.clip(dense(self._rows @ self._rows[new].T), 0.0, 1.0)
+            self._cosines = np.hstack([self._cosines, found])
+            self.scored += new
+        return self._cosines

@@ -17,52 +17,32 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._covariance import next_row
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
-from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
+from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
 
-_TINY = 1e-6
-"""The least noise and scale: below it, rounding decides."""
+_TINY = 1e-6  # the least noise and scale: below it, rounding decides
 
 
 class UncertaintyEstimator(BaseEstimator):
     """Gaussian posterior over relevance from every first-stage signal, text similarity and the scores seen so far.
 
-    The prior mean is linear in the first stage's evidence (ranks and scores of every source, discounted for their
-    agreement) and in the likeness to its top documents; the covariance ties documents that read alike. Each rerank
-    score is a noisy observation of relevance on the logit scale; coefficients and scale are refitted with every score,
-    and where several strategies score, the logits of the others are calibrated to the first one's.
-    See :class:`ragtune.estimators.posterior._posterior.Prior` for the model, and Rasmussen and Williams (2006,
-    chapter 2) for the regression.
+    The model is in docs/components/estimators.md; the regression is that of Rasmussen and Williams (2006, chapter 2).
+    Where several strategies score, the logits of the others are calibrated to the first one's.
 
     It gives the mean on the rerankers' scale in [0, 1], a belief for acquisition functions, and the posterior key for
     ``ordering=posterior``: mean + (1 - trust) / trust * corroboration * first-stage evidence.
     In an expanded pool, the mean of a scored document moves towards its own score by the share of the documents that
     a corpus graph found: those were chosen because they read like what scored well, so that likeness says less and
     less about them. The second part keeps what several first-stage sources agree on and the reranker does not explain,
-    so that more budget does not hurt; see :class:`ragtune.estimators.posterior._corroboration.Corroboration`.
+    so that more budget does not hurt.
 
     ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
     documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
     relevance rather than noise (``own_variance`` against ``noise``, at their given odds where trust is 0.5) and the
     weight of the sources' evidence.
-
-    Args:
-        corpus: collection that ``vectors`` are made from; None where these need none.
-        vectors: makes the text vectors of the corpus, in the sparse form.
-        trust: in [0, 1]: 0 is the sources' order, 1 the reranker's.
-        echoes: names of sources whose agreement with others proves nothing, as they read the same words; a harness
-            gives the signals that are no witnesses. They stay evidence like all others.
-        feedback_source: whether the prior's own order is one more source. Likeness to the first stage's top documents
-            has changed it (pseudo-relevance feedback, Rocchio 1971), so it says more than the first stage where
-            documents have texts, and nothing new where they have none.
-        prior: hyper-parameters by name, see ``Prior``.
-
-    Raises:
-        ConfigError: on an argument out of range.
     """
 
     def __init__(
@@ -85,7 +65,6 @@ class UncertaintyEstimator(BaseEstimator):
             return pool.valuation(np.zeros(0))
         posterior = context.remember(self, lambda: self._start(pool))
         if len(pool) > len(posterior):
-            _load_solver(context)
             posterior.extend(self._vectors.of(pool.entries[len(posterior) :]))
         reranked = pool.reranked
         new = reranked[~posterior.scored[reranked]]
@@ -99,7 +78,7 @@ class UncertaintyEstimator(BaseEstimator):
         return RelevancePosterior(evidence, rows, self._prior, self.feedback_source)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
-        corroboration = posterior.corroboration
+        corroboration, margins = posterior.corroboration, posterior.margins
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -113,7 +92,7 @@ class UncertaintyEstimator(BaseEstimator):
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
                 "regularised": posterior.regularised,
-                **_rounded(MARGINS, posterior.margins),
+                **({MARGINS: {name: round(value, 6) for name, value in margins.items()}} if margins else {}),
             },
         )
 
@@ -127,22 +106,12 @@ class UncertaintyEstimator(BaseEstimator):
         return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
 
 
-def _load_solver(context: RAGtuneContext) -> None:
-    """Import what only growing pools need. It takes some 40 ms once a process and is not charged to the request."""
-    with context.tracker.clock.paused():
-        import scipy.linalg  # noqa: F401
-
-
 def _trusted(prior: Prior, trust: float) -> Prior:
     """The prior with what a score says of its document alone divided between relevance and noise as ``trust`` says."""
     own, noise = trust * prior.own_variance, (1.0 - trust) * prior.noise
     share = own / (own + noise) if own + noise > 0.0 else 0.0
     whole = prior.own_variance + prior.noise
     return replace(prior, own_variance=share * whole, noise=max((1.0 - share) * whole, _TINY))
-
-
-def _rounded(name: str, values: dict[str, float]) -> dict[str, dict[str, float]]:
-    return {name: {key: round(value, 6) for key, value in values.items()}} if values else {}
 
 
 def _on_score_scale(mean: FloatArray, variance: FloatArray) -> FloatArray:

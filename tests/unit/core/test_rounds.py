@@ -244,7 +244,7 @@ def test_where_the_original_query_found_nothing_the_rewrites_order_stands():
 def test_first_stage_evidence_counts_a_stage_and_its_rewrites_once():
     rounds = [result("original", *originals(12)), result("rewrite_0", doc("new", 99.0), doc("o11", 98.0))]
     with_rewrite = first_stage_evidence(aggregate(rounds).entries)
-    assert (with_rewrite.columns.shape, with_rewrite.sources) == ((13, 1), 1.0)
+    assert (with_rewrite.columns.shape, with_rewrite.weights.sum()) == ((13, 1), 1.0)
     # o11, at rank 12 and second of the rewrite, stands at 9.2; what the rewrite alone found, at 20.
     assert with_rewrite.pooled.argsort()[::-1][:11].tolist() == [*range(9), 11, 9]
 

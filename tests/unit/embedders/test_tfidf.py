@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import issparse
 
 import ragtune.embedders.tfidf as tfidf
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import DatasetError
 from ragtune.data.corpus import Corpus, Document
 from ragtune.embedders.tfidf import TfidfEmbedder
 
@@ -31,13 +31,6 @@ def test_weights_are_sublinear_tf_times_smoothed_idf() -> None:
     assert sorted(row[row > 0]) == pytest.approx(sorted([apple / norm, pear / norm]))
 
 
-def test_what_embeds_queries_is_prepared(corpus: Corpus) -> None:
-    embedder = TfidfEmbedder(corpus)
-    TfidfEmbedder(Corpus([Document(id="blank", text="")]), cache_dir=None).prepare()
-    embedder.prepare()
-    assert "vectorizer" in vars(embedder._model)
-
-
 def test_rows_are_sparse_in_the_order_asked_and_their_products_are_cosines(corpus: Corpus) -> None:
     rows = TfidfEmbedder(corpus).rows(["heart-2", "blank-1", "heart-1", "heart-2"])
     assert issparse(rows)
@@ -47,10 +40,6 @@ def test_rows_are_sparse_in_the_order_asked_and_their_products_are_cosines(corpu
     assert kernel[0, 3] == pytest.approx(1.0)
     assert 0.0 < kernel[0, 2] < 1.0
     np.testing.assert_array_equal(kernel[1], 0.0)
-
-
-def test_no_documents_give_no_rows(corpus: Corpus) -> None:
-    assert TfidfEmbedder(corpus).rows([]).shape[0] == 0
 
 
 def test_embedding_a_documents_text_gives_its_row(corpus: Corpus) -> None:
@@ -76,30 +65,6 @@ def test_is_fitted_once_a_process_and_once_a_disk(
     np.testing.assert_array_equal(loaded.embed(["blood and honey"]), first.embed(["blood and honey"]))
 
 
-def test_settings_have_fits_of_their_own(corpus: Corpus) -> None:
-    assert TfidfEmbedder(corpus, min_df=2).embed(["x"]).shape[1] < TfidfEmbedder(corpus).embed(["x"]).shape[1]
-
-
-def test_a_process_remembers_few_collections() -> None:
-    for i in range(10):
-        TfidfEmbedder(Corpus([Document(id="d", text=f"text {i}")]), cache_dir=None)
-    assert tfidf._model_of.cache_info().currsize <= 4
-
-
-def test_a_corrupt_fit_is_made_anew_and_said_so(
-    corpus: Corpus,
-    private_cache: Path,
-    fresh_process: Callable[[], None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    before = TfidfEmbedder(corpus).rows(corpus.doc_ids)
-    for file in private_cache.rglob("matrix.npz"):
-        file.write_bytes(b"PK nonsense")
-    fresh_process()
-    assert (TfidfEmbedder(corpus).rows(corpus.doc_ids) != before).nnz == 0
-    assert "corrupt cache entry" in caplog.text
-
-
 def test_a_collection_without_terms_is_alike_in_nothing(fresh_process: Callable[[], None]) -> None:
     corpus = Corpus([Document(id="a", text=""), Document(id="b", text="?")])
     for _ in range(2):
@@ -108,8 +73,3 @@ def test_a_collection_without_terms_is_alike_in_nothing(fresh_process: Callable[
         assert (rows @ rows.T).nnz == 0
         assert not embedder.embed(["text"]).any()
         fresh_process()
-
-
-def test_bad_settings_are_refused_by_quoting_them(corpus: Corpus) -> None:
-    with pytest.raises(ConfigError, match="tfidf min_df=0: allowed"):
-        TfidfEmbedder(corpus, min_df=0)

@@ -7,7 +7,6 @@ import pytest
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import ItemState, PoolItem
-from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
 from ragtune.rerankers.replay import ReplayReranker
@@ -66,10 +65,6 @@ def test_neighbours_of_reranked_documents_are_found_best_first(expander, pool, c
     assert found[0].content == "text y"
 
 
-def test_without_scores_there_is_nothing_to_find(expander, pool, context):
-    assert expander().expand(pool, context, 10) == []
-
-
 def test_equal_promises_go_by_the_corpus_order(expander, pool, context):
     score(pool, a=0.0, b=0.0)
     assert ids(expander().expand(pool, context, 10)) == ["x", "y", "z"]
@@ -79,14 +74,6 @@ def test_only_documents_in_the_top_of_the_final_order_open_their_neighbours(expa
     score(pool, a=0.5, b=0.9, c=0.7)
     assert ids(expander(top=1).expand(pool, context, 10)) == ["y", "z"]
     assert ids(expander(top=2).expand(pool, context, 10)) == ["y", "w", "z"]
-
-
-def test_the_top_is_that_of_the_final_order_with_unscored_documents_in_it(expander, pool, context):
-    score(pool, b=0.2)
-    pool.apply_priorities({"a": 0.9, "c": 0.8, "d": 0.1})
-    by_value = expander(top=2, ordering="final_score")
-    assert by_value.expand(pool, context, 10) == []
-    assert ids(expander(top=3, ordering=Ordering.FINAL_SCORE).expand(pool, context, 10)) == ["y", "z"]
 
 
 def test_the_limit_lets_the_best_in_and_the_others_wait(expander, pool, context):
@@ -107,18 +94,6 @@ def test_a_better_neighbour_found_later_lifts_one_that_waits(expander, pool, con
     assert [(doc.id, doc.score) for doc in slow.expand(pool, context, 1)] == [("y", pytest.approx(0.9))]
 
 
-def test_fewer_neighbours_can_be_used_than_are_stored(expander, pool, context):
-    score(pool, a=1.0)
-    assert ids(expander(k=1).expand(pool, context, 10)) == ["x"]
-
-
-def test_two_requests_do_not_see_each_other(expander, pool, make_context):
-    shared = expander()
-    score(pool, a=0.5)
-    first, second = make_context(), make_context()
-    assert ids(shared.expand(pool, first, 10)) == ids(shared.expand(pool, second, 10)) == ["x", "y"]
-
-
 def test_what_the_table_lacks_is_no_candidate_and_counted_once(expander, pool, context, tmp_path):
     table = tmp_path / "scores.run"
     table.write_text("".join(f"q1 Q0 {doc_id} 1 0.5 t\n" for doc_id in "abcdx"), encoding="utf-8")
@@ -133,10 +108,6 @@ def test_what_the_table_lacks_is_no_candidate_and_counted_once(expander, pool, c
     assert [event.details["count"] for event in context.trace.find("ineligible", "expander")] == [1, 1]
 
 
-def test_a_live_reranker_can_score_anything(fakes, context):
-    assert fakes.Reranker().can_score("whatever", context)
-
-
 def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
     docs = [ScoredDocument(id=doc_id, score=1.0 - i / 10, content=doc_id) for i, doc_id in enumerate("abcd")]
     output = fakes.controller(
@@ -148,20 +119,6 @@ def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
     assert output.final_budget_state["expanded_docs"] == 3
     assert set(output.ranking) == {"a", "b", "c", "d", "x", "y", "z"}
     assert output.stop.reason == "pool_exhausted"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"k": 4}, "k=4"),
-        ({"k": 0}, "k=0"),
-        ({"top": 0}, "expander.top=0"),
-        ({"ordering": "random"}, "'random'"),
-    ],
-)
-def test_bad_arguments_are_refused(expander, arguments, named):
-    with pytest.raises(ConfigError, match=named):
-        expander(**arguments)
 
 
 def test_a_graph_of_another_corpus_is_refused(folder, fakes):

@@ -93,12 +93,6 @@ SUMMARY: dict[str, Any] = {
     "documents": 12,
     "corpus_digest": "d" * 64,
     "seed": 0,
-    "conformance": {
-        "outcome": "passed",
-        "spec": "0.55.0",
-        "differences": [],
-        "canonical": {"outcome": "not checked", "spec": "1.0.0", "differences": []},
-    },
     "tags": {"git_sha": "abc", "dataset": "tiny/test", "estimator": "baseline"},
     "fingerprint": "f" * 64,
     "settings": "s" * 64,

@@ -52,7 +52,7 @@ def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
 def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
     run = replayed("experiment=uncertainty", f"budget.{limit}", "scheduler.batch_size=2")
     found = baselines_of(run)
-    for name, overrides in {"fixed depth": [f"budget.{limit}"], "everything": ["budget=unlimited"]}.items():
+    for name, overrides in {"fixed depth": [f"budget.{limit}"], "full reranking": ["budget=unlimited"]}.items():
         own = replayed("experiment=fixed_depth", *overrides)
         expected = {record.query_id: (record.ranking, record.charged[0]) for record in own.records}
         assert [ranked.query_id for ranked in found[name]] == run.dataset.judged
@@ -62,7 +62,7 @@ def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(re
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
     drawn, found = compared(run)
-    assert list(found) == ["fixed depth", "everything"]
+    assert list(found) == ["fixed depth", "full reranking"]
     for against in found.values():
         for j, name in enumerate(drawn.measures):
             low, high = against.interval[name]
@@ -70,13 +70,13 @@ def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) ->
             assert low <= against.difference[name] <= high
             assert 0 < against.p[name] <= against.p_holm[name] <= 1
     assert found["fixed depth"].docs_per_query == 4
-    assert found["everything"].docs_per_query == 12
+    assert found["full reranking"].docs_per_query == 12
 
 
 def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
     _, drawn, measures = measured(run)
-    everything = baselines_of(run)["everything"]
+    everything = baselines_of(run)["full reranking"]
     line = depth_line([everything[:1], everything[1:]], drawn, measures)
     assert list(line) == drawn.docs.tolist() == [0, 2, 4, 6]
     for depth, headline in line.items():
@@ -113,7 +113,7 @@ def test_documents_that_a_failed_call_has_put_out_are_last_on_the_line_of_fixed_
     refused = ["reranker=simulated", "reranker.refused=1", "failures.requests_in_a_row=99"]
     run = replayed("experiment=knockout", *refused, "failures.keep_unscored=false")
     _, drawn, measures = measured(run)
-    everything = baselines_of(run)["everything"]
+    everything = baselines_of(run)["full reranking"]
     assert any(len(ranked.final) < len(ranked.first) for ranked in everything)
     line = depth_line([everything], drawn, measures)
     first_stage = measured(replayed("experiment=fixed_depth", "budget.max_reranker_docs=0"))[1]
@@ -135,10 +135,10 @@ def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: 
     other = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
     deeper = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
     assert all(a is b for name in run for a, b in zip(run[name], other[name], strict=True))
-    assert deeper["everything"][0] is run["everything"][0]
+    assert deeper["full reranking"][0] is run["full reranking"][0]
     assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
     shallow = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3"))
-    assert len(shallow["everything"][0].doc_ids) == 3
+    assert len(shallow["full reranking"][0].doc_ids) == 3
 
 
 @pytest.mark.parametrize("policy", ["baseline", "similarity"])
@@ -183,14 +183,14 @@ def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, mo
 def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
     narrow = ["reformulator=rm3", "retrieval.original_query_depth=3", "budget.max_reformulations=0"]
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=2", *narrow)
-    for ranked, own in zip(baselines_of(run)["everything"], run.records, strict=False):
+    for ranked, own in zip(baselines_of(run)["full reranking"], run.records, strict=False):
         assert set(ranked.doc_ids) == set(own.doc_ids)
         assert ranked.docs == len(own.doc_ids)
 
 
 def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
-    everything = baselines_of(run)["everything"]
+    everything = baselines_of(run)["full reranking"]
     dataset, measures = by_agreement(replace(run.dataset, qrels={}), everything)
     rankings = {record.query_id: record.ranking for record in run.records if record.query_id in dataset.qrels}
     values = measures.of_topics(rankings, {query_id: query_id for query_id in rankings})

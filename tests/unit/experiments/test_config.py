@@ -42,7 +42,7 @@ OF_ALL = ["experiment=gar", "budget.max_reranker_docs=30", "measures=[AP,RR]"]
         (["seed=3"], []),  # no sweeper leaves out what it was told
         ([], ["budget=tight", "budget.max_reranker_docs=30", "seed=3", "measures=[AP,RR]", "experiment=gar"]),
         ([], ["estimator=similarity", "estimator.nope=3"]),  # an error, in Hydra's words
-        ([], ["acquisition@scheduler.acquisition=mean", "reranker.scores='a b'"]),
+        ([], ["acquisition@scheduler.acquisition=thompson", "reranker.scores='a b'"]),
         ([], ["retriever=runs", "retriever.paths=[a.run]", "+rerankers.weak.k=1", "rerankers.weak.k=2", "~failures"]),
     ],
 )

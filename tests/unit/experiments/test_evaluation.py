@@ -13,11 +13,11 @@ import pytest
 from experiments.evaluate import baselines as evaluations
 from experiments.evaluate import curves as steps_of
 from experiments.evaluate import files
-from experiments.evaluate.baselines import EVERYTHING, Evaluation, compare, compare_queries, depth_line
+from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Bootstrap, Steps, curve
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcomes
+from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import Ranked
 from experiments.evaluate.summary import summarize
 from experiments.replay.build import session_for
@@ -41,8 +41,7 @@ def run(replayed: Replayed) -> SimpleNamespace:
 def test_how_many_queries_are_measured_at_once_makes_no_difference(
     run: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, room: int
 ) -> None:
-    for module in (evaluations, files):
-        monkeypatch.setattr(module, "_ROOM", room)
+    monkeypatch.setattr(files, "_ROOM", room)
     monkeypatch.setattr(steps_of, "_BLOCK", 3)
     (folder := tmp_path / "waiting").mkdir()
     found = Evaluation(run.dataset, run.measures, run.beaten, folder)
@@ -61,13 +60,12 @@ def test_how_many_queries_are_measured_at_once_makes_no_difference(
     against = compare(drawn, found.compared(), Bootstrap(**BOOTSTRAP))
     assert against == compare(drawn, compared, Bootstrap(**BOOTSTRAP))
     outcomes = found.outcomes()
-    told = Outcomes.of(run.records)
+    told = Outcomes(map(Outcome.of, run.records))
     assert summarize(run.dataset, outcomes, drawn, max_failed_share=0.5) == summarize(
         run.dataset, told, drawn, max_failed_share=0.5
     )
-    for name in ("query_ids", "stop_reasons", "notes", "unfinished"):
-        assert getattr(outcomes, name) == getattr(told, name)
-    line = depth_line([replays[EVERYTHING]], drawn, run.measures)
+    assert outcomes == told
+    line = depth_line([replays[FULL]], drawn, run.measures)
     assert found.depth_line(drawn) == line
     assert list(folder.iterdir()) == []  # what waits on disk has no name
 
@@ -79,7 +77,7 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
 
     def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
         found = run.beaten(query_ids)
-        return {name: found[name] for name in found if name != EVERYTHING or last not in query_ids}
+        return {name: found[name] for name in found if name != FULL or last not in query_ids}
 
     found = Evaluation(run.dataset, run.measures, beaten, tmp_path)
     monkeypatch.setattr(evaluations, "TOGETHER", 1)

@@ -32,7 +32,7 @@ def test_files_are_the_same_wherever_columns_are_kept(
     for read in (build._session, build._parts, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(beir, "STORED_FROM", 1)
-    for module in (files, journal, baselines):
+    for module in (files, journal):
         monkeypatch.setattr(module, "_ROOM", 0)
     monkeypatch.setattr(baselines, "TOGETHER", 2)
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])

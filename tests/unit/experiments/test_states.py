@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.evaluate.curves import at_depths
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.rankings import States, after_each, small
+from experiments.evaluate.rankings import States, small
+from experiments.evaluate.record import Ranked
 
 QRELS = {"q": {f"d{i}": i % 3 for i in range(0, 300, 7)}}
 MEASURES = Measures(["nDCG@10", "AP", "RR@10", "R@100", "P@5"], QRELS)
@@ -27,19 +29,17 @@ def test_positions_in_few_bytes_are_the_same_positions(positions: list[int]) -> 
     assert small(positions, int(np.max(positions, initial=0)) + 1).tolist() == positions
 
 
-@given(st.permutations(range(12)), st.integers(0, 12), st.data())
-def test_rankings_after_each_batch_are_what_a_sort_of_each_would_give(
-    sent: list[int], m: int, data: st.DataObject
+@given(st.permutations(range(12)), st.permutations(range(12)), st.integers(0, 12))
+def test_fixed_depth_at_each_depth_is_what_a_sort_of_each_would_give(
+    first: list[int], by_score: list[int], m: int
 ) -> None:
-    depths = data.draw(st.lists(st.integers(0, m), min_size=1))
-    best, rest = data.draw(st.permutations(sent[:m])), data.draw(st.permutations(range(12)))
-    found = after_each(depths, *(np.array(each, dtype=int) for each in (sent[:m], best, rest)))
-    expected = [sorted(range(12), key=lambda i, d=d: _key(i, sent[:d], best, rest)) for d in depths]
+    final = [i for i in by_score if i not in first[m:]]  # what is missing was put out by a failed call
+    found = at_depths(Ranked("q", [], np.array(first), np.array(final, dtype=int), 12), np.arange(13))
+    best = [*final, *(i for i in first if i not in final)]
+    expected = [
+        [*(i for i in best if i in first[:depth]), *(i for i in first if i not in first[:depth])] for depth in range(13)
+    ]
     assert found.tolist() == expected
-
-
-def _key(document: int, sent: list[int], best: list[int], rest: list[int]) -> tuple[bool, int]:
-    return (False, best.index(document)) if document in sent else (True, rest.index(document))
 
 
 @pytest.mark.parametrize("names", [["AP", "nDCG@10"], ["Compat(p=0.9)", "AP"]])

@@ -20,7 +20,6 @@ from ragtune.llm.client import LLMClient
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.prompts import PromptLibrary
 from ragtune.llm.types import Message
-from ragtune.reformulators.hyde import HydeReformulator
 from ragtune.reformulators.llm_rewrite import LLMReformulator
 from ragtune.rerankers.llm.listwise import LLMListwiseReranker
 from ragtune.rerankers.llm.pointwise import LLMPointwiseReranker
@@ -72,14 +71,13 @@ WHO: dict[str, tuple[Callable[..., Any], str]] = {
     "setwise": (reranked(LLMSetwiseReranker), "max_answer_tokens"),
     "pointwise": (reranked(LLMPointwiseReranker), "max_answer_tokens"),
     "rewriting": (rewritten(LLMReformulator), "max_tokens_each"),
-    "hyde": (rewritten(HydeReformulator), "max_tokens_each"),
     "agent": (extracted, "max_output_tokens"),
 }
 
 
 def thinker(who: str, tokens: int) -> FakeService:
-    answer = ["green tea"] if who in ("rewriting", "hyde") else ANSWER
-    draft = ["draft"] if who in ("rewriting", "hyde") else {"ranking": [1], "best": 2, "grade": 0, "title": "draft"}
+    answer = ["green tea"] if who == "rewriting" else ANSWER
+    draft = ["draft"] if who == "rewriting" else {"ranking": [1], "best": 2, "grade": 0, "title": "draft"}
     return FakeService(lambda chat: f"{json.dumps(draft)}{' hm' * tokens}</think>{json.dumps(answer)}")
 
 

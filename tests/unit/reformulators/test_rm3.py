@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import ragtune.reformulators.rm3 as rm3
-from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus, Document
@@ -42,18 +40,6 @@ def test_weights_are_the_interpolated_relevance_model(zoo: Corpus, make_context:
     assert counts == {"jaguar": 600, "cats": 200, "prey": 200}
 
 
-def test_better_feedback_documents_weigh_more(zoo: Corpus, make_context: MakeContext) -> None:
-    model = RM3Reformulator(zoo, original_query_weight=0.0, min_df=1, max_df_ratio=1.0, resolution=1000)
-    counts = _counts(model.generate(make_context("jaguar"), _found(zoo, d5=3.0, d6=1.0)))
-    assert counts == {"cats": 750, "mountain": 250, "jaguar": 1}
-
-
-def test_only_the_first_fb_docs_give_feedback(zoo: Corpus, make_context: MakeContext) -> None:
-    model = RM3Reformulator(zoo, fb_docs=1, min_df=1, max_df_ratio=1.0)
-    words = _counts(model.generate(make_context("jaguar"), _found(zoo, d2=2.0, d3=1.0)))
-    assert set(words) == {"jaguar", "cars"}
-
-
 def test_terms_outside_the_document_frequency_limits_are_left_out(zoo: Corpus, make_context: MakeContext) -> None:
     context, found = make_context("animals"), _found(zoo, d0=1.0, d1=1.0)
     rare_too = RM3Reformulator(zoo, min_df=1, max_df_ratio=1.0).generate(context, found)
@@ -65,10 +51,10 @@ def test_terms_outside_the_document_frequency_limits_are_left_out(zoo: Corpus, m
 
 
 def test_terms_are_written_as_the_commonest_word_that_stems_to_them(zoo: Corpus, corpus: Corpus) -> None:
-    assert term_statistics(TEXTS)["cat"].word == "cats"
-    assert term_statistics(TEXTS)["boat"].word == "boat"
-    for term, known in term_statistics(corpus.contents).items():
-        assert terms(known.word) == [term]
+    assert term_statistics(TEXTS)["cat"][1] == "cats"
+    assert term_statistics(TEXTS)["boat"][1] == "boat"
+    for term, (_, word) in term_statistics(corpus.contents).items():
+        assert terms(word) == [term]
 
 
 def test_the_users_own_words_stay_as_they_were_typed(zoo: Corpus, make_context: MakeContext) -> None:
@@ -93,15 +79,6 @@ def test_log_probabilities_are_shifted_to_weights(zoo: Corpus, make_context: Mak
     assert "mountain" not in counts
 
 
-@pytest.mark.parametrize("query", ["", "the of", "?"])
-def test_a_query_without_terms_is_not_expanded(zoo: Corpus, make_context: MakeContext, query: str) -> None:
-    assert RM3Reformulator(zoo).generate(make_context(query), _found(zoo, d0=1.0)) == []
-
-
-def test_nothing_found_means_nothing_to_learn_from(zoo: Corpus, make_context: MakeContext) -> None:
-    assert RM3Reformulator(zoo).generate(make_context("jaguar"), []) == []
-
-
 def test_expansion_reaches_documents_that_lack_the_query(make_context: MakeContext) -> None:
     texts = ["jaguar panther leopard", "jaguar leopard panther", "panther leopard", *(f"filler{i}" for i in range(40))]
     corpus = Corpus(Document(id=f"d{i}", text=text) for i, text in enumerate(texts))
@@ -119,21 +96,3 @@ def test_statistics_are_made_once_for_a_corpus(
     monkeypatch.setattr(rm3, "term_statistics", None)
     answers.append(RM3Reformulator(zoo, max_df_ratio=1.0).generate(make_context("cat"), _found(zoo, d0=1.0)))
     assert answers[0] == answers[1] != []
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("fb_docs", 0),
-        ("fb_terms", 0),
-        ("original_query_weight", 1.5),
-        ("original_query_weight", math.nan),
-        ("min_df", 0),
-        ("max_df_ratio", 0.0),
-        ("max_df_ratio", 2.0),
-        ("resolution", 5),
-    ],
-)
-def test_bad_settings_are_refused_by_quoting_them(zoo: Corpus, argument: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"rm3 {argument}={value!r}: allowed"):
-        RM3Reformulator(zoo, **{argument: value})  # type: ignore[arg-type]

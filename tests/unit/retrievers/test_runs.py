@@ -47,13 +47,6 @@ def test_scores_rule_and_the_files_rank_breaks_ties(tmp_path: Path, corpus: Corp
     assert [doc.id for doc in retriever.retrieve(make_context(), 5)] == [c, b, a]
 
 
-def test_a_query_that_the_run_lacks_retrieves_nothing(
-    tmp_path: Path, corpus: Corpus, make_context: MakeContext
-) -> None:
-    retriever = RunsRetriever(corpus, _run(tmp_path, "bm25", (corpus.doc_ids[0], 1.0)))
-    assert retriever.retrieve(make_context(query_id="other"), 5) == []
-
-
 def test_a_rewrite_cannot_be_replayed(tmp_path: Path, corpus: Corpus, make_context: MakeContext) -> None:
     retriever = RunsRetriever(corpus, _run(tmp_path, "bm25", (corpus.doc_ids[0], 1.0)))
     with pytest.raises(ConfigError, match="cannot answer the rewrite"):
@@ -63,23 +56,6 @@ def test_a_rewrite_cannot_be_replayed(tmp_path: Path, corpus: Corpus, make_conte
 def test_unknown_documents_are_named(tmp_path: Path, corpus: Corpus) -> None:
     with pytest.raises(DatasetError, match=r"names 1 documents that the corpus does not hold, e\.g\. 'nowhere'"):
         RunsRetriever(corpus, _run(tmp_path, "bm25", ("nowhere", 1.0)))
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("q1 Q0 d1 1 0.5", r"bad\.run:1: malformed line"),
-        ("q1 Q0 d1 one 0.5 x", r"bad\.run:1: malformed line"),
-        ("q1 Q0 d1 1 nan x", r"bad\.run:1: score nan"),
-        ("q1 Q0 d1 1 1 x\nq1 Q0 d1 2 0.5 x", r"bad\.run:2: document 'd1' comes twice"),
-        ("", "no entries"),
-    ],
-)
-def test_malformed_files_are_refused_by_line(tmp_path: Path, corpus: Corpus, line: str, message: str) -> None:
-    file = tmp_path / "bad.run"
-    file.write_text(line, encoding="utf-8")
-    with pytest.raises(DatasetError, match=message):
-        RunsRetriever(corpus, str(file))
 
 
 def test_sources_need_distinct_names_and_several_need_a_fusion(tmp_path: Path, corpus: Corpus) -> None:

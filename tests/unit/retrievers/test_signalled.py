@@ -74,17 +74,6 @@ def test_what_a_signal_does_not_know_is_neither_better_nor_worse_than_the_rest()
     assert {document.id: document.sources["clicks"] for document in found}["f"] == 2.0
 
 
-def test_where_a_signal_is_equal_the_order_of_the_documents_stands() -> None:
-    assert ranked({"flag": dict.fromkeys("abcde", 1.0) | {"f": 0.0}}) == "abcdef"
-
-
-def test_each_source_has_a_voice_whatever_it_was_merged_into() -> None:
-    merged = [d.model_copy(update={"sources": {"x": d.score, "y": d.score}}) for d in FOUND]
-    against = {doc_id: float(i) for i, doc_id in enumerate("abcdef")}
-    assert ranked({"z": against}, merged) == "abcdef"
-    assert ranked({"z": against}) == "afbecd"
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_no_finite_number_is_refused_by_signal_and_document(value: float) -> None:
     with pytest.raises(InvalidScoreError, match=r"signal 'clicks': value (nan|inf) of document 'b'"):
@@ -150,13 +139,3 @@ def test_a_signal_that_tells_nothing_of_what_the_query_found_is_silent_once_and_
     pool, context = pool_of({"query": "abc", "again": "xy", "once more": "y"}, {"clicks": Fixed({"x": 1.0, "y": 2.0})})
     assert not any("clicks" in name for item in pool.entries for name in item.sources)
     assert len(context.trace.find(SILENT_SIGNAL)) == 1
-
-
-def test_where_the_query_finds_nothing_the_first_rewrite_that_does_is_what_signals_tell_apart() -> None:
-    pool, _ = pool_of({"query": "", "again": "xyw", "once more": "v"}, {"clicks": Fixed({"x": 1.0, "y": 2.0})})
-    assert {item.doc_id: item.sources["clicks"] for item in pool.entries} == {"x": 1.0, "y": 2.0, "w": 1.5, "v": 1.5}
-
-
-def test_two_huge_numbers_have_a_median() -> None:
-    found = with_signals(FOUND, {"clicks": {"a": 1.5e308, "b": 1.7e308}}, RRFFusion())
-    assert {document.id: document.sources["clicks"] for document in found}["f"] == 1.6e308

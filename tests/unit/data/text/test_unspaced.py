@@ -10,7 +10,6 @@ from ragtune.data.corpus import Corpus, Document
 from ragtune.data.text import terms, words_and_terms
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
-from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.signals.lexical import LexicalSignal
 
 TEXTS = {
@@ -40,11 +39,9 @@ def context(query: str) -> RAGtuneContext:
 
 
 @pytest.mark.parametrize("language", QUERIES)
-@pytest.mark.parametrize("kind", [BM25Retriever, RankBM25Retriever])
-def test_a_word_within_a_text_without_blanks_is_found(kind: type, language: str) -> None:
+def test_a_word_within_a_text_without_blanks_is_found(language: str) -> None:
     corpus = Corpus([Document(id=name, text=text) for name, text in TEXTS.items()])
-    retriever = kind(corpus, cache_dir=None) if kind is BM25Retriever else kind(corpus)
-    found = retriever.retrieve(context(QUERIES[language]), 10)
+    found = BM25Retriever(corpus, cache_dir=None).retrieve(context(QUERIES[language]), 10)
     assert [document.id for document in found] == [language]
     assert LexicalSignal().values(context(QUERIES[language]), found)[language] > 0.0
 

@@ -1,19 +1,26 @@
-"""Every scheduler that has a conf file keeps the contract, whichever estimator it listens to."""
+"""Every estimator and every scheduler that has a conf file keeps the contract."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ragtune.core.interfaces import BaseEstimator, BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
-from ragtune.testing import SchedulerContract, World, WorldReranker
-from ragtune.testing.schedulers import RERANK_SCORES
+from ragtune.testing import EstimatorContract, SchedulerContract, World, WorldReranker
+
+
+class TestEstimators(EstimatorContract):
+    @pytest.fixture(autouse=True)
+    def chosen(self, new_estimator: Callable[..., BaseEstimator]) -> None:
+        self.new_estimator = new_estimator
+
+    def make(self) -> BaseEstimator:
+        return self.new_estimator(corpus=self.world.corpus, qrels={}, reranker=WorldReranker(self.world))
 
 
 class TestSchedulers(SchedulerContract):
@@ -66,48 +73,3 @@ def test_a_scheduler_sees_the_order_that_stopping_would_have_given_after_each_ba
 def test_no_component_adds_to_the_past(fakes: Any) -> None:
     scheduler = fakes.Scheduler(choose=lambda pool, budget: pool.note(lambda: pool.doc_ids))
     assert fakes.controller(scheduler=scheduler).run("q").stop.reason == "scheduler_failed"
-
-
-class Patient(BaseScheduler):
-    """Stops after two batches that have changed nothing in the top 3: written from the interface's docstring alone."""
-
-    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
-        tops = [self.top(pool, self.scored(pool, n)) for n in range(len(pool.batches) + 1)]
-        if len(tops) > 2 and tops[-1] == tops[-2] == tops[-3]:
-            return StopRecord(reason="no_change", source="scheduler")
-        return propose(pool.top_candidates(2), budget)
-
-    def scored(self, pool: CandidatePool, batches: int) -> list[int]:
-        """Positions of what the first batches scored."""
-        return [i for batch in pool.batches[:batches] for i in batch.positions if not np.isnan(pool.scores[i])]
-
-    def top(self, pool: CandidatePool, positions: list[int]) -> list[str]:
-        return [pool.doc_ids[i] for i in sorted(positions, key=lambda i: -pool.scores[i])[:3]]
-
-
-class Forgetful(Patient):
-    """The same, but takes ``pool.reranked`` for the order of scoring."""
-
-    def scored(self, pool: CandidatePool, batches: int) -> list[int]:
-        return pool.reranked.tolist()[: 2 * batches]
-
-
-class PatientContract(SchedulerContract):
-    def make(self) -> BaseScheduler:
-        return Patient()
-
-
-class ForgetfulContract(SchedulerContract):
-    def make(self) -> BaseScheduler:
-        return Forgetful()
-
-
-@pytest.mark.parametrize("scores", RERANK_SCORES)
-def test_a_scheduler_with_memory_passes(scores: str) -> None:
-    PatientContract().test_the_past_is_read_in_the_order_of_scoring(scores)
-
-
-@pytest.mark.parametrize("scores", RERANK_SCORES)
-def test_a_scheduler_that_takes_the_pools_order_for_that_of_scoring_is_caught(scores: str) -> None:
-    with pytest.raises(AssertionError, match=r"order of pool\.batches"):
-        ForgetfulContract().test_the_past_is_read_in_the_order_of_scoring(scores)

@@ -1,3 +1,5 @@
+"""Retrieval by vectors, and several retrievers together."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -8,12 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtune.core.interfaces import BaseEmbedder
+from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.fusion.concat import ConcatFusion
+from ragtune.fusion.rrf import RRFFusion
+from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.dense import DenseRetriever
 from ragtune.retrievers.hybrid import HybridRetriever
 
@@ -55,13 +60,6 @@ def test_is_exact(corpus: Corpus, minilm: str, make_context: MakeContext) -> Non
     assert found[0].id == "heart-1"
 
 
-def test_equal_texts_score_equally_whatever_their_batch(corpus: Corpus, minilm: str, make_context: MakeContext) -> None:
-    embedder = SentenceTransformerEmbedder(minilm, device="cpu", batch_size=2)
-    found = DenseRetriever(corpus, embedder).retrieve(make_context("knead the loaves"), 2)
-    assert [doc.id for doc in found] == ["bread-1", "bread-2"]
-    assert found[0].score == found[1].score
-
-
 def test_documents_are_embedded_once_and_only_when_needed(
     corpus: Corpus, embedder: Counting, make_context: MakeContext
 ) -> None:
@@ -86,15 +84,6 @@ def test_what_was_prepared_embeds_the_query_alone(
     assert embedder.texts == len(corpus) + 1
 
 
-def test_another_embedder_gets_vectors_of_its_own(
-    corpus: Corpus, embedder: Counting, make_context: MakeContext
-) -> None:
-    DenseRetriever(corpus, embedder).retrieve(make_context("tea"), 3)
-    other = Counting(embedder.inner, name="other")
-    DenseRetriever(corpus, other).retrieve(make_context("tea"), 3)
-    assert other.texts == len(corpus) + 1
-
-
 def test_corrupt_vectors_are_made_anew_and_said_so(
     corpus: Corpus,
     embedder: Counting,
@@ -109,7 +98,36 @@ def test_corrupt_vectors_are_made_anew_and_said_so(
     assert "corrupt cache entry" in caplog.text
 
 
-def test_a_query_of_which_the_embedder_knows_nothing_finds_nothing(
-    corpus: Corpus, embedder: Counting, make_context: MakeContext
-) -> None:
-    assert DenseRetriever(corpus, embedder).retrieve(make_context("zzyzx"), 5) == []
+MakeContext = Callable[..., RAGtuneContext]
+
+
+class Fixed(BaseRetriever):
+    """Returns the same list whatever is asked, and remembers how deep."""
+
+    def __init__(self, corpus: Corpus, ids: list[str]) -> None:
+        self.documents = [corpus.scored(doc_id, 1.0 / rank) for rank, doc_id in enumerate(ids, start=1)]
+        self.asked: list[int] = []
+
+    def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
+        self.asked.append(top_k)
+        return self.documents[:top_k]
+
+
+def test_provenance_names_the_retrievers_that_found_a_document(corpus: Corpus, make_context: MakeContext) -> None:
+    retriever = HybridRetriever(
+        corpus,
+        {"bm25": BM25Retriever, "fixed": lambda c: Fixed(c, ["ship-2", "tea-1"])},
+        RRFFusion(),
+    )
+    found = {doc.id: doc for doc in retriever.retrieve(make_context("ships"), 10)}
+    assert set(found) == {"ship-1", "ship-2", "tea-1"}
+    assert set(found["ship-2"].sources) == {"bm25", "fixed"}
+    assert found["tea-1"].sources == {"fixed": 0.5}
+
+
+def test_lists_are_taken_as_deep_as_set_or_as_asked(corpus: Corpus, make_context: MakeContext) -> None:
+    member = Fixed(corpus, corpus.doc_ids)
+    retriever = HybridRetriever(corpus, {"only": lambda c: member}, ConcatFusion(), depth_each=5)
+    assert len(retriever.retrieve(make_context("any"), 2)) == 2
+    assert len(retriever.retrieve(make_context("any"), 8)) == 8
+    assert member.asked == [5, 8]

@@ -1,12 +1,22 @@
-from __future__ import annotations
+"""Fusion of ranked lists."""
 
-import math
+from __future__ import annotations
 
 import pytest
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.types import ScoredDocument
+from ragtune.fusion.concat import ConcatFusion
 from ragtune.fusion.rrf import RRFFusion
+
+
+def test_first_occurrences_in_the_order_of_the_lists() -> None:
+    lists = {
+        "z": [ScoredDocument(id=i, score=1.0) for i in "cab"],
+        "a": [ScoredDocument(id=i, score=9.0) for i in "bd"],
+    }
+    fused = ConcatFusion().fuse(lists)
+    assert [(doc.id, doc.score) for doc in fused] == [("c", 1.0), ("a", 1 / 2), ("b", 1 / 3), ("d", 1 / 4)]
+    assert fused[2].sources == {"z": 1.0, "a": 9.0}
 
 
 def ranked(ids: str, score: float = 1.0) -> list[ScoredDocument]:
@@ -28,11 +38,3 @@ def test_weights_scale_a_lists_share() -> None:
 def test_the_copy_of_the_best_rank_is_kept() -> None:
     fused = RRFFusion().fuse({"one": ranked("xa", 5.0), "two": ranked("a", 7.0)})
     assert {doc.id: doc.original_score for doc in fused} == {"a": 7.0, "x": 5.0}
-
-
-@pytest.mark.parametrize("bad", [-1.0, math.nan])
-def test_bad_settings_are_refused_by_quoting_them(bad: float) -> None:
-    with pytest.raises(ConfigError, match=f"rrf k={bad!r}: allowed"):
-        RRFFusion(k=bad)
-    with pytest.raises(ConfigError, match="rrf weight of bm25="):
-        RRFFusion(weights={"bm25": bad})

