@@ -39,7 +39,8 @@ def candidates(
 ) -> list[ScoredDocument]:
     """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
-    vectors, scores, signals = _rows(vectors), _by_name(scores), _by_name(signals)
+    vectors = vectors.to_numpy() if _is_table(vectors) else vectors
+    scores, signals = _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
     further = _signals(signals, vectors, query_vector, len(texts))
     found = _found(texts, metadata, scores)
@@ -63,11 +64,6 @@ def listed(documents: Any) -> list[Any]:
 def _is_table(values: Any) -> bool:
     """Whether it is a DataFrame, of pandas or alike."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
-
-
-def _rows(values: Any) -> Any:
-    """The rows of a DataFrame; anything else as it is."""
-    return values.to_numpy() if _is_table(values) else values
 
 
 def _by_name(values: Any) -> Any:
@@ -147,16 +143,12 @@ def _numbers(what: str, values: Any) -> list[float | None]:
     """A caller's numbers, as often as they are looked at; no text is one, and keys are in no order of documents."""
     try:
         if not isinstance(values, str | bytes | Mapping | Set):
-            return [None if value is None else _number(value) for value in as_list(values)]
+            numbers = as_list(values)
+            if not any(isinstance(value, str | bytes) for value in numbers):
+                return [None if value is None else float(value) for value in numbers]
     except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(f"{what} are {quoted(values)}: allowed is a list of numbers")
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise TypeError
-    return float(value)
 
 
 def _signals(

@@ -35,13 +35,9 @@ class RerankerDoubtWarning(UserWarning):
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """The sources that agree better with the other sources than the reranker does, by more than chance.
+    """Holm's corrected p-value of the sources that agree better with the others than the reranker does, at 5%.
 
-    Args:
-        tested: of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
-
-    Returns:
-        Holm's corrected p-value of those whose margin is above 0 at the level of 5%.
+    ``tested`` has of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
     """
     corrected = holm([p for _, p in tested.values()]).tolist()
     found = zip(tested.items(), corrected, strict=True)
@@ -68,11 +64,6 @@ class Evidence(NamedTuple):
     the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of Probability 1999), and
     so is its mean over l ~ N(0, 1 / spread) (Howard et al., Annals of Statistics 2021). By Ville's inequality its
     reciprocal is a p-value at whatever request one looks.
-
-    Attributes:
-        requests: how many had a margin.
-        total: S.
-        squares: Q.
     """
 
     requests: int = 0
@@ -106,10 +97,7 @@ class Doubts:
 
     Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
     sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
-
-    Args:
-        tell: receives a doubt in words.
-        dial: what the words say that a user may turn.
+    ``tell`` receives a doubt in words, which say that a user may turn the ``dial``.
     """
 
     def __init__(self, tell: Callable[[str], None] = warn, dial: str = DIAL) -> None:

@@ -63,8 +63,7 @@ def language_model(
     it policies of small ones (``setwise_insertion``, ``knockout``).
 
     Args:
-        name: the model, as the server spells it.
-        how: ``listwise`` or ``setwise``.
+        name, how: the model, as the server spells it, and ``listwise`` or ``setwise``.
         window: documents a call, >= 2; None for 20, or 4 for ``setwise``.
         max_doc_tokens: tokens of a document that are shown, >= 1.
         usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free, and no limit in

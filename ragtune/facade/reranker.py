@@ -203,17 +203,8 @@ class BudgetedReranker:
     ) -> list[Ranking]:
         """Rank the candidates of many queries, ``width`` of them in lockstep: one call of the model for all of them.
 
-        Args:
-            jobs: a :class:`Job`, or a tuple of its fields, for each query.
-            top_k: documents of each ranking; None for all.
-            budget: limits of each query instead of the object's.
-            width: queries under way at once, >= 1.
-
-        Returns:
-            A ranking a query, in their order; the same as :meth:`rank` gives, unless a limit on time cuts one short.
-
-        Raises:
-            InputError: on unusable input of any query.
+        Each of the ``jobs`` is a :class:`Job` or a tuple of its fields. ``top_k``, ``budget``, the rankings and the
+        errors are those of :meth:`rank`, unless a limit on time cuts a ranking short.
         """
         read = [_job(i, job) for i, job in enumerate(jobs)]
         requests = [self._request(job, budget, top_k) for job in read]
@@ -247,11 +238,7 @@ class BudgetedReranker:
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
-        """The budget, if its limits in dollars, FLOPs, search units and joules can bind.
-
-        Raises:
-            ConfigError: if the reranker has no price.
-        """
+        """The budget, if its limits can bind; ConfigError where the reranker has no price in one of them."""
         for unit in (MONEY, FLOPS, SEARCH_UNITS, ENERGY):
             limit = getattr(budget, unit.limit)
             # A price of nothing is one that no limit in dollars can bind on either.

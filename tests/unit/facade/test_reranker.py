@@ -462,11 +462,6 @@ def test_a_signal_is_evidence_beside_the_order_that_was_given() -> None:
     )
 
 
-@pytest.mark.parametrize("silent", [[1.0] * 8, [None] * 8, [None] * 7 + [5.0]])
-def test_a_signal_without_a_difference_changes_nothing(silent: Any) -> None:
-    assert seen(make().rank(QUERY, TEXTS, signals={"clicks": silent})) == seen(make().rank(QUERY, TEXTS))
-
-
 def test_the_querys_vector_speaks_for_the_documents_near_it() -> None:
     vectors = [[1.0, float(i)] for i in range(8)]
     cosines = [1.0 / np.hypot(1.0, i) for i in range(8)]
