@@ -59,7 +59,7 @@ def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
     """The ranking of each step, as positions in its ``doc_ids``, best first; those of a pool that stays at once."""
     first, *others = steps
     same = all(len(step.doc_ids) == len(first.doc_ids) and step.ordering is first.ordering for step in others)
-    if not same or not all(step.columns.all_active for step in steps):
+    if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(np.stack([getattr(step.columns, name) for step in steps]) for name in numbers))

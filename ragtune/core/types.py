@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
@@ -214,9 +214,6 @@ class _WatchedView:
     def __getattr__(self, name: str) -> Any:
         self._report()
         return getattr(self._view, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingBudgetView:

@@ -40,11 +40,6 @@ class PoolColumns(NamedTuple):
         return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
-    def all_active(self) -> bool:
-        """Whether every item is CANDIDATE or RERANKED: nothing was lost, and all take part in the final ranking."""
-        return bool(((self.states == CANDIDATE) | (self.states == RERANKED)).all())
-
-    @property
     def ranked(self) -> IntArray:
         """Positions of the items that take part in the final ranking, ascending."""
         return where(self.states != IN_FLIGHT) if self.keeps_dropped else self.active
