@@ -39,7 +39,8 @@ def candidates(
 ) -> list[ScoredDocument]:
     """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
-    vectors = vectors.to_numpy() if _is_table(vectors) else vectors
+    table: Any = vectors
+    vectors = table.to_numpy() if _is_table(table) else vectors
     scores, signals = _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
     further = _signals(signals, vectors, query_vector, len(texts))
