@@ -29,7 +29,7 @@ slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this mach
 
 chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
 	CHAOS_EXAMPLES=10000 CHAOS_SERVER_SECONDS=60 $(BIN)/python -m pytest tests/chaos \
-		tests/unit/core/test_dishonest_components.py tests/unit/core/test_stateful.py \
+		tests/unit/core/test_dishonest_components.py \
 		tests/e2e/test_cluster.py tests/e2e/test_llm_cascade.py tests/integration/superprompt/test_pipeline_llm.py
 
 check: $(VENV)/.dev ## lint, security, format, types, import rules

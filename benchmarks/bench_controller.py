@@ -31,7 +31,7 @@ from ragtune.core.interfaces import (
     BaseRetriever,
     BaseScheduler,
 )
-from ragtune.core.output import HistoryStep
+from ragtune.core.output import BudgetForks, RunState
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -152,9 +152,9 @@ def core_loop(documents: Sequence[ScoredDocument], scores: dict[str, float], bat
     pool = aggregate(controller.rounds.run(context))
     gc.collect()
     started = time.perf_counter()
-    history: list[HistoryStep] = []
-    alone(controller.loop.run(pool, context, history), controller.rerankers)
-    len(history[-1].ranking)
+    state = RunState(pool, context, [], controller.loop.batches.open_book(), BudgetForks())
+    alone(controller.loop.run(state), controller.rerankers)
+    len(state.history[-1].ranking)
     return (time.perf_counter() - started) * 1000
 
 

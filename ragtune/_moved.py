@@ -45,9 +45,16 @@ MOVED = (
     }
     | {f"ragtune.canonical.{old}": "ragtune.canonical.retrieval" for old in ("fusing", "indexing", "reranking")}
     | {
+        "ragtune.core.assembly": "ragtune.core.output",
+        "ragtune.core.batches.breaker": "ragtune.core.batches.failures",
+        "ragtune.core.batches.pace": "ragtune.core.batches.runner",
         "ragtune.core.documents": "ragtune.core.hits",
+        "ragtune.core.pool.belief": "ragtune.core.pool.valuation",
         "ragtune.core.pool.batch": "ragtune.core.pool.items",
-        "ragtune.core.policy.gaussian": "ragtune.core.policy.top_k",
+        "ragtune.core.policy.matching": "ragtune.core.policy.batching",
+        "ragtune.core.policy.top_k": "ragtune.core.policy.scaling",
+        "ragtune.core.policy.twins": "ragtune.core.policy.scaling",
+        "ragtune.core.policy.gaussian": "ragtune.core.policy.scaling",
         "ragtune.core.request.limits": "ragtune.core.request.budget",
         "ragtune.core.request.request": "ragtune.core.request.context",
         "ragtune.data.arrowfile": "ragtune.data.files.records",
@@ -63,7 +70,7 @@ MOVED = (
         "ragtune.data.values": "ragtune.data.files.textfile",
         "ragtune.data.topk": "ragtune.data.corpus",
         "ragtune.data.words": "ragtune.data.text.analysis",
-        "ragtune.facade.agreement": "ragtune.core.statistics.agreement",
+        "ragtune.facade.agreement": "ragtune.core.statistics",
         "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
         "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
         "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",

@@ -50,8 +50,7 @@ def _replay(folder: Path, name: str, docs: int, scale: str) -> None:
         column = {"bm25": [bm25[doc_id] for doc_id in shown.values()]}
         reranker.rank(query, list(shown), column, signals={"minilm": [cosines.get(i) for i in shown.values()]})
     for source, seen in doubts.evidence.items():
-        low, high = seen.interval
-        print(f"{source}: {seen.mean:+.3f} [{low:+.3f}, {high:+.3f}] over {seen.requests} requests")
+        print(f"{source}: {seen.mean:+.3f} over {seen.requests} requests, p = {seen.p:.3f}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from experiments.evaluate.significance import holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.core.statistics.agreement import Places
+from ragtune.core.statistics import Places
 
 FIXED_DEPTH, FULL = "fixed depth", "full reranking"
 """The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""

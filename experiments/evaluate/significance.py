@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.evaluate.curves import FloatArray, in_blocks
-from ragtune.core.statistics.holm import holm as holm
+from ragtune.core.statistics import holm as holm
 from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
 
 TIE = 1e-9

@@ -22,7 +22,7 @@ from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.plain import quoted
-from ragtune.core.policy.matching import compares_apart, objection
+from ragtune.core.policy.batching import compares_apart, objection
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.retrievers.signalled import SignalledRetriever
@@ -50,7 +50,7 @@ class Session:
 
     @property
     def compares_apart(self) -> bool:
-        """See :func:`ragtune.core.policy.matching.compares_apart`, of the first reranker."""
+        """See :func:`ragtune.core.policy.batching.compares_apart`, of the first reranker."""
         return compares_apart(next(iter(self.rerankers.values())), self.parts["scheduler"])
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 
 
 class ThompsonAcquisition(BaseAcquisition):

@@ -1,4 +1,4 @@
-"""Checks of arguments: a bad value is refused by quoting it and saying what is allowed.
+"""Checks of arguments. Each raises a ConfigError that names the argument, quotes the value and says what is allowed.
 
 A scalar of NumPy, which is also what pandas holds, is the Python value that it stands for.
 """
@@ -43,11 +43,7 @@ def as_list(values: Iterable[Any]) -> list[Any]:
 
 
 def check_number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
-    """``value`` as a finite float in [low, high].
-
-    Raises:
-        ConfigError: naming the argument, the value and the range.
-    """
+    """``value`` as a finite float in [low, high]."""
     found = as_python(value)
     if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found) and low <= found <= high:
         return float(found)
@@ -55,11 +51,7 @@ def check_number(name: str, value: object, low: float = -math.inf, high: float =
 
 
 def check_positive(name: str, value: object) -> float:
-    """``value`` as a finite float above 0.
-
-    Raises:
-        ConfigError: naming the argument and the value.
-    """
+    """``value`` as a finite float above 0."""
     number = check_number(name, value)
     if number > 0:
         return number
@@ -67,11 +59,7 @@ def check_positive(name: str, value: object) -> float:
 
 
 def check_count(name: str, value: object, low: int = 0, high: float = math.inf) -> int:
-    """``value`` as an int in [low, high].
-
-    Raises:
-        ConfigError: naming the argument, the value and the range.
-    """
+    """``value`` as an int in [low, high]."""
     found = as_python(value)
     if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
         return found
@@ -79,11 +67,7 @@ def check_count(name: str, value: object, low: int = 0, high: float = math.inf) 
 
 
 def check_vectors(name: str, value: MakerT) -> MakerT:
-    """``value`` if it can be called, as what makes the text vectors of a corpus is.
-
-    Raises:
-        ConfigError: naming the argument and the value, and how a configuration chooses one.
-    """
+    """``value`` if it can be called, as what makes the text vectors of a corpus is."""
     if callable(value):
         return value
     raise ConfigError(
@@ -93,11 +77,7 @@ def check_vectors(name: str, value: MakerT) -> MakerT:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """``value`` as a bool, if it is True or False.
-
-    Raises:
-        ConfigError: naming the argument and the value.
-    """
+    """``value`` as a bool, if it is True or False."""
     found = as_python(value)
     if isinstance(found, bool):
         return found
@@ -105,11 +85,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
-    """``value`` if it is one of ``allowed``.
-
-    Raises:
-        ConfigError: naming the argument, the value, the choices, and the one that may have been meant.
-    """
+    """``value`` if it is one of ``allowed``."""
     choices = list(allowed)
     if value in choices:
         return value
@@ -118,11 +94,7 @@ def check_choice(name: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def check_member(kind: type[EnumT], what: str, value: object) -> EnumT:
-    """The member of an enumeration of texts that ``value`` is, or is the text of.
-
-    Raises:
-        ConfigError: saying what is unknown, the texts, and the one that may have been meant.
-    """
+    """The member of an enumeration of texts that ``value`` is, or is the text of."""
     try:
         return kind(value)
     except ValueError:

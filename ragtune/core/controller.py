@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from ragtune.core.arguments import check_count
-from ragtune.core.assembly import assembled
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
-from ragtune.core.component import Component
-from ragtune.core.drivers import Flight, alone, lockstep, stepwise
-from ragtune.core.errors import ConfigError, InputError, RetrievalError
+from ragtune.core.drivers import alone, lockstep
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -26,18 +24,16 @@ from ragtune.core.interfaces import (
     BaseScheduler,
 )
 from ragtune.core.loop import RerankLoop
-from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.output import BudgetForks, ControllerOutput, RunState, assembled
 from ragtune.core.plain import describe, quoted
-from ragtune.core.policy.matching import objection
+from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.request.context import RAGtuneContext, Request, reported
+from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
-from ragtune.core.runstate import BudgetForks, RunState
-from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument, StopRecord
+from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
 
@@ -100,8 +96,7 @@ class RAGtuneController:
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
 
     def prepare(self) -> None:
-        """Make every part ready, so that no request's clock sees a model being loaded; done once, by the first
-        request if nobody asked before.
+        """Make every part ready, so that no request's clock sees a model being loaded; the first request does it, too.
 
         Raises:
             InputError: if a part cannot be made ready, e.g. a model that is not there.
@@ -109,9 +104,13 @@ class RAGtuneController:
         with _PREPARING:
             if self._is_prepared:
                 return
-            for part in self._parts:
-                if part is not None:
-                    _prepare(part)
+            for part in filter(None, self._parts):
+                try:
+                    part.prepare()
+                except InputError:
+                    raise
+                except Exception as error:
+                    raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
             self._is_prepared = True
 
     def forget_failures(self) -> None:
@@ -141,11 +140,10 @@ class RAGtuneController:
 
         Raises:
             InputError: on unusable input, e.g. a score table that lacks a pair.
-            RetrievalError: if the original retrieval fails. Whatever fails later degrades and is traced: no other error
-                leaves this method.
+            RetrievalError: if the original retrieval fails. Whatever fails later degrades and is traced.
         """
         self.prepare()
-        return alone(self._answer(Request(query, query_id, override_budget, candidates), []), self.rerankers)
+        return alone(self._answer(Request(query, query_id, override_budget, candidates)), self.rerankers)
 
     def run_under(self, request: Request, budgets: Sequence[CostBudget]) -> list[ControllerOutput]:
         """Answer one query under several budgets.
@@ -160,11 +158,7 @@ class RAGtuneController:
             budgets: at least one.
 
         Returns:
-            One output a budget, in their order.
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
+            One output a budget, in their order. Errors are those of :meth:`run`.
         """
         unit = _differing_unit(budgets)
         self.prepare()
@@ -173,11 +167,11 @@ class RAGtuneController:
             allowed = {budget: inf if limit is None else limit for budget, limit in limits.items()}
             largest = max(allowed, key=allowed.__getitem__)
             forks = BudgetForks((budget for budget in allowed if allowed[budget] < allowed[largest]), unit)
-            output = alone(self._answer(replace(request, budget=largest), [], forks), self.rerankers)
+            output = alone(self._answer(replace(request, budget=largest), forks), self.rerankers)
             if not forks.saw_reader:
                 return [forks.outputs.get(budget, output) for budget in budgets]
             self._reads_budget = True
-        return [alone(self._answer(replace(request, budget=each), []), self.rerankers) for each in budgets]
+        return [alone(self._answer(replace(request, budget=each)), self.rerankers) for each in budgets]
 
     @property
     def shares_budgets(self) -> bool:
@@ -195,40 +189,20 @@ class RAGtuneController:
             width: requests under way at once, >= 1.
 
         Returns:
-            One output a request, in their order.
-
-        Raises:
-            InputError: on unusable input, of any request.
-            RetrievalError: if the original retrieval of any request fails.
+            One output a request, in their order. An error of any request, see :meth:`run`, ends all.
         """
         check_count("width", width, low=1)
         self.prepare()
-        return lockstep((self._answer(request, []) for request in requests), self.rerankers, width)
+        return lockstep((self._answer(request) for request in requests), self.rerankers, width)
 
-    def run_stepwise(self, request: Request) -> Generator[HistoryStep, None, ControllerOutput]:
-        """Answer one query, and show the ranking that stopping here would give before every batch (anytime).
-
-        Raises:
-            InputError: on unusable input.
-            RetrievalError: if the original retrieval fails.
-        """
-        self.prepare()
-        history: list[HistoryStep] = []
-        flight = Flight(self._answer(request, history))
-        for _ in stepwise(flight, self.rerankers):
-            yield history[-1]
-        return flight.result
-
-    def _answer(
-        self, request: Request, history: list[HistoryStep], forks: BudgetForks | None = None
-    ) -> BatchRequests[ControllerOutput]:
+    def _answer(self, request: Request, forks: BudgetForks | None = None) -> BatchRequests[ControllerOutput]:
         """The answer under the request's budget; those under smaller budgets are the outputs of the forks."""
         context = self._open(request)
         rounds = self.rounds.run(context)
-        paid = reported(context, context.meter.actual, FREE)
-        pool = _pool(rounds, context)
+        paid = context.meter.actual
+        pool = aggregate(rounds)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
-        state = RunState(pool, context, history, self.loop.batches.open_book(), forks or BudgetForks())
+        state = RunState(pool, context, [], self.loop.batches.open_book(), forks or BudgetForks())
         stop = yield from self.loop.run(state)
         for budget, (own, ended) in state.forks.ended.items():
             state.forks.outputs[budget] = self._output(own, ended, paid)
@@ -247,7 +221,7 @@ class RAGtuneController:
             stop=stop,
             actual_cost=paid + book.actual_cost,
             dropped=book.dropped,
-            batches=book.breakers.count(),
+            batches=book.count,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -280,30 +254,8 @@ def _differing_unit(budgets: Sequence[CostBudget]) -> str | None:
     return None
 
 
-def _prepare(part: Component) -> None:
-    try:
-        part.prepare()
-    except InputError:
-        raise
-    except Exception as error:
-        raise ConfigError(f"{type(part).__name__} cannot be made ready: {describe(error)}") from error
-
-
-def _pool(rounds: Sequence[ReformulationResult], context: RAGtuneContext) -> CandidatePool:
-    try:
-        return aggregate(rounds)
-    except InputError:
-        raise
-    except Exception as error:
-        raise RetrievalError(
-            f"what was found for query {context.query_id!r} makes no pool: {describe(error)}"
-        ) from error
-
-
 def _utf8(name: str, text: str) -> bytes:
-    if not isinstance(text, str):
-        raise InputError(f"a {name} of type {type(text).__name__}: allowed is a text")
     try:
         return text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{name} {quoted(text)} is no valid Unicode: it holds half of a surrogate pair") from None
+    except (AttributeError, UnicodeEncodeError):  # half of a surrogate pair can't be written down
+        raise InputError(f"{name} {quoted(text)}: allowed is a text of valid Unicode") from None

@@ -6,7 +6,7 @@ difference, because a shared call takes each of its requests the whole time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Generic
 
@@ -22,12 +22,7 @@ Scored = Mapping[str, float] | Exception
 
 
 class Flight(Generic[T]):
-    """One request under way.
-
-    Attributes:
-        pending: the batch to score next; None once the request has its result.
-        result: the result.
-    """
+    """One request under way: ``pending`` is the batch to score next, None once the request has its ``result``."""
 
     pending: RerankBatch | None
     result: T
@@ -43,10 +38,6 @@ class Flight(Generic[T]):
         else:
             self._advance(lambda: self._requests.send(scored))
 
-    def close(self) -> None:
-        """End the request where it stands."""
-        self._requests.close()
-
     def _advance(self, step: Callable[[], RerankBatch]) -> None:
         self.pending = None
         try:
@@ -56,45 +47,27 @@ class Flight(Generic[T]):
 
 
 def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
-    """The result of one request, its batches scored one after the other.
-
-    Raises:
-        InputError: if a component does.
-    """
-    flight = Flight(requests)
-    for _ in stepwise(flight, rerankers):
-        pass
-    return flight.result
-
-
-def stepwise(flight: Flight[T], rerankers: Rerankers) -> Iterator[RerankBatch]:
-    """Score the batches of one request one after the other, and yield each before it is scored; errors as in alone."""
-    with closing(flight):
+    """The result of one request, its batches scored one after the other."""
+    with closing(requests):
+        flight = Flight(requests)
         while (batch := flight.pending) is not None:
-            yield batch
             flight.answer(_scored(batch, rerankers[batch.strategy]))
+        return flight.result
 
 
 def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: int) -> list[T]:
     """The results of many requests, in their order; the pending batches of ``width`` requests are scored together.
 
-    A request that has its result makes room for the next one.
-
-    Args:
-        requests: the requests.
-        rerankers: the rerankers by strategy name.
-        width: requests under way at once, >= 1.
-
-    Raises:
-        InputError: if a component does; it ends all requests.
+    A request that has its result makes room for the next one. An InputError of any request ends all.
     """
     waiting = iter(requests)
     flights: list[Flight[T]] = []
-    with ExitStack() as open_flights:
+    with ExitStack() as under_way:
         while True:
             pending = [(flight, flight.pending) for flight in flights if flight.pending is not None]
             while len(pending) < width and (request := next(waiting, None)) is not None:
-                flights.append(flight := open_flights.enter_context(closing(Flight(request))))
+                under_way.enter_context(closing(request))
+                flights.append(flight := Flight(request))
                 pending += [(flight, flight.pending)] if flight.pending is not None else []
             if not pending:
                 return [flight.result for flight in flights]
@@ -106,11 +79,7 @@ def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: 
 
 
 def score_together(batches: Sequence[RerankBatch], reranker: BaseReranker) -> list[Scored]:
-    """What each batch brought, scored in one call; where that fails as a whole, each is scored alone.
-
-    Raises:
-        InputError: if the joint call does.
-    """
+    """What each batch brought, scored in one call; where that fails as a whole, each is scored alone."""
     if len(batches) > 1:
         try:
             together = list(reranker.rerank_many(batches))

@@ -10,11 +10,7 @@ class RagtuneError(Exception):
 
 
 class InputError(RagtuneError, ValueError):
-    """The caller gave something unusable; the message names the value and what is allowed.
-
-    The controller never swallows it (a failing component drops its batch, bad input ends the run), and the
-    command line maps it to exit code 2.
-    """
+    """The caller gave something unusable; it ends a run, and the command line maps it to exit code 2."""
 
 
 class ConfigError(InputError):
@@ -34,9 +30,7 @@ class ModelLoadError(InputError):
 
 
 class InconclusiveError(RagtuneError):
-    """A batch failed, but the failure does not show whether the reranker works. It does not count against the reranker
-    in later requests (rule F3).
-    """
+    """A batch failed, which says nothing of the reranker's health and does not count in later requests (rule F3)."""
 
 
 class NotAskedError(InconclusiveError):
@@ -44,9 +38,7 @@ class NotAskedError(InconclusiveError):
 
 
 class RequestOverError(NotAskedError):
-    """A batch was not put to the reranker, and no further one of its request will be: nobody waits for the answer any
-    more, or the server is being closed. The request ends with the scores that it has.
-    """
+    """No further batch of the request is put to the reranker: nobody waits for the answer, or the server is closing."""
 
 
 class MissingExtraError(InputError):
@@ -115,10 +107,7 @@ class LLMError(RagtuneError):
 
 
 class CacheMissError(LLMError, InputError):
-    """A replayed language model call that was never recorded; the message names the call.
-
-    An incomplete record is bad input, as an incomplete score table is: it ends a run and loses no document.
-    """
+    """A replayed language model call that was never recorded; the message names the call."""
 
 
 class StageError(InputError):

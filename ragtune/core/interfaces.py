@@ -13,13 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.accounted import AccountedReranker
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import Component
-from ragtune.core.pool.belief import Belief
+from ragtune.core.component import AccountedReranker, Component
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     FREE,
@@ -81,11 +80,6 @@ class BaseReformulator(Component, ABC):
         return FREE
 
     @property
-    def unpriced(self) -> frozenset[str]:
-        """Units of a cost that is not free in which an expected 0 means that the price is unknown."""
-        return frozenset()
-
-    @property
     def is_active(self) -> bool:
         """False for the do-nothing reformulator, which is never charged."""
         return True
@@ -94,7 +88,7 @@ class BaseReformulator(Component, ABC):
 class BaseFusion(ABC):
     """Merges ranked lists into one.
 
-    State: none, neither between requests nor within one: the merged list depends on the given lists alone.
+    State: none, neither between requests nor within one.
     """
 
     @abstractmethod
@@ -171,10 +165,8 @@ class BaseScheduler(Component, ABC):
 
         - ``pool.top_candidates(n)`` returns the n best candidates by the estimator's latest values, and
           :func:`ragtune.core.policy.batching.propose` cuts such a list to what the budget affords.
-        - ``pool.batches`` holds every batch sent so far. Its scores are ``batch.scores``, NaN where the reranker gave
-          none, and its documents ``pool.doc_ids[i]`` for the ``i`` in ``batch.positions``.
-        - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring. The position of a scored
-          document says nothing about when it was scored, and must not change the decision.
+        - ``pool.batches`` holds every batch sent so far, see :class:`~ragtune.core.pool.items.SentBatch`.
+        - ``pool.reranked`` and all other arrays are in the order of the pool, not of scoring.
         - ``pool.rankings`` holds the final order (ids, best first) before the first batch and after each one.
 
         A stop is ``StopRecord(reason="my_reason", source="scheduler", details={...})``.
@@ -184,7 +176,7 @@ class BaseScheduler(Component, ABC):
 class BaseAcquisition(ABC):
     """Utility of scoring each candidate next, given a belief about all.
 
-    State: none, neither between requests nor within one. The utility depends on the belief and the pool only.
+    State: none, neither between requests nor within one.
     """
 
     @abstractmethod
@@ -193,7 +185,7 @@ class BaseAcquisition(ABC):
 
 
 class BaseReranker(AccountedReranker, ABC):
-    """The expensive scorer. Recorded, cached and priced ones also state the facts of ``AccountedReranker``.
+    """The expensive scorer.
 
     State: none between requests; within a request, ``context.remember``.
 

@@ -6,30 +6,25 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.batches.runner import BatchBook, BatchRequests, BatchRunner
+from ragtune.core.batches.failures import BatchBook, FailurePolicy
+from ragtune.core.batches.runner import BatchRequests, BatchRunner
 from ragtune.core.errors import InputError
-from ragtune.core.hits import Hits, checked_documents
+from ragtune.core.hits import checked_documents
 from ragtune.core.interfaces import BaseEstimator, BaseExpander, BaseReranker, BaseScheduler
-from ragtune.core.output import HistoryStep
-from ragtune.core.plain import describe, plain, words
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.output import HistoryStep, RunState
+from ragtune.core.plain import describe, plain
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.accounts import Account
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext
-from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.runstate import RunState
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
     BUDGET_EXHAUSTED,
     STRATEGY_CLOSED,
     BatchProposal,
     CostObject,
     Pricer,
-    ScoredDocument,
     StopRecord,
     watched,
 )
@@ -37,12 +32,15 @@ from ragtune.core.types import (
 FIRST_ROUND = "first_round_incomplete"
 """Action of the event that names the documents and the calls of a first round for which the budget was too small."""
 
+_BUDGET_DENIED = "budget_denied"
+_BUDGET_ENDED = (BUDGET_EXHAUSTED, _BUDGET_DENIED)
+
 
 class RerankLoop:
     """Requests batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
 
     The loop calls no reranker. It yields each batch and receives its scores, and its driver
-    (:mod:`ragtune.core.drivers`) decides how batches are scored.
+    (:mod:`ragtune.core.drivers`) decides how batches are scored. An InputError of a component ends the run.
 
     Attributes:
         batches: prices the batches and books what they bring; knows which strategies are closed.
@@ -69,9 +67,6 @@ class RerankLoop:
         """Spend the request's budget on the pool, and note the state before the first and after each batch.
 
         Each smaller budget of ``state.forks`` forks off where its decisions first differ.
-
-        Raises:
-            InputError: if a component does: bad input ends a run, it is never swallowed.
         """
         state.pool.keeps_dropped = self._keeps_dropped
         state.pool.gate = state.context.tracker.gate
@@ -93,8 +88,8 @@ class RerankLoop:
                 stop = stop or (yield from self._step(state))
         finally:
             self.batches.close_book(book)
-        if len(history) == 1 and stop.reason in (BUDGET_EXHAUSTED, "budget_denied"):
-            context.trace.add("controller", "skip_rerank", reason="budget_denied")
+        if len(history) == 1 and stop.reason in _BUDGET_ENDED:
+            context.trace.add("controller", "skip_rerank", reason=_BUDGET_DENIED)
         _tell_of_first_round(pool, context, stop)
         context.trace.add("controller", "stop", **stop.model_dump())
         return stop
@@ -109,7 +104,7 @@ class RerankLoop:
     def _note(self, pool: CandidatePool, context: RAGtuneContext, history: list[HistoryStep]) -> StopRecord | None:
         stop = self._estimate(pool, context)
         # The expansion starts from the best documents known now, so it comes after the estimate.
-        if stop is None and history and self._expand(pool, context):
+        if self._expander is not None and stop is None and history and self._expand(self._expander, pool, context):
             stop = self._estimate(pool, context)
         step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
         history.append(step)
@@ -134,7 +129,7 @@ class RerankLoop:
         if not len(pool.eligible) and not (self._scheduler.sends_again and len(pool.reranked)):
             return StopRecord(reason="pool_exhausted" if len(pool) else "empty_pool", source="controller")
         if exhausted := context.tracker.exhausted_account():
-            return budget_stop(exhausted, context.trace, nothing_sent=not pool.batches)
+            return _exhausted(exhausted, pool, context)
         pricer = self._pricer(pool, context, book)
         proposal = self._admitted(state, pricer)
         if isinstance(proposal, StopRecord):
@@ -142,11 +137,17 @@ class RerankLoop:
         cost = pricer(proposal.doc_ids, proposal.strategy)
         if forks:
             yield from self._fork(forks.below(context.tracker.spent() + cost), state, is_noted=True)
-        _trace_proposal(pool, context, proposal, cost)
+        context.trace.add(
+            "scheduler",
+            "propose",
+            doc_ids=list(proposal.doc_ids),
+            strategy=proposal.strategy,
+            expected_cost=cost.by_unit(),
+            estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
+            diagnostics=plain(proposal.diagnostics),
+        )
         if short := context.tracker.charge(cost):
-            return StopRecord(
-                reason="budget_denied", source="budget", details=short.figures(), message=short.in_words()
-            )
+            return StopRecord(reason=_BUDGET_DENIED, source="budget", details=short.figures(), message=short.in_words())
         yield from self.batches.run(pool, context, proposal, cost, book)
         return None
 
@@ -154,22 +155,24 @@ class RerankLoop:
         """A proposal for a strategy that may be tried; where that one is closed, the scheduler is asked anew."""
         book = state.book
         while True:
-            shown = set(book.breakers.closed)
+            shown = set(book.closed)
             proposal = self._propose(state, pricer)
-            if isinstance(proposal, StopRecord) or book.breakers.admits(proposal.strategy):
+            if isinstance(proposal, StopRecord) or book.admits(proposal.strategy):
                 return proposal
             if proposal.strategy in shown:
                 return _closed(proposal.strategy, book)
 
     def _propose(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
         pool, context, _, book, forks = state
-        closed = tuple(name for name in self._strategies if name in book.breakers.closed)
+        closed = tuple(name for name in self._strategies if name in book.closed)
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         if forks:
             view = watched(view, lambda: setattr(context.tracker, "budget_was_read", True))
         try:
             with context.tracker.read_only():
                 proposal = self._scheduler.select_batch(pool, view)
+            if proposal is None:
+                return StopRecord(reason="no_proposal", source="scheduler")
             if isinstance(proposal, StopRecord):
                 return _explained(proposal, pool, context, pricer, book)
             if problem := self._objection(pool, proposal):
@@ -178,11 +181,9 @@ class RerankLoop:
             raise
         except Exception as error:
             return _failure("scheduler", error)
-        return proposal or StopRecord(reason="no_proposal", source="scheduler")
+        return proposal
 
-    def _objection(self, pool: CandidatePool, proposal: BatchProposal | None) -> str | None:
-        if proposal is None:
-            return None
+    def _objection(self, pool: CandidatePool, proposal: BatchProposal) -> str | None:
         if not isinstance(proposal, BatchProposal):
             return f"a proposal of type {type(proposal).__name__}: allowed is BatchProposal, StopRecord or None"
         if proposal.strategy not in self._strategies:
@@ -194,15 +195,15 @@ class RerankLoop:
         others = pool.not_candidates(proposal.doc_ids, again=self._scheduler.sends_again)
         return f"not CANDIDATE: {others}" if others else None
 
-    def _expand(self, pool: CandidatePool, context: RAGtuneContext) -> bool:
+    def _expand(self, expander: BaseExpander, pool: CandidatePool, context: RAGtuneContext) -> bool:
         """Whether the pool has grown; no document is looked for that no further batch could score."""
         limit = context.tracker.remaining_expansion()
-        if self._expander is None or limit == 0 or context.tracker.is_exhausted():
+        if limit == 0 or context.tracker.is_exhausted():
             return False
         try:
             with context.tracker.read_only():
-                found = checked_documents(self._expander.expand(pool, context, limit))
-            joining = _joining(pool.roster, found)
+                found = checked_documents(expander.expand(pool, context, limit))
+            joining = pool.roster.joining(found)
         except InputError:
             raise
         except Exception as error:
@@ -228,90 +229,53 @@ class RerankLoop:
         return price
 
 
-def budget_stop(account: Account, trace: ControllerTrace, *, nothing_sent: bool) -> StopRecord:
-    """The stop of a request whose account is exhausted."""
-    if nothing_sent:
+def _exhausted(account: Account, pool: CandidatePool, context: RAGtuneContext) -> StopRecord:
+    if not pool.batches:
         # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
-        trace.add("budget", "deny_rerank", **account.figures())
+        context.trace.add("budget", "deny_rerank", **account.figures())
     details = {"limit": account.unit, "used": account.used, "allowed": account.limit}
     return StopRecord(reason=BUDGET_EXHAUSTED, source="budget", details=details, message=account.in_words())
 
 
 def _tell_of_first_round(pool: CandidatePool, context: RAGtuneContext, stop: StopRecord) -> None:
     """Note it where a budget that is not 0 has ended before the estimator's first round did, and what that takes."""
-    ended, limits = pool.estimates.first_round, context.tracker.budget
-    if ended is None or stop.reason not in (BUDGET_EXHAUSTED, "budget_denied"):
+    ended, budget = pool.estimates.first_round, context.tracker.budget
+    limits = (budget.max_reranker_docs, budget.max_reranker_calls)
+    if ended is None or stop.reason not in _BUDGET_ENDED or 0 in limits:
         return
-    if 0 not in (limits.max_reranker_docs, limits.max_reranker_calls):
-        documents, calls = ended()
-        failed = any(np.isnan(batch.scores).all() for batch in pool.batches)
-        if failed and _allows(limits.max_reranker_docs, documents) and _allows(limits.max_reranker_calls, calls):
-            return  # the round did not end for want of these
-        context.trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
-
-
-def _allows(limit: int | None, amount: int) -> bool:
-    return limit is None or limit >= amount
-
-
-def _trace_proposal(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject) -> None:
-    context.trace.add(
-        "scheduler",
-        "propose",
-        doc_ids=list(proposal.doc_ids),
-        strategy=proposal.strategy,
-        expected_cost=cost.by_unit(),
-        estimates=pool.priorities[pool.positions(proposal.doc_ids)].tolist(),
-        diagnostics=plain(proposal.diagnostics),
-    )
+    documents, calls = ended()
+    failed = any(np.isnan(batch.scores).all() for batch in pool.batches)
+    if failed and all(
+        limit is None or limit >= needed for limit, needed in zip(limits, (documents, calls), strict=True)
+    ):
+        return  # the round did not end for want of these
+    context.trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
 
 
 def _explained(
     stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
 ) -> StopRecord:
     """A scheduler's stop with what it cannot see: the account that binds, or why a strategy is closed."""
-    details = stop.details if isinstance(stop.details, dict) else {"details": stop.details}
-    said = {name: words(getattr(stop, name)) for name in ("reason", "source", "message")}
-    stop = StopRecord(**said, details=plain(details))
+    details = plain(stop.details)
+    strategy, doc_id = details.get("strategy"), details.get("doc_id")
     if stop.reason == STRATEGY_CLOSED:
-        return _closed(str(stop.details.get("strategy")), book)
-    if stop.reason != BUDGET_EXHAUSTED or stop.message:
-        return stop
-    strategy, doc_id = stop.details.get("strategy"), stop.details.get("doc_id")
-    known = strategy is not None and doc_id in pool
-    short = context.tracker.shortfall(pricer([str(doc_id)], str(strategy))) if known else None
-    return (
-        stop
-        if short is None
-        else stop.model_copy(update={"details": {**stop.details, **short.figures()}, "message": short.in_words()})
-    )
+        return _closed(str(strategy), book)
+    message = stop.message
+    asks = stop.reason == BUDGET_EXHAUSTED and not message and strategy is not None and doc_id in pool
+    if asks and (short := context.tracker.shortfall(pricer([doc_id], strategy))):
+        details, message = {**details, **short.figures()}, short.in_words()
+    return stop.model_copy(update={"details": details, "message": message})
 
 
 def _closed(strategy: str, book: BatchBook) -> StopRecord:
-    error = book.breakers.closed.get(strategy, "")
+    error = book.closed.get(strategy, "")
     return StopRecord(
         reason=STRATEGY_CLOSED,
         source="controller",
-        details={"strategy": strategy, "error": error, "failed": book.breakers.failed, "sent": book.breakers.sent},
+        details={"strategy": strategy, "error": error, "failed": book.count.failed, "sent": book.count.sent},
         message=f"strategy {strategy!r} is not tried again for now; first error: {error}",
     )
 
 
 def _failure(source: str, error: Exception) -> StopRecord:
     return StopRecord(reason=f"{source}_failed", source=source, details={"error": describe(error)})
-
-
-def _joining(roster: Roster, found: Sequence[ScoredDocument]) -> Roster:
-    """The documents that an expander found and the pool lacks, each once."""
-    if isinstance(found, Hits) and roster.index.keys().isdisjoint(found.doc_ids):
-        return Roster.of(found, GRAPH_SOURCE, roster.next_rank)
-    new: dict[str, ScoredDocument] = {}
-    for doc in found:
-        if doc.id not in roster.index:
-            new.setdefault(doc.id, doc)
-    return Roster.of_items(
-        [
-            PoolItem.from_document(doc, rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
-            for rank, doc in enumerate(new.values(), roster.next_rank)
-        ]
-    )

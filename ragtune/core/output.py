@@ -1,22 +1,31 @@
-"""What the controller hands back."""
+"""What the controller hands back, and the state of a request from which it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from ragtune.core.arrays import IntArray
-from ragtune.core.batches.failures import BatchCount
-from ragtune.core.hits import Entries
+from ragtune.core.batches.failures import BatchBook, BatchCount
+from ragtune.core.errors import InputError
+from ragtune.core.hits import Entries, sound
+from ragtune.core.interfaces import BaseAssembler
+from ragtune.core.plain import describe
 from ragtune.core.pool.columns import PoolColumns
-from ragtune.core.pool.ordering import Ordering, RankingKeys
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.ordering import Ordering, RankingKeys, best_that_fit, documents_at
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import CostObject, Listed, StopRecord
+from ragtune.core.tokens import count_tokens
+from ragtune.core.types import CostObject, Listed, ScoredDocument, StopRecord
+from ragtune.core.units import LIMITS
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
     """The ranking of each step, as positions in its ``doc_ids``, best first; those of a pool that stays at once."""
     first, *others = steps
     same = all(len(step.doc_ids) == len(first.doc_ids) and step.ordering is first.ordering for step in others)
-    if not same or not all(step.columns.all_active for step in steps):
+    if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(np.stack([getattr(step.columns, name) for step in steps]) for name in numbers))
@@ -99,3 +108,116 @@ class ControllerOutput(BaseModel):
     def ranking(self) -> tuple[str, ...]:
         """All documents that take part, best first, before the token budget cuts the list."""
         return self.history[-1].ranking
+
+
+class BudgetForks:
+    """Smaller budgets that share the decisions of a request until their limit in ``unit`` (docs or calls) binds.
+
+    A budget forks off where its limit is spent, or where the next batch takes more than what is left of it: up to
+    there, its own request would have decided the same. ``ended`` and ``outputs`` have what became of those that did.
+    ``saw_reader`` says whether a component had looked at the budget while one still shared its decisions.
+    """
+
+    def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
+        self._unit = unit
+        self._waiting = sorted(budgets, key=self._allowed)
+        self.ended: dict[CostBudget, tuple[RunState, StopRecord]] = {}
+        self.outputs: dict[CostBudget, ControllerOutput] = {}
+        self.saw_reader = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def below(self, cost: CostObject, *, or_at: bool = False) -> list[CostBudget]:
+        """Take out the budgets that do not allow ``cost``; with ``or_at``, those that it leaves nothing, too."""
+        amount = getattr(cost, self._unit) + or_at
+        due = [budget for budget in self._waiting if self._allowed(budget) < amount]
+        self._waiting = self._waiting[len(due) :]
+        return due
+
+    def _allowed(self, budget: CostBudget) -> int:
+        allowed: int = getattr(budget, LIMITS[self._unit]) or 0
+        return allowed
+
+
+class RunState(NamedTuple):
+    """The state of one request in the loop: candidates, account, trace, history and batches."""
+
+    pool: CandidatePool
+    context: RAGtuneContext
+    history: list[HistoryStep]
+    book: BatchBook
+    forks: BudgetForks
+
+    def fork(self, budget: CostBudget) -> RunState:
+        """A copy of the state under another budget; what happens to either does not reach the other."""
+        context = self.context.fork(self.context.tracker.fork(budget))
+        pool = self.pool.fork()
+        pool.gate = context.tracker.gate
+        return RunState(pool, context, list(self.history), self.book.fork(), BudgetForks())
+
+
+def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+    """The assembler's documents as far as their tokens are paid for; if it fails, the items best first while they fit.
+
+    What the assembler has not paid for itself is charged here, document by document; one that does not fit is left
+    out. Documents that the pool does not hold, or that come twice, are left out too. All of that is traced.
+    """
+    try:
+        with context.tracker.read_only():
+            documents = list(assembler.assemble(items, context))
+        return _paid(documents, items, context)
+    except InputError:
+        raise
+    except Exception as error:
+        context.trace.add("assembler", "assembly_failed", error=describe(error))
+        context.tracker.restart_assembly()
+        return best_that_fit(assembler.ordering, items, context)
+
+
+def assembled(
+    assembler: BaseAssembler, pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext
+) -> Sequence[ScoredDocument]:
+    """The request's documents, given the pool as it ended and the keys of its last ranking; traced."""
+    documents: Sequence[ScoredDocument]
+    if type(assembler).assemble is BaseAssembler.assemble:  # the same, without an object for each document
+        documents = fitting = _what_fits(pool, keys, context)
+        doc_ids = list(fitting.doc_ids)
+    else:
+        documents = assemble(assembler, list(pool.items_at(keys.positions)), context)
+        doc_ids = [doc.id for doc in documents]
+    context.trace.add("assembler", "assemble", documents=doc_ids)
+    return documents
+
+
+def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) -> Entries[ScoredDocument]:
+    """What :func:`best_that_fit` takes of all of them; no document is made."""
+    order = np.argsort(-keys.score, kind="stable")
+    positions, pay = keys.positions[order], context.tracker.try_consume_tokens
+    tokens = pool.roster.token_counts[positions]
+    if not pay(int(tokens.sum())):
+        order = order[[pay(count) for count in tokens.tolist()]]
+        positions = keys.positions[order]
+    return documents_at(pool.roster, positions, keys.score[order], pool.scores[positions])
+
+
+def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+    known = {item.doc_id: item for item in items}
+    prepaid = context.tracker.assembled_tokens
+    kept: list[ScoredDocument] = []
+    for document in map(sound, documents):
+        item = known.pop(document.id, None)
+        if item is None:
+            why = "not in the pool, or given twice"
+            context.trace.add("assembler", "refuse_document", doc_id=document.id, why=why)
+            continue
+        tokens = item.token_count
+        if document.content not in ("", item.content):
+            tokens = max(document.token_count, count_tokens(document.content))
+        owed = max(0, tokens - prepaid)
+        if owed and not context.tracker.try_consume_tokens(owed):
+            context.trace.add("assembler", "refuse_document", doc_id=document.id, why="over the token budget")
+            continue
+        prepaid -= tokens - owed
+        kept.append(document.model_copy(update={"token_count": tokens}))
+    return kept

@@ -22,12 +22,8 @@ def plain(details: Any) -> Any:
 
 
 def words(value: object) -> str:
-    """Any value in at most 200 characters that can be written down; a text as it is."""
-    try:
-        said = value if isinstance(value, str) else repr(value)
-    except Exception:
-        said = type(value).__name__
-    return well_formed(said[:200])
+    """A text as it is, any other value as a message quotes it; at most 200 characters that can be written down."""
+    return well_formed(value[:200]) if isinstance(value, str) else quoted(value)
 
 
 def quoted(value: object) -> str:
@@ -42,11 +38,7 @@ def quoted(value: object) -> str:
 
 def describe(error: BaseException) -> str:
     """An error in one line of at most 500 characters: its type and what it says."""
-    try:
-        said = " ".join(str(error).split())
-    except Exception:
-        said = "it cannot say what is wrong"
-    return well_formed(f"{type(error).__name__}: {said}"[:500])
+    return well_formed(f"{type(error).__name__}: {' '.join(str(error).split())}"[:500])
 
 
 def first_line(error: BaseException) -> str:
@@ -56,7 +48,7 @@ def first_line(error: BaseException) -> str:
 
 def well_formed(text: str) -> str:
     """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _value(value: Any) -> Any:

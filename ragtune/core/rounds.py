@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragtune.core.errors import InputError, RetrievalError
 from ragtune.core.hits import Hits, checked_documents
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
-from ragtune.core.plain import describe, quoted
+from ragtune.core.plain import describe
 from ragtune.core.policy.scaling import on_original_scale
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
@@ -20,9 +19,7 @@ from ragtune.core.request.context import (
     ORIGINAL,
     CostMeter,
     RAGtuneContext,
-    checked,
     first_stage_of,
-    reported,
     rewrite_round,
 )
 from ragtune.core.types import FREE, CostObject, ReformulationResult, ScoredDocument
@@ -33,9 +30,6 @@ REWRITE_WEIGHT = 0.05
 Of 0.05 to 0.2 the one under which no policy lost more than .01 nDCG@10 by a passage that is about the query or .005 by
 one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more from good rewrites and lose more by bad.
 """
-
-_MOST_PROPOSALS = 100
-"""Rewrites read at most: a reformulator may propose without end."""
 
 
 class RetrievalPlan(BaseModel):
@@ -66,12 +60,8 @@ class RetrievalPlan(BaseModel):
 class RetrievalRounds:
     """Runs the rounds of one request under its budget.
 
-    Args:
-        retriever: finds the documents of every round.
-        reformulator: asked for rewrites once, after the original round.
-        plan: depths of the rounds.
-        rerankers: asked what they can score. What only a rewrite found and one of them cannot score (a replayed table
-            without the pair) is no candidate; it is counted in the trace, event ``ineligible``.
+    What only a rewrite found and one of the ``rerankers`` cannot score (a replayed table without the pair) is no
+    candidate; it is counted in the trace, event ``ineligible``.
     """
 
     def __init__(
@@ -87,11 +77,7 @@ class RetrievalRounds:
         self._rerankers = rerankers
 
     def run(self, context: RAGtuneContext) -> list[ReformulationResult]:
-        """The original round, then one round a rewrite, as far as the budget goes.
-
-        Raises:
-            RetrievalError: if the original round fails; supplemental failures are traced and skipped.
-        """
+        """The original round, then one a rewrite, as far as the budget goes; only the original one must not fail."""
         try:
             with context.tracker.read_only():
                 found = checked_documents(self.retriever.retrieve(context, self.plan.original_query_depth))
@@ -115,7 +101,11 @@ class RetrievalRounds:
         try:
             with context.tracker.read_only():
                 found = checked_documents(self.retriever.retrieve(round_context, self.plan.depth_per_reformulation))
-            eligible = [doc for doc in found if doc.id in known or self._can_score(doc.id, context)]
+                eligible = [
+                    doc
+                    for doc in found
+                    if doc.id in known or all(reranker.can_score(doc.id, context) for reranker in self._rerankers)
+                ]
         except InputError:
             raise
         except Exception as error:
@@ -142,10 +132,6 @@ class RetrievalRounds:
             signals=frozenset(self.retriever.signals),
         )
 
-    def _can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        with context.tracker.read_only():
-            return all(reranker.can_score(doc_id, context) for reranker in self._rerankers)
-
     def _rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         """Distinct rewrites, the original excluded (rule R3); none if the call is denied or fails."""
         try:
@@ -166,14 +152,16 @@ class RetrievalRounds:
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         wanted = context.num_reformulations
         with context.tracker.read_only():
-            cost = checked(self._reformulator.expected_cost(context, found))
+            cost = self._reformulator.expected_cost(context, found)
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
         try:
             with context.tracker.read_only():
-                proposed = _texts(self._reformulator.generate(context, found))
+                proposed = self._reformulator.generate(context, found)
+            if isinstance(proposed, str):  # which is a list of letters
+                raise TypeError("rewrites of type str: allowed is a list of texts")
             rewrites = distinct_rewrites(proposed, context.query)
         except Exception:
             # A failed call costs what the service reported, not what was expected of it.
@@ -266,21 +254,9 @@ def _once(found: Sequence[ScoredDocument]) -> list[ScoredDocument]:
     return list(first.values())
 
 
-def _texts(proposed: object) -> list[str]:
-    """The first proposals; TypeError on anything but a collection of texts."""
-    if isinstance(proposed, str) or not isinstance(proposed, Iterable):
-        raise TypeError(f"rewrites {quoted(proposed)}: allowed is a list of texts")
-    texts = list(islice(proposed, _MOST_PROPOSALS))
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"rewrite {quoted(text)}: allowed is a text")
-        text.encode()  # half of a surrogate pair is no text that anything could be written with
-    return texts
-
-
 def _settle(context: RAGtuneContext, expected: CostObject, unreported: CostObject, started_ms: float) -> CostObject:
     """Book the real cost of the rewriting, ``unreported`` where none was reported, and let its time pass."""
-    charged = reported(context, context.meter.charged, unreported)
+    charged = unreported if context.meter.charged is None else context.meter.charged
     is_reported = context.meter.charged is not None or not context.tracker.clock.is_real
     context.tracker.let_pass(charged.latency_ms if is_reported else 0.0, started_ms)
     context.tracker.settle(expected, charged, REFORMULATION)

@@ -16,9 +16,8 @@ third of the time.
 def count_tokens(text: str) -> int:
     r"""Number of tokens by the rule ``\w{1,6}|[^\w\s]``.
 
-    Every punctuation mark is a token, and a run of word characters counts one token per six characters begun. It needs
-    no vocabulary and is the same everywhere; see ``tests/unit/core/test_tokens.py`` for how near it comes to a real
-    subword tokenizer. For exact figures give the corpus a counter of the model's own tokenizer.
+    It needs no vocabulary and comes within a quarter of a subword tokenizer. For exact figures give the corpus a
+    counter of the model's own tokenizer.
 
     Example:
         >>> count_tokens("Salt, pressure")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
 from ragtune.core.plain import plain
-from ragtune.core.units import SOMETIMES_TOLD
+from ragtune.core.units import NAMES, SOMETIMES_TOLD
 
 UNLIMITED = sys.maxsize
 """What an unlimited unit shows in :class:`RemainingBudgetView`: an int, so that ``min`` and slices work."""
@@ -53,17 +53,6 @@ class ScoredDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    @classmethod
-    def trusted(cls, fields: dict[str, Any]) -> ScoredDocument:
-        """The document with these fields, all named and of their types; it keeps the given dicts, unchecked.
-
-        A request makes hundreds of documents out of data that was checked when it was read, and validating each again
-        takes twice as long as making it as a copy is made.
-        """
-        document = cls.__new__(cls)
-        document.__setstate__({**_ALL_NAMED, "__dict__": fields})
-        return document
-
     @field_serializer("metadata", when_used="json")
     def _plain_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
         plainly: dict[str, Any] = plain(metadata)
@@ -71,10 +60,6 @@ class ScoredDocument(BaseModel):
 
     def __hash__(self) -> int:
         return hash((self.id, self.score, self.reranker_score))
-
-
-_ALL_NAMED = ScoredDocument(**ScoredDocument(id="").__dict__).__getstate__()
-"""What a copy of a document with all fields named is made from."""
 
 
 Listed = Annotated[
@@ -130,16 +115,7 @@ class CostObject(BaseModel):
             return self
         if self is FREE:
             return other
-        return CostObject(
-            tokens=self.tokens + other.tokens,
-            docs=self.docs + other.docs,
-            calls=self.calls + other.calls,
-            latency_ms=self.latency_ms + other.latency_ms,
-            usd=self.usd + other.usd,
-            flops=self.flops + other.flops,
-            search_units=self.search_units + other.search_units,
-            joules=self.joules + other.joules,
-        )
+        return CostObject(**{name: getattr(self, name) + getattr(other, name) for name in NAMES})
 
     @model_serializer
     def by_unit(self) -> dict[str, int | float]:
@@ -238,9 +214,6 @@ class _WatchedView:
     def __getattr__(self, name: str) -> Any:
         self._report()
         return getattr(self._view, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingBudgetView:

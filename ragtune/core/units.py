@@ -12,19 +12,10 @@ DOCS_PER_SEARCH_UNIT = 100
 class Unit(NamedTuple):
     """A unit of cost.
 
-    Attributes:
-        name: its field of :class:`ragtune.core.types.CostObject`, and in every record and table.
-        short: the short name that users give it, as in ``budget=3calls``.
-        limit: its field of :class:`ragtune.core.request.budget.CostBudget`.
-        label: what axes and tables call it.
-        noun: its plural in a sentence.
-        column: its column of ``curve.csv``.
-        number: format of a mean amount.
-        account: its name in the account of a request, and in what a refusal says.
-        refusal: the reason that a trace gives where the account cannot pay.
-        is_count: whether amounts are whole.
-        is_always_told: whether reports name it even where nothing was spent. Of the others 0 says that nobody has
-            priced it, so that it is left out: no column, no 0.
+    ``name`` is its field of CostObject, ``short`` the name that users give it, ``limit`` its field of CostBudget,
+    ``account`` its name in the account of a request, and ``refusal`` the reason of a trace where that cannot pay.
+    ``label``, ``noun``, ``column`` (of ``curve.csv``) and ``number`` (a format) show it. Amounts are whole if it
+    ``is_count``. One that ``is_always_told`` is named even where nothing was spent; of the others 0 says unpriced.
     """
 
     name: str

@@ -110,7 +110,6 @@ class Corpus:
     def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._known: dict[int, Facts] = {}
-        self._are_sound = True
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -185,18 +184,14 @@ class Corpus:
     def scored(self, doc_id: str, score: float, sources: dict[str, float] | None = None) -> ScoredDocument:
         """Return the document as a retrieval result; ``score`` is a finite number."""
         known, score = self._fact(self.position(doc_id)), float(score)
-        return ScoredDocument.trusted(
-            {
-                "id": doc_id,
-                "content": known.content,
-                "metadata": dict(known.metadata),
-                "score": score,
-                "original_score": score,
-                "reranker_score": None,
-                "fusion_score": None,
-                "token_count": known.token_count,
-                "sources": dict(sources or {}),
-            }
+        return ScoredDocument(
+            id=doc_id,
+            content=known.content,
+            metadata=known.metadata,
+            score=score,
+            original_score=score,
+            token_count=known.token_count,
+            sources=sources or {},
         )
 
     def hits(self, doc_ids: Sequence[str], scores: Sequence[float], source: str | None = None) -> Hits:
@@ -213,7 +208,7 @@ class Corpus:
 
     def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
         facts, token_counts = self._facts(positions), self._token_counts(positions)
-        return Hits(doc_ids, scores, facts, source, vouched=self._are_sound, token_counts=token_counts)
+        return Hits(doc_ids, scores, facts, source, token_counts=token_counts)
 
     def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
         """Facts of the documents at these positions."""
@@ -232,8 +227,6 @@ class Corpus:
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)
         known = Facts(document.id, document.content, metadata_of(document), self._tokens_of(position))
-        if not known.is_sound:  # set before another thread can find the facts
-            self._are_sound = False
         self._known[position] = known
         return known
 

@@ -23,14 +23,10 @@ class _Advice(BaseModel):
 
 
 def advised(file: str | Path) -> dict[str, Any]:
-    """The options of :class:`~ragtune.facade.reranker.BudgetedReranker` that an ``advice.json`` recommends.
+    """The options of BudgetedReranker that an ``advice.json`` of ``ragtune advise`` recommends.
 
-    Args:
-        file: ``advice.json`` of the folder that ``ragtune advise`` has written.
-
-    Returns:
-        ``docs``, ``policy``, ``batch_size`` and, where the policy has one, ``trust``:
-        ``BudgetedReranker(model, **advised("advice.json"))``.
+    They are ``docs``, ``policy``, ``batch_size`` and, where the policy has one, ``trust``:
+    ``BudgetedReranker(model, **advised("advice.json"))``.
 
     Raises:
         ConfigError: if the file cannot be read or is no advice, or if it advises not to rerank.

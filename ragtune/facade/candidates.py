@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from ragtune.core.arguments import as_list, is_missing
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.plain import quoted
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL
 from ragtune.core.types import ScoredDocument
+from ragtune.core.units import LIMITS
 from ragtune.data.corpus import Document
 from ragtune.embedders.candidates import VECTOR, normalised
 from ragtune.fusion.rrf import RRFFusion
@@ -34,21 +37,11 @@ def candidates(
     signals: Mapping[str, Scores] | None = None,
     query_vector: Any = None,
 ) -> list[ScoredDocument]:
-    """The documents best first by the first stages and signals, each with its position among those given as its id.
-
-    Args:
-        documents: a text, a ``Document``, or a dict with ``text`` and, if it has one, ``title``; see :func:`listed`.
-        scores: one number a document, higher is better, or a column of them for each first stage by name; None (or
-            NaN) where a stage did not find the document. Columns are fused by reciprocal ranks. None: the order counts.
-        vectors: one vector a document, or None.
-        signals: by name, one number a document, higher is better; None where it is not known.
-        query_vector: the query's vector, whose cosine with the documents' is a further signal, ``vectors``.
-
-    Raises:
-        InputError: naming what is wrong and with which document.
-    """
+    """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
-    vectors, scores, signals = _rows(vectors), _by_name(scores), _by_name(signals)
+    table: Any = vectors
+    vectors = table.to_numpy() if _is_table(table) else vectors
+    scores, signals = _by_name(scores), _by_name(signals)
     metadata = _metadata(vectors, len(texts))
     further = _signals(signals, vectors, query_vector, len(texts))
     found = _found(texts, metadata, scores)
@@ -56,11 +49,7 @@ def candidates(
 
 
 def listed(documents: Any) -> list[Any]:
-    """The documents in their order: those of a list, an array, a pandas Series, or anything else that has an order.
-
-    Raises:
-        InputError: if it has none, or is a table.
-    """
+    """The documents in their order: those of a list, an array, a pandas Series, or anything else that has an order."""
     if _is_table(documents):
         raise InputError(
             "documents of type DataFrame: allowed is a list of texts, dicts or Documents, e.g. frame['text'] or "
@@ -76,11 +65,6 @@ def listed(documents: Any) -> list[Any]:
 def _is_table(values: Any) -> bool:
     """Whether it is a DataFrame, of pandas or alike."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
-
-
-def _rows(values: Any) -> Any:
-    """The rows of a DataFrame; anything else as it is."""
-    return values.to_numpy() if _is_table(values) else values
 
 
 def _by_name(values: Any) -> Any:
@@ -160,16 +144,12 @@ def _numbers(what: str, values: Any) -> list[float | None]:
     """A caller's numbers, as often as they are looked at; no text is one, and keys are in no order of documents."""
     try:
         if not isinstance(values, str | bytes | Mapping | Set):
-            return [None if value is None else _number(value) for value in as_list(values)]
+            numbers = as_list(values)
+            if not any(isinstance(value, str | bytes) for value in numbers):
+                return [None if value is None else float(value) for value in numbers]
     except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(f"{what} are {quoted(values)}: allowed is a list of numbers")
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise TypeError
-    return float(value)
 
 
 def _signals(
@@ -212,3 +192,24 @@ def _cosines(vectors: Sequence[Any] | None, query_vector: Any) -> dict[str, floa
         )
     cosines = np.round(rows @ query[0], _DECIMALS).tolist()
     return {doc_id: cosines[i] for i, doc_id in enumerate(given) if rows[i].any() and query.any()}
+
+
+def budget_of(limits: Mapping[str, float | None]) -> CostBudget:
+    """The budget of these limits by unit, e.g. ``{"docs": 10, "ms": 200}``; None limits nothing."""
+    if not isinstance(limits, Mapping):
+        raise ConfigError(f"budget={quoted(limits)}: allowed is a dict of {', '.join(LIMITS)}")
+    unknown = [name for name in limits if name not in LIMITS]
+    given = {LIMITS[name]: limit for name, limit in limits.items() if name in LIMITS and limit is not None}
+    if unknown or not given:
+        problem = f"unknown limit {', '.join(map(repr, unknown))}" if unknown else "no budget given"
+        raise ConfigError(f"{problem}: name at least one of {', '.join(LIMITS)}")
+    for name, limit in limits.items():
+        if isinstance(limit, bool | str):
+            raise ConfigError(f"{name}={limit!r}: allowed is a number")
+    try:
+        # Nothing is assembled from these tokens, so the reranker may have them all.
+        return CostBudget.only(**given, assembly_token_buffer=0)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = next(name for name, field in LIMITS.items() if field in first["loc"])
+        raise ConfigError(f"{name}={first['input']!r}: {first['msg']}") from None

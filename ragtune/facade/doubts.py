@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ragtune.core.plain import quoted
-from ragtune.core.statistics.holm import holm
+from ragtune.core.statistics import holm
 
 SIGNIFICANT = 0.05
 """Level of corrected p-values."""
@@ -26,9 +26,6 @@ _LONGEST = 100
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
 
-_MOST = 2.0
-"""The largest margin there is, a difference of correlations."""
-
 _SPREAD = 0.25
 """Where the sequential test is sharpest: at sums of squares of about eight times this, as some fifty requests have."""
 
@@ -38,15 +35,9 @@ class RerankerDoubtWarning(UserWarning):
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """The sources that agree better with the other sources than the reranker does, by more than chance.
+    """Holm's corrected p-value of the sources that agree better with the others than the reranker does, at 5%.
 
-    Args:
-        tested: of each source the mean over requests of its margin, see
-            :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`, and the two-sided p-value that it
-            is 0.
-
-    Returns:
-        Holm's corrected p-value of those whose margin is above 0 at the level of 5%.
+    ``tested`` has of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
     """
     corrected = holm([p for _, p in tested.values()]).tolist()
     found = zip(tested.items(), corrected, strict=True)
@@ -67,20 +58,12 @@ def chance(p: float) -> str:
 
 
 class Evidence(NamedTuple):
-    """The margins of one source over requests, as sums: what a test needs that may be looked at after each of them.
+    """The margins of one source over requests, as sums, for a test that may be looked at after each of them.
 
-    The test is the sequential twin of the randomization test: it asks whether margins are symmetric about 0 whatever
-    the earlier ones were, as they are where source and reranker could be exchanged, and assumes nothing else of their
-    distribution. Spellings of one question are no further requests: their margins repeat each other. Then
-    exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of
-    Probability 1999), and so is its mean over l ~ N(0, 1 / spread) (Robbins, Annals of Mathematical Statistics 1970;
-    Howard et al., Annals of Statistics 2021). By Ville's inequality its reciprocal is a p-value at whatever request
-    one looks.
-
-    Attributes:
-        requests: how many had a margin.
-        total: S.
-        squares: Q.
+    The test asks whether margins are symmetric about 0 whatever the earlier ones were. Then exp(l S - l^2 Q / 2) with
+    the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of Probability 1999), and
+    so is its mean over l ~ N(0, 1 / spread) (Howard et al., Annals of Statistics 2021). By Ville's inequality its
+    reciprocal is a p-value at whatever request one looks.
     """
 
     requests: int = 0
@@ -99,30 +82,9 @@ class Evidence(NamedTuple):
     @property
     def p(self) -> float:
         """The p-value that the margins are symmetric about 0."""
-        return min(1.0, math.exp(-self._log_wealth(self.mean)))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95% interval of what margins are symmetric about, at all requests at once: what is not rejected."""
-        spread = (self._about_mean + _SPREAD) * (1.0 - 1.0 / max(self.requests, 1))
-        reject = -math.log(SIGNIFICANT)
-        # The wealth rises up to here, and falls slowly from here on, as large distances speak for a large noise.
-        low, high = 0.0, math.sqrt(spread)
-        if min(self._log_wealth(high), self._log_wealth(2.0 * _MOST)) < reject:
-            return -_MOST, _MOST
-        for _ in range(50):
-            middle = (low + high) / 2.0
-            low, high = (low, middle) if self._log_wealth(middle) >= reject else (middle, high)
-        return max(-_MOST, self.mean - high), min(_MOST, self.mean + high)
-
-    @property
-    def _about_mean(self) -> float:
-        return max(0.0, self.squares - self.total * self.mean)
-
-    def _log_wealth(self, distance: float) -> float:
-        """Logarithm of that mean, for margins symmetric about what is so far from their mean."""
-        squares = self._about_mean + self.requests * distance * distance + _SPREAD
-        return (self.requests * distance) ** 2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
+        squares = self.squares + _SPREAD
+        log_wealth = self.total**2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
+        return min(1.0, math.exp(-log_wealth))
 
 
 def warn(doubt: str) -> None:
@@ -133,13 +95,9 @@ def warn(doubt: str) -> None:
 class Doubts:
     """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
 
-    Each source is reported once, after the first request by which it is doubted at the level of 5% however often one
-    looks, after Holm's correction for the sources so far. Memory is bounded: sums of up to 32 sources, and the latest
-    10,000 queries, of which a repetition does not count.
-
-    Args:
-        tell: receives a doubt in words.
-        dial: what the words say that a user may turn.
+    Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
+    sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
+    ``tell`` receives a doubt in words, which say that a user may turn the ``dial``.
     """
 
     def __init__(self, tell: Callable[[str], None] = warn, dial: str = DIAL) -> None:
@@ -181,8 +139,7 @@ class Doubts:
 
     def _words(self, source: str, p: float) -> str:
         seen = self._evidence[source]
-        low, high = seen.interval
-        figure = f"by {seen.mean:+.3f} [{low:+.3f}, {high:+.3f}] over {seen.requests} requests, {chance(p)}"
+        figure = f"by {seen.mean:+.3f} over {seen.requests} requests, {chance(p)}"
         return in_words(source, figure, self._dial)
 
     def __getstate__(self) -> dict[str, Any]:

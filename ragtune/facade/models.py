@@ -17,9 +17,7 @@ def reranker_for(model: Any, options: dict[str, Any], beside: Iterable[str] = ()
     """The reranker behind a name, an address, a model or a function.
 
     Args:
-        model: a :class:`~ragtune.core.interfaces.BaseReranker`; the address of a rerank server (``http://`` or
-            ``https://``); a folder or hub name of a cross-encoder, or a loaded ``sentence_transformers.CrossEncoder``;
-            or a function ``(query, texts) -> scores``.
+        model: as :class:`~ragtune.facade.reranker.BudgetedReranker` takes it.
         options: further arguments of the component. Without ``cache_dir`` (``"auto"`` or a folder), no score is kept
             on disk: texts of a running program may be anybody's.
         beside: names that the caller takes itself, one of which may have been meant by an unknown option.
@@ -65,8 +63,7 @@ def language_model(
     it policies of small ones (``setwise_insertion``, ``knockout``).
 
     Args:
-        name: the model, as the server spells it.
-        how: ``listwise`` or ``setwise``.
+        name, how: the model, as the server spells it, and ``listwise`` or ``setwise``.
         window: documents a call, >= 2; None for 20, or 4 for ``setwise``.
         max_doc_tokens: tokens of a document that are shown, >= 1.
         usd_per_1k_tokens: dollars for 1,000 tokens of prompt or answer, >= 0; 0 means free, and no limit in

@@ -33,13 +33,7 @@ from ragtune.schedulers.windows import WindowsScheduler
 
 @dataclass(frozen=True)
 class Policy:
-    """The parts of a policy.
-
-    Attributes:
-        estimator: values the candidates.
-        scheduler: chooses the batches, and when to stop.
-        ordering: order of the final list.
-    """
+    """The parts of a policy: what values the candidates, what chooses the batches, and the order of the final list."""
 
     estimator: BaseEstimator
     scheduler: BaseScheduler
@@ -66,15 +60,13 @@ def policy_named(
 
     Args:
         name: one of the above.
-        batch_size: documents a call, for a policy that compares those of a window; None for 5, or the window of the
-            policy's paper. Fixed depth has no use for it.
+        batch_size: documents a call; None for 5, or the window of the policy's paper. Fixed depth has no use for it.
         embedder: makes the vectors of candidates that bring none along; None for their terms.
         trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's. Fixed depth and
             the policies that compare have no use for it.
 
     Raises:
-        ConfigError: on an unknown name, a bad trust, a batch size out of range, or one for a policy whose windows are
-            of a size that is part of it (``tourrank``, ``knockout``).
+        ConfigError: on an unknown name or a value out of range; ``tourrank`` and ``knockout`` take no batch size.
     """
     check_number("trust", trust, low=0.0, high=1.0)
     make = _POLICIES[check_choice("policy", name, _POLICIES)]

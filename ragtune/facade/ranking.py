@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
@@ -16,15 +16,11 @@ TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
     "orders them"
 )
-"""The warning for :func:`~ragtune.core.policy.matching.compares_apart` batches."""
+"""The warning for :func:`~ragtune.core.policy.batching.compares_apart` batches."""
 
 
 def too_small(documents: int, calls: int) -> str:
-    """A warning about a budget that ended within the policy's first round, from the word ``budget`` on.
-
-    Args:
-        documents, calls: what the first round takes.
-    """
+    """A warning about a budget that ended within the policy's first round, which takes so much."""
     return (
         "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
         f"budget is {documents} documents in {calls} calls"
@@ -111,11 +107,7 @@ class Ranking(Sequence[RankedDocument]):
     def __len__(self) -> int:
         return len(self.documents)
 
-    @overload
-    def __getitem__(self, i: int) -> RankedDocument: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[RankedDocument, ...]: ...
-    def __getitem__(self, i: int | slice) -> RankedDocument | tuple[RankedDocument, ...]:
+    def __getitem__(self, i: Any) -> Any:
         return self.documents[i]
 
     def __iter__(self) -> Iterator[RankedDocument]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
-from ragtune.core.policy.matching import compares_apart
+from ragtune.core.policy.batching import compares_apart
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext, Request
@@ -28,8 +28,7 @@ from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.estimators.posterior.uncertainty import MARGINS
-from ragtune.facade.budgets import budget_of
-from ragtune.facade.candidates import Scores, candidates, listed
+from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
@@ -204,17 +203,8 @@ class BudgetedReranker:
     ) -> list[Ranking]:
         """Rank the candidates of many queries, ``width`` of them in lockstep: one call of the model for all of them.
 
-        Args:
-            jobs: a :class:`Job`, or a tuple of its fields, for each query.
-            top_k: documents of each ranking; None for all.
-            budget: limits of each query instead of the object's.
-            width: queries under way at once, >= 1.
-
-        Returns:
-            A ranking a query, in their order; the same as :meth:`rank` gives, unless a limit on time cuts one short.
-
-        Raises:
-            InputError: on unusable input of any query.
+        Each of the ``jobs`` is a :class:`Job` or a tuple of its fields. ``top_k``, ``budget``, the rankings and the
+        errors are those of :meth:`rank`, unless a limit on time cuts a ranking short.
         """
         read = [_job(i, job) for i, job in enumerate(jobs)]
         requests = [self._request(job, budget, top_k) for job in read]
@@ -223,34 +213,6 @@ class BudgetedReranker:
             self._final(job, request, output, top_k)
             for job, request, output in zip(read, requests, outputs, strict=True)
         ]
-
-    def stream(
-        self,
-        query: str,
-        documents: Sequence[Given],
-        scores: Scores | Mapping[str, Scores] | None = None,
-        *,
-        top_k: int | None = None,
-        vectors: Sequence[Any] | None = None,
-        signals: Mapping[str, Scores] | None = None,
-        query_vector: Any = None,
-        budget: Mapping[str, float | None] | None = None,
-    ) -> Iterator[Ranking]:
-        """The ranking as it stands before every call of the reranker, the first stage's first; the final one last.
-
-        Raises:
-            InputError: on unusable input, naming it.
-        """
-        job = Job(query, listed(documents), scores, vectors, signals, query_vector)
-        request = self._request(job, budget, top_k)
-        steps = self._controller.run_stepwise(request)
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                yield self._final(job, request, end.value, top_k)
-                return
-            yield Ranking(_ranked(job, step)[:top_k], step.cost)
 
     def _request(self, job: Job, budget: Mapping[str, float | None] | None, top_k: int | None) -> Request:
         if top_k is not None:
@@ -276,11 +238,7 @@ class BudgetedReranker:
         )
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
-        """The budget, if its limits in dollars, FLOPs, search units and joules can bind.
-
-        Raises:
-            ConfigError: if the reranker has no price.
-        """
+        """The budget, if its limits can bind; ConfigError where the reranker has no price in one of them."""
         for unit in (MONEY, FLOPS, SEARCH_UNITS, ENERGY):
             limit = getattr(budget, unit.limit)
             # A price of nothing is one that no limit in dollars can bind on either.

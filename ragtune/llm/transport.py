@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.batches.breaker import CircuitBreaker, Permit
+from ragtune.core.batches.failures import CircuitBreaker, Permit
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
 from ragtune.llm.connection import Connection, Failure

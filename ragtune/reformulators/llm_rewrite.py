@@ -31,8 +31,6 @@ class LLMReformulator(BaseReformulator):
     (rule R1).
     """
 
-    unpriced = frozenset({"latency_ms"})  # tokens are counted, and a model without a price is free
-
     def __init__(
         self,
         llm: LLMClient,

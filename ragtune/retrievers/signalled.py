@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import numpy as np
+
 from ragtune.core.component import documents_of, queries_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever, BaseSignal
-from ragtune.core.pool.columns import require_finite
+from ragtune.core.pool.columns import require
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext, first_stage_of
 from ragtune.core.types import ScoredDocument
 
@@ -99,7 +101,8 @@ def _known(
     known = {}
     for name, values in signals.items():
         known[name] = {document.id: values[document.id] for document in documents if document.id in values}
-        require_finite(list(known[name].values()), list(known[name]), f"signal {name!r}: value")
+        numbers = np.array(list(known[name].values()), dtype=float)
+        require(np.isfinite(numbers), numbers, list(known[name]), f"signal {name!r}: value", "a finite number")
     return known
 
 

@@ -11,7 +11,7 @@ from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.top_k import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers.greedy import BatchScheduler

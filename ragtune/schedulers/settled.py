@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseAcquisition
 from ragtune.core.policy.batching import propose
-from ragtune.core.policy.top_k import tail, top_k_threshold
+from ragtune.core.policy.scaling import tail, top_k_threshold
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.schedulers.greedy import BatchScheduler
@@ -19,7 +19,7 @@ class SettledScheduler(BatchScheduler):
     A candidate that has not been scored would change the top k with the probability that its relevance lies on the
     other side of the top-k threshold (halfway between the keys of ranks k and k + 1) than its place in the current
     order: P(Z > |key - top-k threshold| / deviation), at most one half. The belief is the estimator's; for an estimator
-    without one it is :class:`ragtune.core.pool.belief.EmpiricalBelief`. A belief covers only the candidates that are in
+    without one it is `EmpiricalBelief`. A belief covers only the candidates that are in
     the pool: while an expander still brings new ones, nothing is settled.
     """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ragtune.canonical.permit import Permit, current
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.batches.pace import Pace
+from ragtune.core.batches.runner import Pace
 from ragtune.core.drivers import Scored, score_together
 from ragtune.core.errors import InputError, NotAskedError
 from ragtune.core.interfaces import BaseReranker

@@ -158,8 +158,7 @@ class _DoubtFigures:
         told = self._doubts.reported
         for source, evidence in self._doubts.evidence.items():
             requests.add_metric([source], evidence.requests)
-            for figure, value in zip(("mean", "low", "high"), (evidence.mean, *evidence.interval), strict=True):
-                margins.add_metric([source, figure], value)
+            margins.add_metric([source, "mean"], evidence.mean)
             doubted.add_metric([source], float(source in told))
         yield from (requests, margins, doubted)
 

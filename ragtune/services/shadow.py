@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError
-from ragtune.core.statistics.agreement import gain_kept, overlap, rank_biased_overlap
+from ragtune.core.statistics import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
 from ragtune.services.background import Background
 from ragtune.services.shadow_records import DEPTH, Interval, ShadowRecord, figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from ragtune.core.arguments import check_choice, check_flag
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.plain import quoted
-from ragtune.core.pool.columns import are_finite
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
 from ragtune.data.files.records import DOC_ID, Schema, read_records
@@ -57,7 +57,7 @@ def _numbers(path: Path) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for where, (given_id, given) in read_records(path, _SCHEMA):
         doc_id, number = id_of(given_id, where, "doc_id"), number_of(given, where, "score")
-        if not are_finite([number]):
+        if not math.isfinite(number):
             raise DatasetError(f"{where}: 'score' is {quoted(given)}: allowed is a finite number")
         if doc_id in numbers:
             raise DatasetError(f"{where}: document {quoted(doc_id)} comes twice")

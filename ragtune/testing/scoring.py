@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.assembly import assembled
 from ragtune.core.interfaces import BaseAcquisition, BaseAssembler, BaseReranker
-from ragtune.core.pool.belief import Belief
+from ragtune.core.output import assembled
 from ragtune.core.pool.items import ItemState, PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import CostMeter
 from ragtune.core.types import FREE

@@ -56,19 +56,6 @@ def one_by_one(controller: RAGtuneController) -> list[ControllerOutput]:
     return [controller.run(each.query, candidates=each.candidates) for each in requests()]
 
 
-def by_turns(controller: RAGtuneController) -> list[ControllerOutput]:
-    """A step of each request, again and again."""
-    under_way, ended = dict(enumerate(map(controller.run_stepwise, requests()))), dict[int, ControllerOutput]()
-    while under_way:
-        for number, steps in list(under_way.items()):
-            try:
-                next(steps)
-            except StopIteration as end:
-                ended[number] = end.value
-                del under_way[number]
-    return [ended[number] for number in sorted(ended)]
-
-
 def under_budgets(controller: RAGtuneController) -> list[ControllerOutput]:
     """Beside a smaller and a larger budget."""
     budgets = [CostBudget.only(max_reranker_docs=3), BUDGET, CostBudget.only(max_reranker_docs=20)]
@@ -80,7 +67,6 @@ def under_budgets(controller: RAGtuneController) -> list[ControllerOutput]:
 
 
 DRIVERS: dict[str, Callable[[RAGtuneController], list[ControllerOutput]]] = {
-    "by turns": by_turns,
     "two in lockstep": lambda controller: controller.run_many(requests(), 2),
     "all in lockstep": lambda controller: controller.run_many(requests(), 6),
     "under several budgets": under_budgets,

@@ -10,7 +10,6 @@ import pytest
 from ragtune import CostBudget
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import IllegalTransitionError
 from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.estimators.baseline import BaselineEstimator
@@ -40,17 +39,6 @@ def test_invariant_1_stable_identity(fakes):
     assert len(positions[-1]) == 23
     for earlier, later in itertools.pairwise(positions):
         assert earlier.items() <= later.items()
-
-
-def test_invariant_2_transition_integrity(fakes):
-    pool = fakes.pool(2)
-    pool.transition(["doc_000"], ItemState.IN_FLIGHT)
-    pool.update_scores({"doc_000": 0.5}, "default")
-    pool.transition(["doc_001"], ItemState.DROPPED)
-    with pytest.raises(IllegalTransitionError):
-        pool.transition(["doc_000"], ItemState.IN_FLIGHT)
-    with pytest.raises(IllegalTransitionError):
-        pool.transition(["doc_001"], ItemState.CANDIDATE)
 
 
 def test_invariant_3_monotone_eligibility(fakes):

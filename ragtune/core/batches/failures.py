@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragtune.core.batches import RETRY_AFTER_S
-from ragtune.core.batches.breaker import CircuitBreaker, Permit
+from ragtune.core.request.clock import Clock
+from ragtune.core.types import FREE, CostObject
 
 
 class FailurePolicy(BaseModel):
@@ -50,98 +52,167 @@ class BatchCount(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class Permit:
+    """Permission to send one request; its identity tells the probe from late requests."""
+
+
+class CircuitBreaker:
+    """Opens after so many ``failures`` in a row; after the cooldown one request probes (Nygard, Release It!, 2007).
+
+    ``error`` is the first failure since the last success; empty where none was described.
+    """
+
+    def __init__(self, failures: int, cooldown_ms: float, clock: Clock) -> None:
+        self._limit = failures
+        self._cooldown_ms = cooldown_ms
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._opened_ms: float | None = None
+        self._probe: Permit | None = None
+        self.error = ""
+
+    @property
+    def state(self) -> str:
+        """``closed``, ``open`` or ``half_open``."""
+        if self._opened_ms is None:
+            return "closed"
+        return "open" if self.wait_ms else "half_open"
+
+    @property
+    def wait_ms(self) -> float:
+        """Milliseconds until a request may pass; 0 where one may now."""
+        opened_ms = self._opened_ms
+        return 0.0 if opened_ms is None else max(0.0, opened_ms + self._cooldown_ms - self._clock.now_ms())
+
+    def enter(self) -> Permit | None:
+        """What a request may be sent with, None if none may; it must end in ``succeed``, ``fail`` or ``leave``."""
+        with self._lock:
+            if self.wait_ms or self._probe is not None:
+                return None
+            permit = Permit()
+            if self._opened_ms is not None:
+                self._probe = permit
+            return permit
+
+    def succeed(self) -> None:
+        """The service answered: close."""
+        with self._lock:
+            self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
+
+    def fail(self, permit: Permit, error: str = "") -> None:
+        """The service failed: open after too many in a row, or at once if this was the probe, not a late request."""
+        with self._lock:
+            self._failures += 1
+            self.error = self.error or error
+            if permit is self._probe or (self._opened_ms is None and self._failures >= self._limit):
+                self._opened_ms, self._probe = self._clock.now_ms(), None
+
+    def leave(self, permit: Permit) -> None:
+        """The request says nothing about the service's health (a rate limit, an interrupt)."""
+        with self._lock:
+            if permit is self._probe:
+                self._probe = None
+
+
 @dataclass
-class _Record:
-    """One strategy in one request."""
+class _Attempts:
+    """What one request has tried with one strategy."""
 
     permit: Permit
+    is_sent: bool = False
     in_a_row: int = 0
     has_scored: bool = False
     has_failed: bool = False
     error: str = ""
 
 
-class RequestBreakers:
-    """Which strategies one request may still use.
+@dataclass
+class BatchBook:
+    """One request's batches: the strategies that it may use, the documents without a score, and the real cost.
 
-    Args:
-        run: breakers of the strategies by name, which all requests share.
-        policy: limits of how long a failing strategy is tried.
-
-    Attributes:
-        closed: the strategies that this request may not use, and why.
+    ``closed`` has the strategies that the request may not use, and why. ``mispriced`` names those that could not state
+    a price, ``too_slow`` those with a batch that was expected to exceed the time left.
     """
 
-    def __init__(self, run: Mapping[str, CircuitBreaker], policy: FailurePolicy) -> None:
-        self._run = run
-        self._policy = policy
-        self._records: dict[str, _Record] = {}
-        self.closed = closed_in(run)
-        self.sent = self.failed = 0
-        self._first_error = next(iter(self.closed.values()), None)
+    breakers: Mapping[str, CircuitBreaker]
+    policy: FailurePolicy
+    dropped: dict[str, str] = field(default_factory=dict)
+    actual_cost: CostObject = FREE
+    mispriced: set[str] = field(default_factory=set)
+    too_slow: set[str] = field(default_factory=set)
+    count: BatchCount = field(default_factory=BatchCount)
+
+    def __post_init__(self) -> None:
+        self.closed = closed_in(self.breakers)
+        self.attempts: dict[str, _Attempts] = {}
+        self._count(first_error=next(iter(self.closed.values()), None))
+
+    def has_sent(self, strategy: str) -> bool:
+        """Whether a batch for the strategy was sent."""
+        return strategy in self.attempts and self.attempts[strategy].is_sent
 
     def admits(self, strategy: str) -> bool:
         """Whether a batch may be sent; the first one of a request asks whether the strategy is closed for the run."""
-        if strategy not in self._records and strategy not in self.closed:
-            if (permit := self._run[strategy].enter()) is None:
-                self.closed[strategy] = self._run[strategy].error
-                self._first_error = self._first_error or self.closed[strategy]
+        if strategy not in self.attempts and strategy not in self.closed:
+            breaker = self.breakers[strategy]
+            if (permit := breaker.enter()) is None:
+                self.closed[strategy] = breaker.error
+                self._count(first_error=breaker.error)
             else:
-                self._records[strategy] = _Record(permit)
+                self.attempts[strategy] = _Attempts(permit)
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
         """A batch brought scores."""
-        self.sent += 1
-        record = self._records[strategy]
-        record.in_a_row, record.has_scored = 0, True
+        self._count(sent=1)
+        attempts = self.attempts[strategy]
+        attempts.in_a_row, attempts.has_scored = 0, True
 
-    def failed_with(
-        self, strategy: str, error: str, *, docs: int, is_telling: bool = True, is_last: bool = False
-    ) -> bool:
+    def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool, is_last: bool) -> bool:
         """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
 
-        For the run it counts only if it ``is_telling`` of the reranker's health. A full queue is not, nor is the end of
-        the request's own time. After the last batch of the request (``is_last``) the strategy is closed at once.
+        For the run it counts only if it ``is_telling`` of the reranker's health.
         """
-        self.sent += 1
-        self.failed += 1
-        self._first_error = self._first_error or error
-        record = self._records[strategy]
-        record.in_a_row += 1
-        record.error = record.error or error
-        record.has_failed |= is_telling
+        self._count(sent=1, failed=1, first_error=error)
+        attempts = self.attempts[strategy]
+        attempts.in_a_row += 1
+        attempts.error = attempts.error or error
+        attempts.has_failed |= is_telling
         # What failed may be sent again (rule F6), so a policy that never gives up would go on for ever.
-        if is_last or record.in_a_row >= min(self._policy.batches_in_a_row, docs + 1):
-            self.closed[strategy] = record.error
+        if is_last or attempts.in_a_row >= min(self.policy.batches_in_a_row, docs + 1):
+            self.closed[strategy] = attempts.error
         return strategy in self.closed
 
-    def fork(self) -> RequestBreakers:
-        """Breakers of another request to which the same has happened so far; to the run it is a request of its own."""
+    def fork(self) -> BatchBook:
+        """A book of another request to which the same has happened so far; to the run it is a request of its own."""
         twin = copy(self)
-        twin.closed = dict(self.closed)
-        permits = {strategy: self._run[strategy].enter() for strategy in self._records}
-        twin._records = {
-            name: replace(self._records[name], permit=permit) for name, permit in permits.items() if permit
+        for name in ("dropped", "mispriced", "too_slow", "closed"):
+            setattr(twin, name, copy(getattr(self, name)))
+        permits = {strategy: self.breakers[strategy].enter() for strategy in self.attempts}
+        twin.attempts = {
+            name: replace(self.attempts[name], permit=permit) for name, permit in permits.items() if permit
         }
         return twin
 
-    def count(self) -> BatchCount:
-        """The batches so far."""
-        return BatchCount(sent=self.sent, failed=self.failed, first_error=self._first_error)
-
-    def finish(self) -> None:
+    def close(self) -> None:
         """The request is over: tell the run how its strategies did."""
-        for strategy, record in self._records.items():
-            breaker = self._run[strategy]
-            if record.has_scored:
+        for strategy, attempts in self.attempts.items():
+            breaker = self.breakers[strategy]
+            if attempts.has_scored:
                 breaker.succeed()
-            elif record.has_failed:
-                breaker.fail(record.permit, record.error)
+            elif attempts.has_failed:
+                breaker.fail(attempts.permit, attempts.error)
             else:
-                breaker.leave(record.permit)
+                breaker.leave(attempts.permit)
+
+    def _count(self, sent: int = 0, failed: int = 0, first_error: str | None = None) -> None:
+        so_far = self.count
+        self.count = BatchCount(
+            sent=so_far.sent + sent, failed=so_far.failed + failed, first_error=so_far.first_error or first_error
+        )
 
 
-def closed_in(run: Mapping[str, CircuitBreaker]) -> dict[str, str]:
+def closed_in(breakers: Mapping[str, CircuitBreaker]) -> dict[str, str]:
     """The strategies that are not tried at present, and why."""
-    return {strategy: breaker.error for strategy, breaker in run.items() if breaker.state == "open"}
+    return {strategy: breaker.error for strategy, breaker in breakers.items() if breaker.wait_ms}

@@ -2,79 +2,87 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ragtune.core.batches.breaker import CircuitBreaker
-from ragtune.core.batches.failures import FailurePolicy, RequestBreakers, closed_in
-from ragtune.core.batches.pace import Pace
-from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RequestOverError
+from ragtune.core.arrays import FloatArray
+from ragtune.core.batches.failures import BatchBook, CircuitBreaker, FailurePolicy, closed_in
+from ragtune.core.errors import InconclusiveError, InputError, InvalidScoreError, NotAskedError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import describe, quoted, words
-from ragtune.core.pool.columns import all_calibrated, is_calibrated
+from ragtune.core.pool.columns import is_calibrated
 from ragtune.core.pool.items import ItemState, PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.clock import MonotonicClock
-from ragtune.core.request.context import CostMeter, RAGtuneContext, checked, reported
-from ragtune.core.types import FREE, BatchProposal, CostObject, price_by_count
+from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.types import BatchProposal, CostObject, price_by_count
 
 T = TypeVar("T")
 
 BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
 """Work that yields the batches to score, and receives their scores or the reranker's error."""
 
+_COVERED = 0.9
+"""Share of the batches seen that the margin of a time covers."""
+
+_KEPT = 64
+"""Batches whose time is remembered: a server's speed changes, so what was long ago does not count."""
+
+
+class Pace:
+    """Milliseconds of a live batch as a line in its size, plus a margin that covers nine of ten batches seen.
+
+    The line is the least-squares fit of (documents, milliseconds) with neither intercept nor slope below 0.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def observe(self, docs: int, ms: float) -> None:
+        """A batch of ``docs`` documents took ``ms``."""
+        self._seen.append((docs, ms))
+
+    def forget_slowest(self) -> None:
+        """Leave the slowest batch for its size out: it has let nothing start, so nothing could correct it."""
+        if self._seen:
+            self._seen.remove(max(self._seen, key=lambda seen: seen[1] / seen[0]))
+
+    def expect(self, docs: int) -> float | None:
+        """Milliseconds that a batch of ``docs`` documents should take; None while nothing has been seen."""
+        if not self._seen:
+            return None
+        sizes, times = np.array(self._seen, dtype=float).T
+        base, each = _line(sizes, times)
+        margin = max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED)))
+        return base + each * docs + margin
+
+
+def _line(sizes: FloatArray, times: FloatArray) -> tuple[float, float]:
+    spread = sizes - sizes.mean()
+    each = max(0.0, float(spread @ times / (spread @ spread))) if spread.any() else np.inf
+    base = float(times.mean() - each * sizes.mean())
+    return (base, each) if base >= 0.0 else (0.0, float(sizes @ times / (sizes @ sizes)))
+
 
 @dataclass
 class _Answer:
-    """Usable scores by document id, and for each other document of the batch why it has none.
+    """Why documents of a batch have no score, and why the batch as a whole brought none."""
 
-    ``error`` is why the batch as a whole brought no score.
-    """
-
-    scores: dict[str, float] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     error: Exception | str | None = None
 
 
-@dataclass
-class BatchBook:
-    """One request's batches: breakers, documents without a score, and the real cost.
-
-    The sets name strategies: ``mispriced`` could not state a price, ``sent`` got a batch, ``too_slow`` had a batch that
-    was expected to exceed the time left.
-    """
-
-    breakers: RequestBreakers
-    dropped: dict[str, str] = field(default_factory=dict)
-    actual_cost: CostObject = FREE
-    mispriced: set[str] = field(default_factory=set)
-    sent: set[str] = field(default_factory=set)
-    too_slow: set[str] = field(default_factory=set)
-
-    def fork(self) -> BatchBook:
-        """A book that says what this one does now."""
-        own = {name: copy(getattr(self, name)) for name in ("dropped", "mispriced", "sent", "too_slow")}
-        return replace(self, breakers=self.breakers.fork(), **own)
-
-
 class BatchRunner:
-    """Prices batches and requests their scores.
+    """Prices batches and requests their scores; it books documents and calls from what is sent."""
 
-    It books documents and calls from what is sent. A reranker can only report tokens, time, money and further calls.
-
-    Args:
-        rerankers: the rerankers by strategy name.
-        policy: rules of how long a failing strategy is tried.
-        sends_again: whether the scheduler sends documents again, so that every batch is a comparison.
-    """
-
-    def __init__(
-        self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool = False
-    ) -> None:
+    def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool) -> None:
         self._rerankers = rerankers
         self._policy = policy
         comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.compares}
@@ -104,27 +112,25 @@ class BatchRunner:
 
     def open_book(self) -> BatchBook:
         """The book of a new request."""
-        return BatchBook(RequestBreakers(self._run, self._policy))
+        return BatchBook(self._run, self._policy)
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
         """The expected charge: the reranker's tokens, money and recorded time, the loop's count of documents and calls,
         and the time learned from live batches. A reranker that fails to estimate counts as free, traced once a request.
-
-        Raises:
-            InputError: if the reranker raises one.
         """
-        reranker = self._rerankers[strategy]
+        docs = len(items)
         try:
             with context.tracker.read_only():
-                said = checked(reranker.expected_cost(items, context))
+                said = self._rerankers[strategy].expected_cost(items, context)
+            return _booked(said, docs, self._expected_ms(said.latency_ms, docs, strategy, context, book))
         except InputError:
             raise
         except Exception as error:
             if strategy not in book.mispriced:
                 book.mispriced.add(strategy)
                 context.trace.add("reranker", "expected_cost_failed", strategy=strategy, error=describe(error))
-            said = price_by_count([""] * len(items), strategy)
-        return _booked(said, len(items), self._expected_ms(said.latency_ms, len(items), strategy, context, book))
+            said = price_by_count([""] * docs, strategy)
+        return _booked(said, docs, self._expected_ms(0.0, docs, strategy, context, book))
 
     def _expected_ms(self, said_ms: float, docs: int, strategy: str, context: RAGtuneContext, book: BatchBook) -> float:
         """The learned time; the reranker's own estimate until a batch was seen."""
@@ -134,66 +140,69 @@ class BatchRunner:
         expected = said_ms if learned_ms is None else learned_ms
         if expected <= context.tracker.time_left_ms:
             return expected
-        if strategy in self._starved and docs == 1 and strategy not in book.sent:
+        if strategy in self._starved and docs == 1 and not book.has_sent(strategy):
             return 0.0
         book.too_slow.add(strategy)
         return expected
 
     def close_book(self, book: BatchBook) -> None:
         """The request is over: what it has learned of its strategies is kept for the next ones."""
-        for strategy in book.too_slow - book.sent:
-            self._starved.add(strategy)
-            self._paces[strategy].forget_slowest()
-        book.breakers.finish()
+        for strategy in book.too_slow:
+            if not book.has_sent(strategy):
+                self._starved.add(strategy)
+                self._paces[strategy].forget_slowest()
+        book.close()
 
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
     ) -> BatchRequests[None]:
         """Have one paid batch scored. A document without a score is DROPPED, or a candidate again where documents are
         compared (rules F1 and F6).
-
-        Raises:
-            InputError: if the reranker raises one.
         """
+        tracker, strategy = context.tracker, proposal.strategy
         # Which documents may be sent again is the loop's to check, which knows the scheduler.
-        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, proposal.strategy, again=True)
-        book.sent.add(proposal.strategy)
-        self._starved.discard(proposal.strategy)
+        pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, strategy, again=True)
+        book.attempts[strategy].is_sent = True
+        self._starved.discard(strategy)
         context.meter = CostMeter()
-        started_ms = context.tracker.elapsed_ms
+        started_ms = tracker.elapsed_ms
         answer = yield from self._ask(pool, context, proposal)
         charged = self._bill(context, proposal, cost, started_ms, answer)
-        book.actual_cost = book.actual_cost + reported(context, context.meter.actual, FREE)
+        book.actual_cost = book.actual_cost + context.meter.actual
         # What was learned of a live batch's time is a guess, and taking longer no overrun of the account.
-        guessed = context.tracker.clock.is_real
-        context.tracker.settle(_booked(cost, cost.docs, charged.latency_ms) if guessed else cost, charged)
+        guessed = tracker.clock.is_real
+        tracker.settle(_booked(cost, cost.docs, charged.latency_ms) if guessed else cost, charged)
         if answer.error is None:
-            book.breakers.scored(proposal.strategy)
-            context.trace.add("reranker", "rerank", strategy=proposal.strategy, scores=answer.scores)
+            book.scored(strategy)
+            found = zip(proposal.doc_ids, pool.batches[-1].scores.tolist(), strict=True)
+            scores = {doc_id: score for doc_id, score in found if doc_id not in answer.lost}
+            context.trace.add("reranker", "rerank", strategy=strategy, scores=scores)
         else:
-            context.tracker.refund(charged)
-            self._count_failure(context, proposal.strategy, answer.error, book, docs=len(pool))
-        if context.tracker.overrun_ms:
-            limit, now = context.tracker.budget.max_latency_ms, context.tracker.elapsed_ms
+            tracker.refund(charged)
+            self._count_failure(context, strategy, answer.error, book, docs=len(pool))
+        if tracker.overrun_ms:
+            limit, now = tracker.budget.max_latency_ms, tracker.elapsed_ms
             context.trace.add("budget", "overrun_latency", limit_ms=limit, elapsed_ms=now, batch_ms=now - started_ms)
-        self._lose(pool, context, proposal.strategy, answer.lost, book)
+        if answer.lost:
+            self._lose(pool, context, strategy, answer.lost, book)
 
     @staticmethod
     def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[_Answer]:
-        items = pool.get_items(proposal.doc_ids)
+        items = pool.items_at(pool.batches[-1].positions)
         try:
             with context.tracker.read_only():
                 returned = yield RerankBatch(items, context, proposal.strategy)
-            answer = _usable(returned, proposal.doc_ids, context)
+            if list(returned) == proposal.doc_ids:
+                try:
+                    pool.update_scores(returned, proposal.strategy)
+                    return _Answer()
+                except InvalidScoreError:
+                    pass  # which cost their own documents only
+            return _partly(returned, pool, context, proposal)
         except InputError:
             raise
         except Exception as error:
-            return _Answer({}, dict.fromkeys(proposal.doc_ids, describe(error)), error)
-        if answer.scores:
-            pool.update_scores(answer.scores, proposal.strategy)
-        else:
-            answer.error = next(iter(answer.lost.values()))
-        return answer
+            return _Answer(dict.fromkeys(proposal.doc_ids, describe(error)), error)
 
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: _Answer
@@ -204,13 +213,12 @@ class BatchRunner:
         have paid all the same.
         """
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
-        simulates_time = self._simulates_time[proposal.strategy]
-        silent = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
-        has_reported = context.meter.charged is not None
-        said = reported(context, context.meter.charged, silent)
+        said = context.meter.charged
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
-        recorded_ms = said.latency_ms if has_reported or simulates_time or not tracker.clock.is_real else 0.0
-        took_ms = tracker.let_pass(recorded_ms, started_ms)
+        is_recorded = said is not None or self._simulates_time[proposal.strategy] or not tracker.clock.is_real
+        if said is None:
+            said = CostObject(latency_ms=cost.latency_ms) if has_failed else cost
+        took_ms = tracker.let_pass(said.latency_ms if is_recorded else 0.0, started_ms)
         if tracker.clock.is_real and not has_failed:
             self._paces[proposal.strategy].observe(docs, max(0.0, took_ms - context.meter.waited_ms))
         if isinstance(answer.error, NotAskedError):
@@ -223,46 +231,42 @@ class BatchRunner:
     ) -> None:
         why = error if isinstance(error, str) else describe(error)
         is_telling, is_last = not isinstance(error, InconclusiveError), isinstance(error, RequestOverError)
-        if book.breakers.failed_with(strategy, why, docs=docs, is_telling=is_telling, is_last=is_last):
-            context.trace.add("controller", "close_strategy", strategy=strategy, error=book.breakers.closed[strategy])
+        if book.failed_with(strategy, why, docs=docs, is_telling=is_telling, is_last=is_last):
+            context.trace.add("controller", "close_strategy", strategy=strategy, error=book.closed[strategy])
 
     def _lose(
         self, pool: CandidatePool, context: RAGtuneContext, strategy: str, lost: Mapping[str, str], book: BatchBook
     ) -> None:
-        if not lost:
-            return
         kept = [doc_id for doc_id in lost if not np.isnan(pool.scores[pool.index_of(doc_id)])]
         pool.transition(kept, ItemState.RERANKED)  # what an earlier batch said of them still holds
         lost = {doc_id: why for doc_id, why in lost.items() if doc_id not in kept}
-        if strategy in self._puts_back:
-            pool.transition(lost, ItemState.CANDIDATE, again=True)
-        else:
-            pool.transition(lost, ItemState.DROPPED)
+        puts_back = strategy in self._puts_back
+        pool.transition(lost, ItemState.CANDIDATE if puts_back else ItemState.DROPPED, again=puts_back)
+        if not puts_back:
             book.dropped |= lost
-        action = "put_back" if strategy in self._puts_back else "drop"
         for why in dict.fromkeys(lost.values()):
             doc_ids = [doc_id for doc_id, reason in lost.items() if reason == why]
-            context.trace.add("controller", action, doc_ids=doc_ids, error=why)
+            context.trace.add("controller", "put_back" if puts_back else "drop", doc_ids=doc_ids, error=why)
 
 
-def _usable(returned: Any, sent: Sequence[str], context: RAGtuneContext) -> _Answer:
-    """The usable scores, and why the other documents of the batch have none."""
+def _partly(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:
+    """Take the usable scores; say why the other documents of the batch have none."""
     if not isinstance(returned, Mapping):
         raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
-    answer = _Answer()
-    if list(returned) == list(sent) and all_calibrated(returned):
-        return _Answer(scores={doc_id: float(score) for doc_id, score in returned.items()})
-    for doc_id in sent:
-        if doc_id not in returned:
-            answer.lost[doc_id] = "not scored by the reranker"
-        elif is_calibrated(score := returned[doc_id]):
-            answer.scores[doc_id] = float(score)
-        else:
-            answer.lost[doc_id] = f"score {quoted(score)} is no number in [0, 1]"
-    known = set(sent)
-    if foreign := [words(key) for key in returned if key not in known]:
+    sent = proposal.doc_ids
+    lost = {
+        doc_id: f"score {quoted(returned[doc_id])} is no number in [0, 1]"
+        if doc_id in returned
+        else "not scored by the reranker"
+        for doc_id in sent
+        if not is_calibrated(returned.get(doc_id))
+    }
+    if foreign := [words(key) for key in returned if key not in set(sent)]:
         context.trace.add("reranker", "foreign_scores", doc_ids=foreign[:10], count=len(foreign))
-    return answer
+    if len(lost) == len(sent):
+        return _Answer(lost, lost[sent[0]])
+    pool.update_scores({doc_id: returned[doc_id] for doc_id in sent if doc_id not in lost}, proposal.strategy)
+    return _Answer(lost)
 
 
 def _booked(said: CostObject, docs: int, latency_ms: float) -> CostObject:

@@ -1,4 +1,4 @@
-"""What schedulers share: the choice of the next documents, and its fit into the budget."""
+"""What schedulers share: the choice of the next documents, its fit into the budget, and which parts fit each other."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.interfaces import BaseAcquisition
-from ragtune.core.pool.belief import Belief
+from ragtune.core.interfaces import BaseAcquisition, BaseEstimator, BaseReranker, BaseScheduler
 from ragtune.core.pool.columns import CANDIDATE
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import Belief
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
 
@@ -87,3 +87,18 @@ def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, b
         picks.append(int(left[acquisition.utility(belief, pool)[left].argmax()]))
         left = left[left != picks[-1]]
     return picks
+
+
+def objection(estimator: BaseEstimator, scheduler: BaseScheduler) -> str | None:
+    """Why the estimator could not use the scores that the scheduler would pay for; None if it can."""
+    if estimator.compares and not scheduler.sends_again:
+        return (
+            "the estimator learns from windows that it asks for, this scheduler sends others, and so the scores would "
+            "be paid for and not used; take scheduler=windows"
+        )
+    return None
+
+
+def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
+    """Whether documents are compared in batches that share none, so that scores of two batches cannot be compared."""
+    return reranker.compares and not scheduler.sends_again

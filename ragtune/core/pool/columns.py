@@ -5,7 +5,7 @@ A change makes a new array, so that a moment is kept by keeping the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -40,14 +40,8 @@ class PoolColumns(NamedTuple):
         return where((self.states == CANDIDATE) | (self.states == RERANKED))
 
     @property
-    def all_active(self) -> bool:
-        """Whether every item is CANDIDATE or RERANKED: nothing was lost, and all take part in the final ranking."""
-        return bool(((self.states == CANDIDATE) | (self.states == RERANKED)).all())
-
-    @property
     def ranked(self) -> IntArray:
-        """Positions of the items that take part in the final ranking, ascending: the active ones, and the DROPPED ones
-        where these are kept."""
+        """Positions of the items that take part in the final ranking, ascending."""
         return where(self.states != IN_FLIGHT) if self.keeps_dropped else self.active
 
 
@@ -63,7 +57,7 @@ def where(flags: NDArray[np.bool_]) -> IntArray:
 
 
 @lru_cache(maxsize=64, typed=True)  # 0.0 and False are equal, and so they would share one column
-def constant(n: int, value: float | bool) -> NDArray[Any]:
+def constant(n: int, value: float | bool | None) -> NDArray[Any]:
     """A column of n equal numbers or truth values, closed for writing, so that pools of one size share it."""
     return read_only(np.full(n, value))
 
@@ -75,22 +69,11 @@ def is_closed(array: Any) -> bool:
     return array.flags.owndata and not array.flags.writeable
 
 
-def are_finite(values: FloatArray | Sequence[float]) -> bool:
-    """Whether all of them are finite numbers; a text that could be read as one is none."""
-    numbers = np.asarray(values)
-    return numbers.dtype.kind in "biuf" and bool(np.isfinite(numbers).all())
-
-
-def require_finite(values: FloatArray | Sequence[float], doc_ids: Sequence[str], what: str) -> None:
-    """Refuse what is not a finite number, by the name of the document that it belongs to.
-
-    Raises:
-        InvalidScoreError: if there is one.
-    """
-    if are_finite(values):
-        return
-    value, doc_id = next(pair for pair in zip(values, doc_ids, strict=True) if not are_finite(pair[:1]))
-    raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a finite number")
+def require(good: NDArray[np.bool_], values: FloatArray, doc_ids: Sequence[str], what: str, allowed: str) -> None:
+    """Refuse the first value that is not good by the name of its document, with an InvalidScoreError."""
+    if not good.all():
+        at = int(good.argmin())
+        raise InvalidScoreError(f"{what} {float(values[at])!r} of document {doc_ids[at]!r}: allowed is {allowed}")
 
 
 def is_calibrated(value: object) -> bool:
@@ -102,45 +85,12 @@ def is_calibrated(value: object) -> bool:
     return bool(0.0 <= value <= 1.0)
 
 
-def all_calibrated(values: Mapping[str, object]) -> bool:
-    """Whether all values are numbers in [0, 1]."""
-    if set(map(type, values.values())) == {float}:
-        numbers = np.fromiter(values.values(), float, len(values))
-        return bool(((numbers >= 0.0) & (numbers <= 1.0)).all())
-    return all(map(is_calibrated, values.values()))
-
-
 def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
-    """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1].
-
-    Raises:
-        InvalidScoreError: naming the first document whose value does not.
-    """
-    if not all_calibrated(values):
-        doc_id, value = next((key, value) for key, value in values.items() if not is_calibrated(value))
-        raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
+    """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1]."""
+    for doc_id, value in values.items():
+        if not is_calibrated(value):
+            raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
     return np.fromiter(values.values(), float, len(values))
-
-
-def require_calibrated(values: FloatArray, doc_ids: Sequence[str], what: str) -> None:
-    """Refuse numbers that do not lie in [0, 1], by the document's name.
-
-    Raises:
-        InvalidScoreError: if there is one.
-    """
-    inside = (values >= 0.0) & (values <= 1.0)
-    if not inside.all():
-        require_finite(values, doc_ids, what)
-        at = int(np.flatnonzero(~inside)[0])
-        raise InvalidScoreError(f"{what} {values[at]!r} of document {doc_ids[at]!r}: allowed is a number in [0, 1]")
-
-
-def first_not_in(codes: Collection[int], states: NDArray[np.int8], positions: IntArray) -> int | None:
-    """The first of ``positions`` whose state is none of ``codes``; None if there is none."""
-    found = states[positions].tolist()
-    if set(found).issubset(codes):
-        return None
-    return int(positions[[code in codes for code in found].index(False)])
 
 
 def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T]:

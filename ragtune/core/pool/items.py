@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
-from ragtune.core.errors import IllegalTransitionError
-from ragtune.core.hits import Entries, Facts, Hits
+from ragtune.core.hits import Entries, Facts
 from ragtune.core.pool.columns import constant, read_only
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -55,14 +54,6 @@ def origins(target: ItemState, *, again: bool) -> frozenset[int]:
     return _ORIGINS[target] | _AGAIN.get(target, frozenset()) if again else _ORIGINS[target]
 
 
-def forbidden(doc_id: str, state: ItemState, target: ItemState) -> IllegalTransitionError:
-    """The error of a document that cannot go to ``target`` from where it is."""
-    allowed = sorted(s.name for s in TRANSITIONS[state]) or "nothing"
-    return IllegalTransitionError(
-        f"document {doc_id!r} cannot go from {state.name} to {target.name}: allowed is {allowed}"
-    )
-
-
 @dataclass(frozen=True)
 class PoolItem:
     """One candidate as it stands now: a snapshot, identified by ``doc_id`` (rule P7).
@@ -94,13 +85,16 @@ class PoolItem:
     @classmethod
     def from_document(cls, doc: ScoredDocument, initial_rank: int, sources: dict[str, float]) -> PoolItem:
         """A retrieved document as a new candidate."""
-        return _joining(doc, initial_rank, float(doc.score), sources, doc.fusion_score)
-
-    @classmethod
-    def from_hit(cls, hits: Hits, rank: int, source: str, initial_rank: int) -> PoolItem:
-        """The document at a 0-based rank of some hits as a new candidate."""
-        score = hits.scores[rank]
-        return _joining(hits.facts[rank], initial_rank, score, {source: score})
+        return PoolItem(
+            doc.id,
+            doc.content,
+            dict(doc.metadata),
+            sources=sources,
+            initial_rank=initial_rank,
+            retrieval_score=float(doc.score),
+            fusion_score=doc.fusion_score,
+            token_count=tokens_of(doc),
+        )
 
     def final_score(self) -> float:
         """Precedence (rule O2): reranker score, else a positive priority, else the best source score."""
@@ -114,25 +108,6 @@ class PoolItem:
 def tokens_of(facts: Facts | ScoredDocument | PoolItem) -> int:
     """Tokens of a document, counted where its source did not tell them."""
     return facts.token_count or count_tokens(facts.content)
-
-
-def _joining(
-    facts: Facts | ScoredDocument,
-    initial_rank: int,
-    score: float,
-    sources: dict[str, float],
-    fusion_score: float | None = None,
-) -> PoolItem:
-    return PoolItem(
-        facts.id,
-        facts.content,
-        dict(facts.metadata),
-        sources=sources,
-        initial_rank=initial_rank,
-        retrieval_score=score,
-        fusion_score=fusion_score,
-        token_count=tokens_of(facts),
-    )
 
 
 tie_key = attrgetter("initial_rank", "doc_id")
@@ -160,13 +135,7 @@ class SentBatch(NamedTuple):
 
 
 class RerankBatch(NamedTuple):
-    """The documents that one request asks to have scored next.
-
-    Attributes:
-        items: the documents of the batch.
-        context: the request.
-        strategy: name of the reranker that is asked.
-    """
+    """The documents that one request asks to have scored next, by the reranker of that strategy."""
 
     items: Sequence[PoolItem]
     context: RAGtuneContext

@@ -14,7 +14,7 @@ from ragtune.core.arguments import check_member
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.hits import Entries
 from ragtune.core.pool.columns import DROPPED, PoolColumns
-from ragtune.core.pool.items import ItemState, PoolItem, tie_key
+from ragtune.core.pool.items import CODE, PoolItem, tie_key
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.context import RAGtuneContext
@@ -57,11 +57,7 @@ class Ordering(str, Enum):
 
     @classmethod
     def parse(cls, value: Ordering | str) -> Ordering:
-        """The ordering of that name.
-
-        Raises:
-            ConfigError: naming the value and the allowed ones.
-        """
+        """The ordering of that name; ConfigError on an unknown one."""
         return check_member(cls, "ordering", value)
 
     def keys(self, pool: CandidatePool) -> RankingKeys:
@@ -72,15 +68,7 @@ class Ordering(str, Enum):
         """The ranking keys at the moment of ``columns``."""
         ranked = columns.ranked
         every = (columns.scores, columns.priorities, columns.base_scores, columns.posteriors)
-        keys = self.keys_of(*(column[ranked] for column in every))
-        is_lost = (columns.states[ranked] == DROPPED) & np.isnan(columns.scores[ranked])
-        if is_lost.any() and self.puts_rest_behind(columns.posteriors[ranked]):
-            keys = _lost_in_place(keys, is_lost)
-        return RankingKeys(keys, ranked)
-
-    def puts_rest_behind(self, posteriors: FloatArray) -> bool:
-        """Whether what has no score stands behind all that has, in first-stage order, whatever else is known of it."""
-        return self is Ordering.RERANKED_FIRST or (self is Ordering.POSTERIOR and bool(np.isnan(posteriors).all()))
+        return RankingKeys(self._keys(columns.states[ranked], *(column[ranked] for column in every)), ranked)
 
     def sort(self, items: Sequence[PoolItem]) -> list[PoolItem]:
         """The items, best first."""
@@ -95,12 +83,25 @@ class Ordering(str, Enum):
             [max(it.sources.values(), default=0.0) for it in items],
             [np.nan if it.posterior is None else it.posterior for it in items],
         )
-        keys = self.keys_of(*(np.array(column, dtype=float) for column in columns))
-        is_lost = np.array([it.state is ItemState.DROPPED and it.reranker_score is None for it in items], dtype=bool)
-        if is_lost.any() and self.puts_rest_behind(np.array(columns[3], dtype=float)):
-            keys = _lost_in_place(keys, is_lost)
+        states = np.array([CODE[item.state] for item in items], dtype=np.int8)
+        keys = self._keys(states, *(np.array(column, dtype=float) for column in columns))
         order = np.argsort(-keys, kind="stable")
         return [(items[i], key) for i, key in zip(order.tolist(), keys[order].tolist(), strict=True)]
+
+    def _keys(
+        self,
+        states: NDArray[np.int8],
+        scores: FloatArray,
+        priorities: FloatArray,
+        base: FloatArray,
+        posteriors: FloatArray,
+    ) -> FloatArray:
+        keys = self.keys_of(scores, priorities, base, posteriors)
+        is_lost = (states == DROPPED) & np.isnan(scores)
+        is_fused = self is Ordering.POSTERIOR and not np.isnan(posteriors).all()
+        if self is Ordering.FINAL_SCORE or is_fused or not is_lost.any():
+            return keys
+        return _lost_in_place(keys, is_lost)  # the rest stands behind all scores, in first-stage order
 
     def keys_of(
         self, scores: FloatArray, priorities: FloatArray, base: FloatArray, posteriors: FloatArray
@@ -115,12 +116,7 @@ class Ordering(str, Enum):
 
 
 def _lost_in_place(keys: FloatArray, is_lost: NDArray[np.bool_]) -> FloatArray:
-    """Keys by which each lost document has the rank that it had in the first stage, and the others keep their order.
-
-    Args:
-        keys: shape (n,), in the first stage's order.
-        is_lost: shape (n,), whether the score of each was lost.
-    """
+    """Keys by which each lost document has the rank that it had in the first stage, and the others keep their order."""
     others = np.sort(keys[~is_lost])[::-1]
     before = np.concatenate(([others[0] + 1.0], others)) if len(others) else np.ones(1)
     after = np.concatenate((others, [before[-1] - 1.0]))
@@ -141,14 +137,7 @@ def _behind(keys: FloatArray, last: NDArray[np.bool_]) -> FloatArray:
 
 
 def documents_at(roster: Roster, positions: IntArray, keys: FloatArray, scores: FloatArray) -> Entries[ScoredDocument]:
-    """Documents of a pool in the order in which they are handed out.
-
-    Args:
-        roster: the pool's documents.
-        positions: shape (m,), those that are handed out, best first.
-        keys: shape (m,), what they are sorted by.
-        scores: shape (m,), the reranker's scores, NaN where there is none.
-    """
+    """The documents at these positions, best first, with keys and reranker's scores (NaN for none) of shape (m,)."""
     places = positions.tolist()
     doc_ids = [roster.doc_ids[i] for i in places]
     return Entries(doc_ids, roster.token_counts[positions], partial(_document, roster.items, places, keys, scores))
@@ -163,18 +152,16 @@ def _document(
 
 def handed_out(item: PoolItem, key: float, reranker_score: float | None) -> ScoredDocument:
     """The document of an item, with the key that it is sorted by as its score."""
-    return ScoredDocument.trusted(
-        {
-            "id": item.doc_id,
-            "content": item.content,
-            "metadata": dict(item.metadata),
-            "score": key,
-            "original_score": item.retrieval_score,
-            "reranker_score": reranker_score,
-            "fusion_score": item.fusion_score,
-            "token_count": item.token_count,
-            "sources": dict(item.sources),
-        }
+    return ScoredDocument(
+        id=item.doc_id,
+        content=item.content,
+        metadata=item.metadata,
+        score=key,
+        original_score=item.retrieval_score,
+        reranker_score=reranker_score,
+        fusion_score=item.fusion_score,
+        token_count=item.token_count,
+        sources=item.sources,
     )
 
 

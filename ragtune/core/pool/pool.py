@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import IllegalTransitionError
 from ragtune.core.hits import Entries
-from ragtune.core.pool.belief import Belief, EmpiricalBelief
 from ragtune.core.pool.columns import (
     CANDIDATE,
     IN_FLIGHT,
@@ -22,15 +20,14 @@ from ragtune.core.pool.columns import (
     calibrated,
     constant,
     extended,
-    first_not_in,
     read_only,
     replaced,
     where,
 )
-from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, forbidden, origins, tie_key
+from ragtune.core.pool.items import CODE, STATES, ItemState, PoolItem, SentBatch, origins, tie_key
 from ragtune.core.pool.roster import Roster
-from ragtune.core.pool.valuation import Valuation, unknown
-from ragtune.core.request.gate import Gate
+from ragtune.core.pool.valuation import Belief, EmpiricalBelief, Valuation, unknown
+from ragtune.core.request.accounts import Gate
 
 
 class CandidatePool:
@@ -42,137 +39,90 @@ class CandidatePool:
     Args:
         items: the candidates; or ``roster``, where nothing more is known of them.
 
+    Attributes:
+        roster: who is in the pool, and what never changes of them.
+        doc_ids: all ids in tie-breaking order.
+        entries: the items as they entered: for the immutable fields (content, sources, ranks) only.
+        states: state codes, shape (n,): positions in ``ItemState``'s order of definition.
+        scores: reranker scores, shape (n,), NaN where not reranked.
+        retrieval_scores: first-stage (fused) scores, shape (n,).
+        base_scores: best source score of each item, shape (n,): the last resort of ``final_score``.
+        discovered: whether only an expander found the document, shape (n,): its score is no first stage's.
+        estimates: all that the estimator said last, checked.
+        priorities: latest estimate of each item, shape (n,).
+        posteriors: posterior ranking keys, shape (n,), NaN where the estimator gave none.
+        belief: the estimator's belief, if it has one.
+        eligible: positions of the CANDIDATE items, ascending.
+        batches: every batch that was sent to a reranker, in that order, failed ones included.
+
     Raises:
         InputError: on a duplicate ``doc_id``.
         InvalidScoreError: on a score that is not a finite number.
+        UnknownDocumentError: from every method, on an id that the pool lacks.
+        ControllerOnlyError: from every method that changes the pool, while a component is at work.
     """
 
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:
         self.keeps_dropped = True  # whether DROPPED items are ranked, like others without a score (rule F1)
-        self._roster = roster or Roster.of_items(())
-        n = len(self._roster.doc_ids)
-        self._states: NDArray[np.int8] = read_only(np.full(n, CANDIDATE, dtype=np.int8))
-        self._eligible: IntArray | None = None
-        self._score = unknown(n)
-        self._estimates = Valuation(self._roster, self.eligible, constant(n, 0.0))
+        self._hold(roster or Roster.of_items(()))
+        n = len(self)
+        self._move(read_only(np.full(n, CANDIDATE, dtype=np.int8)))
+        self.scores = unknown(n)
+        self._strategies: NDArray[np.object_] = constant(n, None)
+        self._estimate(Valuation(self.roster, self.eligible, constant(n, 0.0)))
         self._scored_before_growth = 0
-        self._batches: tuple[SentBatch, ...] = ()
+        self.batches: tuple[SentBatch, ...] = ()
         self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
         self.gate = Gate()  # in the loop, the gate of the request's account
         if roster is None:
             self.add(items)
 
-    def add(self, items: Iterable[PoolItem]) -> None:
-        """Append new candidates behind the present ones.
+    def _hold(self, roster: Roster) -> None:
+        self.roster, self.doc_ids, self.entries = roster, roster.doc_ids, roster.items
+        self.retrieval_scores, self.base_scores = roster.retrieval_scores, roster.base_scores
+        self.discovered = roster.discovered
 
-        Raises:
-            InputError: if an id is already in the pool or given twice, or a rank would come before a present one;
-                the pool is left as it was.
-            InvalidScoreError: if a number is not finite; the pool is left as it was.
-        """
+    def _move(self, states: NDArray[np.int8]) -> None:
+        self.states, self.eligible = states, read_only(where(states == CANDIDATE))
+
+    def _estimate(self, estimates: Valuation) -> None:
+        self.estimates, self.priorities, self.belief = estimates, estimates.mean, estimates.belief
+        self.posteriors = estimates.posteriors
+
+    def add(self, items: Iterable[PoolItem]) -> None:
+        """Append new candidates behind the present ones, or none; InputError if a rank comes before a present one."""
         self.grow(Roster.of_items(sorted(items, key=tie_key)))
 
     def grow(self, joining: Roster) -> None:
         """Append the documents of a roster behind the present ones; errors as in :meth:`add`."""
         self.gate.require_open()
-        roster = self._roster.followed_by(joining)
+        roster = self.roster.followed_by(joining)
         count = len(joining.doc_ids)
         if count:
             self._scored_before_growth = len(self.reranked)
-        self._roster = roster
-        self._states = extended(self._states, constant(count, CANDIDATE))
-        self._score = extended(self._score, unknown(count))
-        self._eligible = None
-        self._estimates = self._estimates.joined(roster, self.eligible)
+        self._hold(roster)
+        self._move(extended(self.states, constant(count, CANDIDATE)))
+        self.scores = extended(self.scores, unknown(count))
+        self._strategies = extended(self._strategies, constant(count, None))
+        self._estimate(self.estimates.joined(roster, self.eligible))
 
     def __len__(self) -> int:
-        return len(self._roster.doc_ids)
+        return len(self.roster.doc_ids)
 
     def __contains__(self, doc_id: object) -> bool:
-        return doc_id in self._roster.index
+        return doc_id in self.roster.index
 
     def __iter__(self) -> Iterator[PoolItem]:
         return iter(self.items_at(np.arange(len(self))))
 
     def __getitem__(self, doc_id: str) -> PoolItem:
-        return self.get_items([doc_id])[0]
-
-    @property
-    def roster(self) -> Roster:
-        """Who is in the pool, and what never changes of them."""
-        return self._roster
-
-    @property
-    def doc_ids(self) -> tuple[str, ...]:
-        """All ids in tie-breaking order."""
-        return self._roster.doc_ids
-
-    @property
-    def entries(self) -> Sequence[PoolItem]:
-        """The items as they entered, in order: for the immutable fields (content, sources, ranks) only."""
-        return self._roster.items
-
-    @property
-    def states(self) -> NDArray[np.int8]:
-        """State codes, shape (n,): positions in ``ItemState``'s order of definition."""
-        return self._states
-
-    @property
-    def priorities(self) -> FloatArray:
-        """Latest estimate of each item, shape (n,)."""
-        return self._estimates.mean
-
-    @property
-    def scores(self) -> FloatArray:
-        """Reranker scores, shape (n,), NaN where not reranked."""
-        return self._score
-
-    @property
-    def posteriors(self) -> FloatArray:
-        """Posterior ranking keys, shape (n,), NaN where the estimator gave none."""
-        return self._estimates.posteriors
-
-    @property
-    def estimates(self) -> Valuation:
-        """All that the estimator said last, checked."""
-        return self._estimates
-
-    @property
-    def belief(self) -> Belief | None:
-        """The estimator's belief, if it has one."""
-        return self._estimates.belief
-
-    @property
-    def retrieval_scores(self) -> FloatArray:
-        """First-stage (fused) scores, shape (n,)."""
-        return self._roster.retrieval_scores
-
-    @property
-    def base_scores(self) -> FloatArray:
-        """Best source score of each item, shape (n,): the last resort of ``final_score``."""
-        return self._roster.base_scores
-
-    @property
-    def discovered(self) -> NDArray[np.bool_]:
-        """Whether only an expander found the document, shape (n,): its score is no first stage's."""
-        return self._roster.discovered
-
-    @property
-    def eligible(self) -> IntArray:
-        """Positions of the CANDIDATE items, ascending."""
-        if self._eligible is None:
-            self._eligible = read_only(where(self._states == CANDIDATE))
-        return self._eligible
+        item: PoolItem = self.get_items([doc_id])[0]
+        return item
 
     @property
     def reranked(self) -> IntArray:
         """Positions of the RERANKED items, ascending."""
-        return where(self._states == RERANKED)
-
-    @property
-    def batches(self) -> tuple[SentBatch, ...]:
-        """Every batch that was sent to a reranker, in that order, failed ones included."""
-        return self._batches
+        return where(self.states == RERANKED)
 
     @property
     def scored_since_growth(self) -> int:
@@ -191,16 +141,17 @@ class CandidatePool:
 
     def columns(self) -> PoolColumns:
         """The pool's numbers as of now; later changes do not reach them. O(1)."""
-        numbers = self._states, self._score, self.priorities, self.base_scores, self.posteriors
+        numbers = self.states, self.scores, self.priorities, self.base_scores, self.posteriors
         return PoolColumns(*numbers, self.keeps_dropped)
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return _strategy(self._batches, int(position))
+        strategy: str | None = self._strategies[position]
+        return strategy
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
-        return self.belief or EmpiricalBelief(self.priorities, self._score)
+        return self.belief or EmpiricalBelief(self.priorities, self.scores)
 
     def is_candidate(self, doc_id: str) -> bool:
         """Whether the pool holds the document and it may be scheduled."""
@@ -208,29 +159,21 @@ class CandidatePool:
 
     def not_candidates(self, doc_ids: Sequence[str], *, again: bool = False) -> list[str]:
         """Those of the documents that may not be scheduled; with ``again``, those may that have a score."""
-        find, states = self._roster.index.get, self._states
+        find, states = self.roster.index.get, self.states
         allowed = (CANDIDATE, RERANKED) if again else (CANDIDATE,)
         return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or states.item(at) not in allowed]
 
     def index_of(self, doc_id: str) -> int:
-        """Position of a document.
-
-        Raises:
-            UnknownDocumentError: if the pool does not hold it.
-        """
-        return self._roster.position(doc_id)
+        """Position of a document."""
+        return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order.
-
-        Raises:
-            UnknownDocumentError: if the pool lacks one.
-        """
-        return self._roster.positions(doc_ids)
+        """Positions of documents, in the given order."""
+        return self.roster.positions(doc_ids)
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
-        return Valuation(self._roster, self.eligible, mean, **columns)
+        return Valuation(self.roster, self.eligible, mean, **columns)
 
     def get_items(self, doc_ids: Iterable[str]) -> Entries[PoolItem]:
         """The named items as they stand now, in the given order."""
@@ -239,9 +182,9 @@ class CandidatePool:
     def items_at(self, positions: IntArray) -> Entries[PoolItem]:
         """The items at ``positions`` as they stand now, in that order."""
         places = positions.tolist()
-        doc_ids = [self._roster.doc_ids[i] for i in places]
-        make = partial(_item, self._roster.items, self.columns(), self._batches, places)
-        return Entries(doc_ids, self._roster.token_counts[positions], make)
+        doc_ids = [self.roster.doc_ids[i] for i in places]
+        make = partial(_item, self.roster.items, self.columns(), self._strategies, places)
+        return Entries(doc_ids, self.roster.token_counts[positions], make)
 
     def get_active_items(self) -> list[PoolItem]:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
@@ -250,8 +193,8 @@ class CandidatePool:
     def top_candidates(self, n: int, by: FloatArray | None = None) -> list[str]:
         """The ``n`` best eligible documents by ``by`` (default: acquisition, else priority), ties by rule."""
         if by is None:
-            by = self.priorities if self._estimates.acquisition is None else self._estimates.acquisition
-        eligible, doc_ids = self.eligible, self._roster.doc_ids
+            by = self.priorities if self.estimates.acquisition is None else self.estimates.acquisition
+        eligible, doc_ids = self.eligible, self.roster.doc_ids
         best = eligible[(-by[eligible]).argsort(kind="stable")[: max(n, 0)]]
         return [doc_ids[i] for i in best.tolist()]
 
@@ -270,18 +213,18 @@ class CandidatePool:
         With ``again``, what has a score may go IN_FLIGHT once more, and what is there CANDIDATE (rules P3 and F6).
 
         Raises:
-            ControllerOnlyError: while a component is at work.
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
-            UnknownDocumentError: if the pool lacks an id.
         """
         self.gate.require_open()
-        positions = self._roster.distinct_positions(doc_ids)
-        if (stuck := first_not_in(origins(target, again=again), self._states, positions)) is not None:
-            raise forbidden(self.doc_ids[stuck], STATES[self._states[stuck]], target)
-        self._states = replaced(self._states, positions, CODE[target])
+        positions = self.roster.distinct_positions(doc_ids)
+        allowed = origins(target, again=again)
+        for position, code in zip(positions.tolist(), self.states[positions].tolist(), strict=True):
+            if code not in allowed:
+                way = f"from {STATES[code].name} to {target.name}"
+                raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
+        self._move(replaced(self.states, positions, CODE[target]))
         if target is ItemState.IN_FLIGHT:
-            self._batches = (*self._batches, SentBatch.of(strategy, positions))
-        self._eligible = None
+            self.batches = (*self.batches, SentBatch.of(strategy, positions))
 
     def update_scores(self, scores: Mapping[str, float], strategy: str) -> None:
         """Store the scores of IN_FLIGHT items of the latest batch and move them to RERANKED; all of them or none.
@@ -289,36 +232,31 @@ class CandidatePool:
         Raises:
             IllegalTransitionError: if an item is not IN_FLIGHT (rule P5).
             InvalidScoreError: if a score is not a number in [0, 1].
-            UnknownDocumentError: if the pool lacks an id.
         """
         self.gate.require_open()
         positions = self.positions(scores)
-        if (stuck := first_not_in({IN_FLIGHT}, self._states, positions)) is not None:
-            name = STATES[self._states[stuck]].name
-            raise IllegalTransitionError(f"document {self.doc_ids[stuck]!r} is {name}: only IN_FLIGHT takes a score")
+        if (self.states[positions] != IN_FLIGHT).any():
+            raise IllegalTransitionError(
+                f"not all of {list(scores)} are IN_FLIGHT, and no other document takes a score"
+            )
         values = calibrated(scores, "score")
-        self._score = replaced(self._score, positions, values)
-        self._states = replaced(self._states, positions, RERANKED)
-        *before, latest = self._batches
+        self.scores = replaced(self.scores, positions, values)
+        self._strategies = replaced(self._strategies, positions, strategy)
+        self._move(replaced(self.states, positions, RERANKED))
+        *before, latest = self.batches
         sent = latest.positions
-        found = np.where(self._states[sent] == RERANKED, self._score[sent], np.nan)
-        self._batches = (*before, SentBatch(strategy, sent, read_only(found)))
-        self._eligible = None
+        found = np.where(self.states[sent] == RERANKED, self.scores[sent], np.nan)
+        self.batches = (*before, SentBatch(strategy, sent, read_only(found)))
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
-        """Write an estimator's output to the items.
-
-        Raises:
-            InvalidScoreError: if a priority is not a number in [0, 1].
-            UnknownDocumentError: if the pool lacks an id.
-        """
+        """Write an estimator's output to the items; InvalidScoreError if a priority is not a number in [0, 1]."""
         self.gate.require_open()
-        if isinstance(priorities, Valuation) and priorities.roster is self._roster:
+        if isinstance(priorities, Valuation) and priorities.roster is self.roster:
             priorities.check()
-            self._estimates = priorities
+            self._estimate(priorities)
             return
-        positions = self._roster.distinct_positions(priorities)
-        self._estimates = self._estimates.revised(positions, calibrated(priorities, "priority"))
+        positions = self.roster.distinct_positions(priorities)
+        self._estimate(self.estimates.revised(positions, calibrated(priorities, "priority")))
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
@@ -329,22 +267,18 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, batches: Sequence[SentBatch], places: Sequence[int], i: int
+    items: Sequence[PoolItem], columns: PoolColumns, strategies: NDArray[np.object_], places: Sequence[int], i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = places[i]
     score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
-    return replace(
-        items[position],
+    item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
+    item.__dict__.update(
+        items[position].__dict__,
         state=STATES[columns.states[position]],
         priority_value=float(columns.priorities[position]),
         reranker_score=score if score == score else None,  # NaN differs from itself
-        reranker_strategy=_strategy(batches, position) if score == score else None,
+        reranker_strategy=strategies[position],
         posterior=posterior if posterior == posterior else None,
     )
-
-
-def _strategy(batches: Sequence[SentBatch], position: int) -> str | None:
-    """The strategy whose batch has given a document its score."""
-    scored = (batch for batch in reversed(batches) if not np.isnan(batch.scores[batch.positions == position]).all())
-    return next((batch.strategy for batch in scored), None)
+    return item

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,11 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
 from ragtune.core.hits import Entries, Hits
-from ragtune.core.pool.columns import constant, read_only, require_finite
+from ragtune.core.pool.columns import constant, read_only, require
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.tokens import count_tokens
+from ragtune.core.types import ScoredDocument
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,7 @@ class Roster:
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
-        """The roster of a first stage's checked hits. Makes no item.
-
-        Args:
-            hits: the documents.
-            round_name: name of their only source, where they name none.
-            first_rank: ``initial_rank`` of the first of them.
-        """
+        """The roster of a first stage's checked hits. Makes no item."""
         n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
         source = hits.source or round_name
         doc_ids, token_counts = tuple(hits.doc_ids), read_only(_token_counts(hits))
@@ -65,31 +59,24 @@ class Roster:
 
     @classmethod
     def of_items(cls, items: Sequence[PoolItem]) -> Roster:
-        """The roster of items in tie-breaking order.
-
-        Raises:
-            InvalidScoreError: if a number is not finite.
-        """
-        for item in items:
-            given = (item.retrieval_score, item.priority_value, item.fusion_score, item.reranker_score, item.posterior)
-            numbers = [number for number in chain(given, item.sources.values()) if number is not None]
-            require_finite(numbers, [item.doc_id] * len(numbers), "score")
+        """The roster of items in tie-breaking order."""
+        doc_ids = tuple(item.doc_id for item in items)
+        base_scores = np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float)
+        retrieval_scores = np.array([item.retrieval_score for item in items], dtype=float)
+        for scores in (base_scores, retrieval_scores):
+            require(np.isfinite(scores), scores, doc_ids, "score", "a finite number")
         return cls(
-            doc_ids=tuple(item.doc_id for item in items),
+            doc_ids=doc_ids,
             items=items,
             token_counts=np.array([item.token_count for item in items], dtype=np.int64),
-            base_scores=np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float),
-            retrieval_scores=np.array([item.retrieval_score for item in items], dtype=float),
+            base_scores=base_scores,
+            retrieval_scores=retrieval_scores,
             discovered=np.array([item.sources.keys() == {GRAPH_SOURCE} for item in items], dtype=bool),
             next_rank=max((item.initial_rank + 1 for item in items), default=0),
         )
 
     def followed_by(self, other: Roster) -> Roster:
-        """This roster with another's documents behind. A document's position never changes.
-
-        Raises:
-            InputError: if an id comes twice, or a rank of the other would come before one of this roster.
-        """
+        """This roster with another's documents behind. A document's position never changes."""
         if self.items and other.items and tie_key(other.items[0]) < tie_key(self.items[-1]):
             raise InputError(f"document {other.doc_ids[0]!r} ranks before the present ones: additions rank behind them")
         joined = Roster(
@@ -106,6 +93,21 @@ class Roster:
             raise InputError(f"duplicate document id {twice!r} in the pool: ids must be unique")
         return joined
 
+    def joining(self, found: Sequence[ScoredDocument]) -> Roster:
+        """The roster of the documents that an expander found and that are not here, each once."""
+        if isinstance(found, Hits) and self.index.keys().isdisjoint(found.doc_ids):
+            return Roster.of(found, GRAPH_SOURCE, self.next_rank)
+        new: dict[str, ScoredDocument] = {}
+        for doc in found:
+            if doc.id not in self.index:
+                new.setdefault(doc.id, doc)
+        return Roster.of_items(
+            [
+                PoolItem.from_document(doc, rank, dict(doc.sources) or {GRAPH_SOURCE: float(doc.score)})
+                for rank, doc in enumerate(new.values(), self.next_rank)
+            ]
+        )
+
     @cached_property
     def first_stage_scores(self) -> FloatArray:
         """See :func:`ragtune.core.policy.scaling.first_stage_scores`."""
@@ -119,20 +121,8 @@ class Roster:
         """Position of each id."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
-    def position(self, doc_id: str) -> int:
-        """Position of a document.
-
-        Raises:
-            UnknownDocumentError: if there is no such document.
-        """
-        return int(self.positions([doc_id])[0])
-
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order.
-
-        Raises:
-            UnknownDocumentError: naming the unknown ones.
-        """
+        """Positions of documents, in the given order."""
         index, doc_ids = self.index, list(doc_ids)
         try:
             return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
@@ -140,12 +130,7 @@ class Roster:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
     def distinct_positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of different documents, in the given order.
-
-        Raises:
-            IllegalTransitionError: if one is named twice.
-            UnknownDocumentError: naming the unknown ones.
-        """
+        """Positions of different documents, in the given order."""
         positions = self.positions(doc_ids)
         if len(set(positions.tolist())) != len(positions):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
@@ -160,4 +145,4 @@ def _token_counts(hits: Hits) -> IntArray:
 
 
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:
-    return PoolItem.from_hit(hits, rank, source, first_rank + rank)
+    return PoolItem.from_document(hits[rank], first_rank + rank, {source: hits.scores[rank]})

@@ -1,7 +1,8 @@
-"""What an estimator says of all documents of a pool, from its answer to the columns that the pool keeps."""
+"""What an estimator says of all documents of a pool, and what is believed of their relevance."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,19 +10,71 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InvalidScoreError
-from ragtune.core.pool.belief import Belief
 from ragtune.core.pool.columns import (
     constant,
     extended,
     is_closed,
     read_only,
     replaced,
-    require_calibrated,
-    require_finite,
+    require,
 )
 from ragtune.core.pool.roster import Roster
 
-_Check = Callable[[FloatArray, Sequence[str], str], None]
+PRIOR_VARIANCE = 0.05
+"""Variance of an estimate on the score scale before any score has shown how good the estimates are."""
+
+PRIOR_COUNT = 4
+"""Number of observed residuals that weigh as much as :data:`PRIOR_VARIANCE`."""
+
+
+class Belief(ABC):
+    """A Gaussian belief about the latent relevance of every document of the pool, arrays of shape (n,).
+
+    Attributes:
+        mean: expected latent relevance; any scale, the same for all documents.
+        variance: variance of the latent relevance; never negative.
+        key: key by which the final list would be ordered if reranking stopped now.
+        noise: variance of one rerank score around the latent relevance.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    key: FloatArray
+    noise: float
+
+    @abstractmethod
+    def observing(self, position: int) -> Belief:
+        """This belief as if the document at ``position`` had been scored as expected: means stay, variances shrink."""
+
+
+class EmpiricalBelief(Belief):
+    """The belief that follows from an estimator's bare opinions: they err as much as they have erred so far.
+
+    Latent relevance is the score itself. Scored documents are certain; for the others the mean is the priority and the
+    variance the mean squared difference between priorities and scores, shrunk towards :data:`PRIOR_VARIANCE`.
+
+    Args:
+        priorities: shape (n,), the priority of each document; for a scored one, that which it had when chosen.
+        scores: shape (n,), NaN where not reranked.
+    """
+
+    noise = 0.0
+
+    def __init__(self, priorities: FloatArray, scores: FloatArray) -> None:
+        scored = ~np.isnan(scores)
+        residuals = scores[scored] - priorities[scored]
+        error = (PRIOR_COUNT * PRIOR_VARIANCE + float(residuals @ residuals)) / (PRIOR_COUNT + len(residuals))
+        self.mean = np.where(scored, scores, priorities)
+        self.variance = np.where(scored, 0.0, error)
+        self.key = self.mean
+
+    def observing(self, position: int) -> EmpiricalBelief:
+        after = EmpiricalBelief.__new__(EmpiricalBelief)
+        after.mean, after.key = self.mean, self.key
+        after.variance = self.variance.copy()
+        after.variance[position] = 0.0
+        return after
+
 
 _VALUED = 1e-12
 """Stands for an estimate of 0: Rule O2 reads a priority of 0 as "no value" and falls back to raw source scores."""
@@ -30,27 +83,21 @@ _VALUED = 1e-12
 class Valuation(Mapping[str, float]):
     """``{doc_id: priority_value}`` of the eligible documents, backed by arrays over the whole pool.
 
-    A plain dict serves as well (rule S2); this form adds what a dict cannot say and costs O(n) NumPy work
-    instead of O(n) Python work. Estimators make one by ``CandidatePool.valuation``; the pool keeps the latest one,
-    whose columns it has checked and closed for writing. Every array has shape (n,), in the pool's order.
+    A plain dict serves as well (rule S2); this form adds what a dict cannot say. Estimators make one by
+    ``CandidatePool.valuation``. Every array has shape (n,), in the pool's order.
 
     Args:
-        roster: the pool's documents.
-        eligible: positions of the documents that may still be scheduled.
+        roster, eligible: the pool's documents, and positions of those that may still be scheduled.
         mean: estimated relevance in [0, 1], the rerankers' scale.
-        acquisition: utility that the next batch should maximise, where the estimator itself decides; None means the
-            mean.
-        posterior: final ranking key after all evidence, of reranked documents too; None where first-stage and
-            reranker evidence are not fused. Any monotone scale. An estimator gives a number for every document; what
-            the pool keeps has NaN for a document without one.
+        acquisition: utility that the next batch should maximise; None means the mean.
+        posterior: final ranking key after all evidence, of reranked documents too, on any monotone scale; None where
+            first-stage and reranker evidence are not fused.
         belief: Gaussian belief for acquisition functions and stopping rules; None from an estimator without one.
-        window: positions of the documents that the estimator wants compared next, in the order in which they are to be
-            shown, scored ones included; empty where nothing is left to compare. None from an estimator that has no
-            such wish. Scheduler ``windows`` sends it.
+        window: positions of the documents that the estimator wants compared next, in the order in which scheduler
+            ``windows`` shows them; empty where nothing is left to compare, None where it has no such wish.
         first_round: counts the documents and the calls of the estimator's first round, before whose end its ranking
             rests on too little; None from an estimator without one, and once the round is over.
-        batch_limit: documents after which the estimator wants to be asked again, where its advice holds for no more
-            (an alternating policy's source that runs dry); None for no limit.
+        batch_limit: documents after which the estimator wants to be asked again; None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
     """
 
@@ -89,17 +136,16 @@ class Valuation(Mapping[str, float]):
         return len(self._eligible)
 
     def check(self) -> None:
-        """Check the columns and close them for writing.
-
-        Raises:
-            InvalidScoreError: if a column has another shape, a number that is not finite, or a mean outside [0, 1].
-        """
+        """Close the columns for writing; InvalidScoreError on another shape, or a number that is not allowed."""
         ids = self.roster.doc_ids
-        self.mean = _valued(_column(self.mean, ids, "priority", require_calibrated))
-        self.posterior, self.acquisition = (
-            None if values is None else _column(values, ids, "estimate")
-            for values in (self.posterior, self.acquisition)
-        )
+        mean = _column(self.mean, ids, "priority")
+        require((mean >= 0.0) & (mean <= 1.0), mean, ids, "priority", "a number in [0, 1]")
+        self.mean = _valued(mean)
+        for name in ("posterior", "acquisition"):
+            if (values := getattr(self, name)) is not None:
+                column = _column(values, ids, "estimate")
+                require(np.isfinite(column), column, ids, "estimate", "a finite number")
+                setattr(self, name, column)
 
     @property
     def posteriors(self) -> FloatArray:
@@ -126,10 +172,9 @@ def unknown(n: int) -> FloatArray:
     return constant(n, np.nan)
 
 
-def _column(values: FloatArray, doc_ids: Sequence[str], what: str, require: _Check = require_finite) -> FloatArray:
+def _column(values: FloatArray, doc_ids: Sequence[str], what: str) -> FloatArray:
     # What is closed for writing need not be copied: nobody changes it behind the history's back.
-    column = values if is_closed(values) else np.array(values, dtype=float)
+    column = values if is_closed(values) else read_only(np.array(values, dtype=float))
     if column.shape != (len(doc_ids),):
         raise InvalidScoreError(f"{what} of shape {column.shape}: allowed is one number a document, ({len(doc_ids)},)")
-    require(column, doc_ids, what)
-    return read_only(column)
+    return column

@@ -1,4 +1,4 @@
-"""What a request has spent, what is left of a limit, and how a refusal is put into words."""
+"""What a request has spent, what is left of a limit, how a refusal is put into words, and who may spend."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from ragtune.core.errors import ControllerOnlyError
 from ragtune.core.types import UNLIMITED, CostObject
 from ragtune.core.units import CALLS, DOCS, SOMETIMES_TOLD, TIME, UNITS
 
@@ -19,6 +20,7 @@ RERANK, REFORMULATION = "rerank", "reformulation"
 """What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
 
 _REASONS = {unit.account: unit.refusal for unit in UNITS}
+_BOOKED = tuple(unit for unit in UNITS if unit is not TIME)
 
 _IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
 """Units that every batch takes: once they are used up, no batch can start. Of the others a batch may take nothing, so
@@ -35,15 +37,31 @@ Count = Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_unlimited
 Amount = Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, BeforeValidator(_unlimited_if_infinite)]
 
 
-class Account(NamedTuple):
-    """A limited unit that reranking draws on.
+class Gate:
+    """Open while the controller is in charge; as a context manager, closed while a component works."""
 
-    Attributes:
-        unit: name of the unit, as in ``CostTracker.snapshot``.
-        used: amount spent so far.
-        limit: amount allowed in all.
-        reserved: part of the limit that is kept for something else (tokens for assembly).
-        asked: amount that the next batch needs and does not get; None where no batch was refused.
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self.depth -= 1
+
+    def require_open(self) -> None:
+        """Let the controller pass; ControllerOnlyError while a component is at work."""
+        if self.depth:
+            raise ControllerOnlyError(
+                "only the controller changes the pool and spends the budget: a component returns what it has to say, "
+                "and reports costs to context.meter"
+            )
+
+
+class Account(NamedTuple):
+    """A limited unit that reranking draws on, named as in ``CostTracker.snapshot``.
+
+    ``reserved`` of the limit is kept for the context. ``asked`` is what a refused batch needs; None where none was.
     """
 
     unit: str
@@ -116,16 +134,8 @@ class Spending:
 
     def as_cost(self, elapsed_ms: float) -> CostObject:
         """What reranking and LLM calls have cost."""
-        return CostObject(
-            tokens=self.tokens,
-            docs=self.rerank_docs,
-            calls=self.rerank_calls,
-            latency_ms=elapsed_ms,
-            usd=self.usd,
-            flops=self.flops,
-            search_units=self.search_units,
-            joules=self.joules,
-        )
+        amounts = {unit.name: getattr(self, unit.account) for unit in _BOOKED}
+        return CostObject(latency_ms=elapsed_ms, **amounts)
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
         """All units as plain data, under the names that the controller's output uses."""

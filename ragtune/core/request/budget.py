@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.errors import InputError
 from ragtune.core.request.accounts import (
     REFORMULATION,
     RERANK,
     Account,
     Amount,
     Count,
+    Gate,
     Spending,
     amount_left,
     count_left,
 )
 from ragtune.core.request.clock import Clock, MonotonicClock
-from ragtune.core.request.gate import Gate
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import FREE, CostObject, Pricer, RemainingBudgetView, price_by_count
 from ragtune.core.units import REFUSED_FIRST, TIME, TOKENS, Unit
@@ -77,14 +75,11 @@ class CostBudget(BaseModel):
 
     @classmethod
     def only(cls, **limits: Any) -> CostBudget:
-        """A budget that limits the named units and nothing else.
+        """A budget that limits the named units and nothing else; pydantic.ValidationError on an unknown limit.
 
         Example:
             >>> CostBudget.only(max_reranker_docs=20).max_reranker_docs
             20
-
-        Raises:
-            pydantic.ValidationError: on an unknown limit or a bad value.
         """
         return cls.model_validate({name: None for name in cls.model_fields if name.startswith("max_")} | limits)
 
@@ -96,9 +91,6 @@ class CostBudget(BaseModel):
     def create_tracker(self, trace: ControllerTrace | None = None, clock: Clock | None = None) -> CostTracker:
         """An account of this budget that starts now (rule B1)."""
         return CostTracker(self, trace if trace is not None else ControllerTrace(), clock)
-
-
-_TOO_FEW = "cannot consume {!r} of {}: allowed is an integer >= 0"
 
 
 class CostTracker:
@@ -118,34 +110,23 @@ class CostTracker:
             for unit in REFUSED_FIRST
             if (limit := getattr(budget, unit.limit)) is not None
         ]
-        self._trace = trace
-        self._clock = clock if clock is not None else MonotonicClock()
-        self._start_ms = self._clock.now_ms()
+        self.trace = trace
+        self.clock = clock if clock is not None else MonotonicClock()
+        self._start_ms = self.clock.now_ms()
         self._spent = Spending()
-        self._is_assembling = False
         self.gate = Gate()
         self.budget_was_read = False  # by a component, whose decisions may then depend on it
 
     @property
     def budget(self) -> CostBudget:
         """The limits; it is noted where a component looks at them, or at what is left of them."""
-        self.budget_was_read |= bool(self.gate.closed_by)
+        self.budget_was_read |= self.gate.depth > 0
         return self._budget
-
-    @property
-    def trace(self) -> ControllerTrace:
-        """The trace, where every grant and denial is written."""
-        return self._trace
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that latency is read from."""
-        return self._clock
 
     @property
     def elapsed_ms(self) -> float:
         """Milliseconds since the request began, on the run's clock."""
-        return self._clock.now_ms() - self._start_ms
+        return self.clock.now_ms() - self._start_ms
 
     @property
     def time_left_ms(self) -> float:
@@ -163,18 +144,9 @@ class CostTracker:
         """Tokens that assembly has spent."""
         return self._spent.assembled_tokens
 
-    def read_only(self) -> AbstractContextManager[None]:
-        """While a component is at work, nothing can be spent; an assembler may, see :meth:`assembling`."""
-        return self.gate.closed()
-
-    @contextmanager
-    def assembling(self) -> Iterator[None]:
-        """While an assembler is at work, it may spend tokens on the context."""
-        self._is_assembling = True
-        try:
-            yield
-        finally:
-            self._is_assembling = False
+    def read_only(self) -> Gate:
+        """A context manager for the work of a component, during which only tokens of the context can be spent."""
+        return self.gate
 
     def let_pass(self, recorded_ms: float, since_ms: float) -> float:
         """Milliseconds since ``since_ms`` on this account, after its clock has moved on so that they are at least
@@ -211,10 +183,6 @@ class CostTracker:
         """Whether ``cost`` could be spent on a rerank batch, see :meth:`charge`."""
         return self.charge(cost) is None
 
-    def try_consume_rerank(self, n_docs: int) -> bool:
-        """0.1's form of :meth:`consume`: ``n_docs`` documents in one call."""
-        return self.consume(CostObject(docs=n_docs, calls=1))
-
     def settle(self, charged: CostObject, actual: CostObject, spent_on: str = RERANK) -> None:
         """Correct a charge once the true cost is known; an overrun is booked and traced, the past can't be undone.
 
@@ -238,22 +206,22 @@ class CostTracker:
         self._spent.book(cost, spent_on, sign=-1)
         self.trace.add("budget", f"refund_{spent_on}", wasted=cost.by_unit())
 
-    def try_consume_reformulation(self, n: int = 1, cost: CostObject = FREE) -> bool:
-        """Spend ``n`` reformulator calls and the tokens (down to the assembly buffer), time and money that they cost,
-        on reranking's account; all of it or nothing.
+    def try_consume_reformulation(self, cost: CostObject = FREE) -> bool:
+        """Spend a reformulator call and the tokens (down to the assembly buffer), time and money that it costs, on
+        reranking's account; all of it or nothing.
         """
         if cost != FREE and (short := self.shortfall(cost.model_copy(update={"docs": 0, "calls": 0}))):
             self.trace.add("budget", f"deny_{REFORMULATION}", **short.figures())
             return False
         price = {} if cost == FREE else {"cost": cost.by_unit()}
-        if not self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, n, **price):
+        if not self._try_count(REFORMULATION, "reformulations", self._budget.max_reformulations, 1, **price):
             return False
         self._spent.book(cost, REFORMULATION)
         return True
 
-    def try_consume_retrieval_round(self, n: int = 1) -> bool:
-        """Spend ``n`` retrieval rounds beyond the original one."""
-        return self._try_count("retrieval_round", "retrieval_rounds", self._budget.max_retrieval_rounds, n)
+    def try_consume_retrieval_round(self) -> bool:
+        """Spend a retrieval round beyond the original one."""
+        return self._try_count("retrieval_round", "retrieval_rounds", self._budget.max_retrieval_rounds, 1)
 
     def try_consume_expansion(self, n_docs: int) -> bool:
         """Spend the right to add ``n_docs`` documents to the pool."""
@@ -264,10 +232,6 @@ class CostTracker:
 
         The buffer is a reserve. Where a call was billed more tokens than were left for it, the context still gets it.
         """
-        if not self._is_assembling:
-            self.gate.require_open()
-        if n_tokens < 0:
-            raise InputError(_TOO_FEW.format(n_tokens, "tokens"))
         limit, spent = self._budget.max_tokens, self._spent
         if limit is not None:
             reserve = min(limit, self._budget.tokens_for_assembly) - spent.assembled_tokens
@@ -328,15 +292,13 @@ class CostTracker:
         return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)
 
     def _accounts(self) -> Iterator[tuple[Unit, Account]]:
-        self.budget_was_read |= bool(self.gate.closed_by)
+        self.budget_was_read |= self.gate.depth > 0
         for unit, limit, reserved in self._limited:
             used = self.elapsed_ms if unit is TIME else getattr(self._spent, unit.account)
             yield unit, Account(unit.account, used, limit, reserved)
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         self.gate.require_open()
-        if n < 0:
-            raise InputError(_TOO_FEW.format(n, what))
         used: int = getattr(self._spent, account)
         if self.time_left_ms <= 0:
             late = {"reason": "latency_exceeded", "requested": n, "remaining": 0.0, "elapsed": self.elapsed_ms}

@@ -7,17 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from operator import itemgetter, le
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from ragtune.core.plain import describe, quoted
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.trace import ControllerTrace
 from ragtune.core.types import FREE, CostObject, ScoredDocument
-from ragtune.core.units import FLOPS, UNITS
 
 T = TypeVar("T")
 
@@ -45,8 +42,8 @@ GRAPH_SOURCE = "graph"
 class CostMeter:
     """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
 
-    ``charged`` is what the policy must pay (None: the expected cost stands); ``actual`` is what this run paid, which
-    a cache or a replay makes smaller (rule B8). ``waited_ms`` is time that passed and that the reranker did not take.
+    ``charged`` is what the policy must pay (None: the expected cost stands), ``actual`` what this run paid (rule B8),
+    and ``waited_ms`` time that passed and that the reranker did not take.
     """
 
     def __init__(self) -> None:
@@ -100,18 +97,17 @@ class RAGtuneContext(BaseModel):
         memory: per-request state of components, so that components themselves stay stateless.
     """
 
-    query: str = Field(frozen=True)
-    query_id: str = Field(frozen=True)
-    tracker: CostTracker = Field(frozen=True)
-    round: str = Field(default=ORIGINAL, frozen=True)
-    seed: int = Field(default=0, frozen=True)
-    candidates: tuple[ScoredDocument, ...] = Field(default=(), frozen=True)
-    num_reformulations: int = Field(default=2, ge=0)
+    query: str
+    query_id: str
+    tracker: CostTracker
+    round: str = ORIGINAL
+    seed: int = 0
+    candidates: tuple[ScoredDocument, ...] = ()
+    num_reformulations: int = 2
     meter: CostMeter = Field(default_factory=CostMeter)
     memory: dict[int, Any] = Field(default_factory=dict)
 
-    # A component can neither put another account in the place of this one nor a meter that is none.
-    model_config = ConfigDict(arbitrary_types_allowed=True, validate_assignment=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     @property
     def trace(self) -> ControllerTrace:
@@ -143,44 +139,3 @@ class RAGtuneContext(BaseModel):
         """A generator seeded by (seed, query id, purpose): the same in every process and order of queries."""
         digest = hashlib.sha256(f"{self.seed}\x00{self.query_id}\x00{purpose}".encode()).digest()
         return np.random.default_rng(int.from_bytes(digest[:8], "big"))
-
-
-_MOST = {unit.name: 10.0**30 if unit is FLOPS else 2**53 for unit in UNITS}
-"""Amounts above it are no bill: a float could not count them one by one. Of a large model's operations it need not."""
-
-_AMOUNTS = itemgetter(*_MOST)
-_KINDS, _LEAST, _HIGHEST = [int if unit.is_count else float for unit in UNITS], [0] * len(UNITS), list(_MOST.values())
-
-
-def checked(cost: Any) -> CostObject:
-    """A component's cost, validated again: whoever made it may have skipped that.
-
-    Raises:
-        TypeError: if it is no cost.
-        ValueError: if an amount is negative, not finite or beyond all bounds.
-    """
-    if not isinstance(cost, CostObject):
-        raise TypeError(f"a cost of type {type(cost).__name__}: allowed is CostObject")
-    amounts = _AMOUNTS(cost.__dict__)
-    if list(map(type, amounts)) == _KINDS and all(map(le, _LEAST, amounts)) and all(map(le, amounts, _HIGHEST)):
-        return cost  # what the model would say, at a tenth of its time: this runs several times a batch
-    made = CostObject.model_validate(cost.__dict__.copy())
-    for unit, amount in made.__dict__.items():
-        if amount > _MOST[unit]:
-            raise ValueError(f"a cost of {quoted(made.by_unit())}: allowed are amounts of {unit} up to {_MOST[unit]:g}")
-    return made
-
-
-def reported(context: RAGtuneContext, cost: CostObject | None, otherwise: CostObject) -> CostObject:
-    """A cost that a component has reported, or ``otherwise`` where it reported none or none that can be."""
-    if cost is None:
-        return otherwise
-    try:
-        return checked(cost)
-    except ValidationError as error:
-        first = error.errors()[0]
-        why = f"{'.'.join(map(str, first['loc']))}={quoted(first['input'])}: {first['msg']}"
-    except Exception as error:
-        why = describe(error)
-    context.trace.add("controller", "bad_report", error=why)
-    return otherwise

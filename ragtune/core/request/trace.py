@@ -13,7 +13,7 @@ from ragtune.core.plain import plain
 from ragtune.core.request.clock import Clock, MonotonicClock
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TraceEvent:
     """One decision (rule A4).
 
@@ -36,13 +36,9 @@ class TraceEvent:
 
 
 class ControllerTrace(BaseModel):
-    """The full execution history of one query.
+    """The full execution history of one query: its id, and the decisions in order.
 
-    Attributes:
-        query_id: stable id of the query.
-        events: the decisions, in order.
-        clock: clock that stamps the events. Neither it nor ``start_ms``, its reading at the start, is part of the
-            record.
+    Neither the clock that stamps the events nor ``start_ms``, its reading at the start, is part of the record.
     """
 
     query_id: str = ""

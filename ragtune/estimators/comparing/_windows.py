@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.twins import with_twins_level
+from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.columns import CANDIDATE, RERANKED
 from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
-from ragtune.core.policy.top_k import tail
+from ragtune.core.policy.scaling import tail
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
 

@@ -10,7 +10,7 @@ import numpy as np
 from ragtune.core.arguments import check_number, check_positive, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.twins import with_twins_level
+from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext

@@ -11,11 +11,10 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
-from ragtune.core.policy.twins import with_twins_level
-from ragtune.core.pool.belief import Belief
+from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.valuation import Valuation
+from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
 from ragtune.estimators.posterior._first_stage import first_stage_evidence

@@ -6,10 +6,10 @@ import pytest
 from ragtune.acquisitions.thompson import ThompsonAcquisition
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.core.policy.batching import choose
-from ragtune.core.policy.top_k import top_k_threshold
-from ragtune.core.pool.belief import EmpiricalBelief
+from ragtune.core.policy.scaling import top_k_threshold
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.valuation import EmpiricalBelief
 from ragtune.testing import KnownBelief
 
 

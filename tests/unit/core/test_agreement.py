@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune.core.statistics.agreement import Places, gain_kept, overlap, rank_biased_overlap
+from ragtune.core.statistics import Places, gain_kept, overlap, rank_biased_overlap
 
 ABC = [*range(10)]
 

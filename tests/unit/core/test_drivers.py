@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtune.core.drivers import Flight, alone, lockstep, stepwise
+from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import RerankBatch
@@ -108,13 +108,6 @@ def test_an_error_is_its_own_requests_alone() -> None:
     assert theirs[2][:2] == ours[3][:2]
 
 
-def test_strategies_are_scored_apart() -> None:
-    cheap, dear = Joint(), Joint()
-    requests = [Asking("a", 1), Asking("b", 1, "dear"), Asking("c", 1), Asking("d", 1, "dear")]
-    lockstep((request() for request in requests), {"default": cheap, "dear": dear}, 8)
-    assert (cheap.joint, dear.joint) == ([["a", "c"]], [["b", "d"]])
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), InputError("no such table")], ids=["Ctrl-C", "bad input"])
 def test_what_ends_one_request_for_good_ends_all_and_leaves_none_open(error: BaseException) -> None:
     requests = [*some(), Asking("never", 1)]
@@ -129,12 +122,8 @@ class Interrupted(Joint):
         raise KeyboardInterrupt
 
 
-def test_a_request_that_is_interrupted_or_left_is_closed() -> None:
-    stopped, left = Asking("a", 2), Asking("b", 2)
+def test_a_request_that_is_interrupted_is_closed() -> None:
+    stopped = Asking("a", 2)
     with pytest.raises(KeyboardInterrupt):
         alone(stopped(), {"default": Interrupted()})
-    steps = stepwise(Flight(left()), {"default": Joint()})
-    next(steps)
-    steps.close()
     assert stopped.ended
-    assert left.ended

@@ -13,7 +13,7 @@ import pytest
     [
         "ragtune.core.interfaces",
         "ragtune.core.request.budget",
-        "ragtune.core.statistics.holm",
+        "ragtune.core.statistics",
         "ragtune.core.tokens",
     ],
 )

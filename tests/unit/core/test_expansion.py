@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
-from ragtune.core.arrays import unit_interval
 from ragtune.core.policy.batching import choose
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.items import PoolItem
@@ -56,29 +54,6 @@ def test_nothing_is_looked_for_that_no_batch_could_score(fakes):
     assert len(expander.limits) == 1
 
 
-def test_nothing_is_looked_for_that_the_budget_would_not_let_in(fakes):
-    expander = fakes.Expander(lambda pool, limit: [])
-    fakes.controller(expander=expander, budget=limits(max_expanded_docs=0)).run("q")
-    assert expander.limits == []
-
-
-def test_an_estimator_that_fails_on_the_grown_pool_stops_the_loop(fakes):
-    def value(pool, context):
-        if len(pool) > 20:
-            raise RuntimeError("too big")
-        return pool.valuation(pool.base_scores)
-
-    expander = fakes.Expander(lambda pool, limit: [ScoredDocument(id="new", score=0.5)])
-    output = fakes.controller(estimator=fakes.Estimator(value), expander=expander).run("q")
-    assert output.stop.reason == "estimator_failed"
-    assert len(output.ranking) == 21
-
-
-def test_a_pool_knows_what_only_an_expander_found():
-    pool = grown([3.0, 2.0], [0.4])
-    assert pool.discovered.tolist() == [False, False, True]
-
-
 def test_growth_changes_no_retrieved_document_s_value():
     before = first_stage_scores(grown([30.0, 20.0, 10.0], []))
     after = first_stage_scores(grown([30.0, 20.0, 10.0], [0.4, 0.1]))
@@ -94,28 +69,8 @@ def test_values_after_growth_are_the_same_whether_or_not_they_were_asked_for_bef
     assert first_stage_scores(pools[0]).tolist() == first_stage_scores(pools[1]).tolist()
 
 
-def test_discovered_scores_are_clipped_to_the_unit_interval():
-    assert first_stage_scores(grown([2.0, 1.0], [1.5, -0.5])).tolist() == [1.0, 0.0, 1.0, 0.0]
-
-
-def test_a_pool_of_discoveries_alone_has_their_values():
-    assert first_stage_scores(grown([], [0.2, 0.6])).tolist() == [0.2, 0.6]
-
-
-def test_equal_scores_are_worth_a_half():
-    assert unit_interval(np.full(3, 7.0)).tolist() == [0.5, 0.5, 0.5]
-    assert first_stage_scores(CandidatePool()).tolist() == []
-
-
 @pytest.mark.parametrize(("limit", "expected"), [(None, 3), (2, 2), (1, 1), (9, 3)])
 def test_an_estimator_may_limit_the_batch(fakes, limit, expected):
     pool = fakes.pool(6)
     pool.apply_priorities(pool.valuation(pool.base_scores, batch_limit=limit))
     assert choose(pool, 3, None) == list(pool.doc_ids[:expected])
-
-
-def test_a_batch_limit_ends_with_the_next_estimate(fakes):
-    pool = fakes.pool(6)
-    pool.apply_priorities(pool.valuation(pool.base_scores, batch_limit=1))
-    pool.apply_priorities(dict.fromkeys(pool.doc_ids, 0.5))
-    assert len(choose(pool, 3, None)) == 3

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
-from ragtune.core.pool.items import ItemState, PoolItem
-from ragtune.core.pool.pool import CandidatePool
-from ragtune.rerankers._wrapped import WrappedReranker
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.sliding_window import SlidingWindowScheduler
@@ -53,27 +49,6 @@ def test_one_failed_call_leaves_the_first_stages_order(fakes: Any, comparing: An
     assert output.trace.find("drop") == []
 
 
-def test_a_wrapper_compares_where_what_it_wraps_does(fakes: Any, comparing: Any) -> None:
-    class Passing(WrappedReranker):
-        def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
-            return self.inner.rerank(items, context, strategy)
-
-    for reranker in (comparing(script=[REFUSED]), fakes.Reranker(script=[REFUSED])):
-        output = fakes.controller(reranker=Passing(reranker), scheduler=OneShotScheduler(8)).run("q")
-        assert bool(output.trace.find("put_back")) is reranker.compares
-        assert bool(output.dropped) is not reranker.compares
-
-
-def test_a_document_that_an_answer_leaves_out_stays_where_it_was(fakes: Any, comparing: Any) -> None:
-    def without_the_first(items: Any) -> dict[str, float]:
-        return {doc_id: score for doc_id, score in last_first(items).items() if doc_id != "doc_000"}
-
-    output = fakes.controller(reranker=comparing(script=[without_the_first]), scheduler=OneShotScheduler(8)).run("q")
-    assert output.dropped == {}
-    assert output.trace.find("put_back")[0].details["doc_ids"] == ["doc_000"]
-    assert output.ranking[-1] != "doc_000"
-
-
 @pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
 def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(
     fakes: Any, comparing: Any, scheduler: Any
@@ -111,33 +86,6 @@ def test_it_ends_without_a_limit_however_many_failures_are_allowed(
     assert output.stop.reason == "strategy_closed"
     assert output.batches.failed == 20 + 1
     assert len(output.ranking) == 20
-
-
-def test_to_the_letter_a_failed_window_leaves_the_answer(fakes: Any, comparing: Any) -> None:
-    letter = FailurePolicy(keep_unscored=False)
-    output = fakes.controller(reranker=comparing(script=[REFUSED]), scheduler=OneShotScheduler(8), failures=letter).run(
-        "q"
-    )
-    assert output.ranking == tuple(ids(*range(8, 20)))
-    assert list(output.dropped) == ids(*range(8))
-
-
-def test_scores_of_single_documents_are_lost_for_good_and_cost_no_place(fakes: Any) -> None:
-    assert not BaseReranker.compares
-    output = fakes.controller(reranker=fakes.Reranker(script=[REFUSED]), scheduler=OneShotScheduler(8)).run("q")
-    assert output.ranking == tuple(ids(*range(20)))
-    assert list(output.dropped) == ids(*range(8))
-
-
-def test_a_document_that_comes_back_is_found_among_the_best_again() -> None:
-    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i) for i in range(6))
-    by = pool.base_scores
-    for _ in range(2):  # the same closed array again and again: it is sorted once
-        assert pool.top_candidates(2, by) == ["d0", "d1"]
-    pool.transition(["d0", "d1"], ItemState.IN_FLIGHT)
-    assert pool.top_candidates(2, by) == ["d2", "d3"]
-    pool.transition(["d1"], ItemState.CANDIDATE, again=True)
-    assert pool.top_candidates(2, by) == ["d1", "d2"]
 
 
 def test_the_strategy_alone_that_compares_puts_back(fakes: Any, comparing: Any) -> None:

@@ -1,10 +1,14 @@
+"""The loop: why it stops, what may be proposed, what is charged, and the anytime history."""
+
 from __future__ import annotations
 
+import math
 import re
 
+import numpy as np
 import pytest
 
-from ragtune import CostBudget
+from ragtune import CostBudget, ScoredDocument
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 
 limits = CostBudget.only
@@ -122,32 +126,6 @@ def test_an_illegal_proposal_stops_the_loop_and_moves_nothing(fakes, then, error
     assert output.history[-1].cost.docs == 2
 
 
-def test_a_proposal_of_the_wrong_type_is_the_schedulers_failure(fakes):
-    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: ["doc_000"])).run("q")
-    assert output.stop.reason == "illegal_proposal"
-    assert "list" in output.stop.details["error"]
-    assert len(output.documents) == 20
-
-
-def test_diagnostics_may_have_any_name(fakes):
-    proposal = batch("doc_000", diagnostics={"doc_ids": 1, "strategy": 2, "component": 3})
-    output = fakes.controller(
-        scheduler=fakes.Scheduler(choose=lambda pool, budget: None if len(pool.reranked) else proposal)
-    ).run("q")
-    details = output.trace.find("propose")[0].details
-    assert details["diagnostics"] == proposal.diagnostics
-
-
-def test_the_schedulers_own_figures_are_not_what_is_charged(fakes):
-    lie = CostObject(docs=0, calls=0)
-    output = fakes.controller(
-        scheduler=fakes.Scheduler(
-            choose=lambda pool, budget: None if len(pool.reranked) else batch("doc_000", expected_cost=lie)
-        )
-    ).run("q")
-    assert output.history[-1].cost.docs == 1
-
-
 def test_schedulers_price_by_the_reranker_of_the_strategy(fakes):
     prices = []
 
@@ -178,3 +156,159 @@ def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
     assert rerankers["b"].batches == [["doc_001"]]
     assert [item.reranker_strategy for item in assembler.seen[:3]] == ["a", "b", None]
     assert scheduler.views[0].strategies == ("a", "b")
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_true_charge_replaces_the_expected_one_and_actual_cost_is_apart(fakes):
+    def act(ctx):
+        ctx.meter.charge(CostObject(docs=5, calls=1, tokens=70))
+        ctx.meter.pay(CostObject(docs=2, calls=1, tokens=20))
+
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, tokens=100), act=act)
+    output = fakes.controller(reranker=reranker).run("q")
+    assert output.history[-1].cost.tokens == 4 * 70
+    assert output.actual_cost == CostObject(docs=8, calls=4, tokens=80)
+    assert len(output.trace.find("settle_rerank")) == 4
+
+
+def test_the_virtual_clock_moves_by_each_batchs_charged_latency(fakes):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
+    output = fakes.controller(reranker=reranker).run("q")
+    assert [step.cost.latency_ms for step in output.history] == [0.0, 10.0, 20.0, 30.0, 40.0]
+
+
+def test_no_batch_starts_that_is_expected_to_pass_the_deadline(fakes):
+    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
+    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=25.0)).run("q")
+    assert len(reranker.batches) == 2
+    assert output.final_budget_state["latency"] == 20.0
+    assert output.stop.details["reason"] == "latency_exceeded"
+    assert output.trace.find("overrun_latency") == []
+
+
+@pytest.mark.parametrize("script", [[], [RuntimeError("timed out")]], ids=["succeeds", "fails"])
+def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
+    reranker = fakes.Reranker(
+        cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0),
+        act=lambda ctx: ctx.meter.charge(CostObject(docs=5, calls=1, latency_ms=60.0)),
+        script=script,
+    )
+    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=50.0)).run("q")
+    assert len(reranker.batches) == 1
+    assert output.final_budget_state["latency"] == 60.0
+    over = output.trace.find("overrun_latency")
+    assert [event.details for event in over] == [{"limit_ms": 50.0, "elapsed_ms": 60.0, "batch_ms": 60.0}]
+    assert output.stop.reason == "budget_exhausted"
+
+
+def test_scores_in_the_trace_are_plain_numbers(fakes):
+    reranker = fakes.Reranker(script=[lambda items: {item.doc_id: np.float32(0.5) for item in items}])
+    output = fakes.controller(reranker=reranker).run("q")
+    assert set(output.trace.find("rerank")[0].details["scores"].values()) == {0.5}
+    assert '"doc_000":0.5' in output.trace.model_dump_json()
+
+
+# -- the anytime history -----------------------------------------------------------------------------------------------
+
+
+def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
+    output = fakes.controller(budget=limits(max_reranker_docs=10)).run("q")
+    assert [step.cost.docs for step in output.history] == [0, 5, 10]
+    first_stage = tuple(f"doc_{i:03d}" for i in range(20))
+    assert output.history[0].ranking == first_stage
+    assert all(sorted(step.ranking) == sorted(first_stage) for step in output.history)
+    assert output.history[-1].ranking == output.ranking
+
+
+def test_history_costs_never_fall_and_failed_documents_keep_their_places(fakes):
+    script = [RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}]
+    output = fakes.controller(reranker=fakes.Reranker(script=script)).run("q")
+    for unit in ("docs", "calls", "tokens", "latency_ms", "usd"):
+        series = [getattr(step.cost, unit) for step in output.history]
+        assert series == sorted(series)
+    everything = {f"doc_{i:03d}" for i in range(20)}
+    assert all(len(step.ranking) == 20 and set(step.ranking) == everything for step in output.history)
+    assert output.history[1].ranking == output.history[0].ranking
+    assert len(output.dropped) == 9
+    assert output.ranking[:9] == tuple(sorted(output.dropped))  # by their estimates
+
+
+def test_a_step_of_the_history_is_what_a_smaller_budget_would_have_given(fakes):
+    whole = fakes.controller().run("q")
+    for step in whole.history:
+        cut = fakes.controller(budget=limits(max_reranker_docs=step.cost.docs)).run("q")
+        assert cut.ranking == step.ranking
+
+
+# -- skip_rerank -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [limits(max_reranker_docs=0), limits(max_reranker_docs=3)])
+def test_skip_rerank_is_traced_when_the_budget_let_no_batch_run(fakes, budget):
+    reranker = fakes.Reranker()
+    output = fakes.controller(reranker=reranker, budget=budget).run("q")
+    assert reranker.batches == []
+    assert output.trace.find("skip_rerank", "controller")[0].details == {"reason": "budget_denied"}
+
+
+# -- expansion ---------------------------------------------------------------------------------------------------------
+
+
+def found(*ids: str, score: float = 0.4, **fields) -> list[ScoredDocument]:
+    return [ScoredDocument(id=doc_id, score=score, token_count=10, **fields) for doc_id in ids]
+
+
+def once(docs):
+    answers = iter([docs])
+    return lambda pool, limit: next(answers, [])
+
+
+def test_what_an_expander_finds_goes_behind_is_charged_and_can_be_reranked(fakes):
+    expander, reranker, assembler = fakes.Expander(once(found("new_b", "new_a"))), fakes.Reranker(), fakes.Assembler()
+    output = fakes.controller(expander=expander, reranker=reranker, assembler=assembler).run("q")
+    items = {item.doc_id: item for item in assembler.seen}
+    assert (items["new_b"].initial_rank, items["new_a"].initial_rank) == (20, 21)
+    assert items["new_b"].sources == {"graph": 0.4}
+    assert output.final_budget_state["expanded_docs"] == 2
+    assert {"new_a", "new_b"} <= {doc_id for ids in reranker.batches for doc_id in ids}
+    assert output.trace.find("expand")[0].details["doc_ids"] == ["new_b", "new_a"]
+    assert len(output.history[0].ranking) == 20
+    assert len(output.history[1].ranking) == 22
+
+
+def test_an_expander_is_told_its_limit_and_denied_beyond_it(fakes):
+    expander = fakes.Expander(lambda pool, limit: found("x", "y", "z"))
+    output = fakes.controller(expander=expander, budget=limits(max_expanded_docs=2)).run("q")
+    assert set(expander.limits) == {2}
+    assert output.final_budget_state["expanded_docs"] == 0
+    assert output.trace.find("deny_expansion", "budget")
+    assert len(output.ranking) == 20
+
+
+def test_known_and_repeated_finds_are_neither_added_nor_charged(fakes):
+    finds = [*found("doc_003", "new"), *found("new", score=0.9)]
+    assembler = fakes.Assembler()
+    output = fakes.controller(expander=fakes.Expander(lambda pool, limit: finds), assembler=assembler).run("q")
+    assert output.final_budget_state["expanded_docs"] == 1
+    assert {item.doc_id: item for item in assembler.seen}["new"].retrieval_score == 0.4
+    assert len(output.ranking) == 21
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda pool, limit: 1 / 0,
+        lambda pool, limit: found("new", score=math.nan),
+        lambda pool, limit: found("new", sources={"graph": math.inf}),
+        lambda pool, limit: None,
+    ],
+    ids=["raises", "NaN", "inf source", "None"],
+)
+def test_a_failing_expander_costs_nothing_and_the_run_goes_on(fakes, find):
+    output = fakes.controller(expander=fakes.Expander(find)).run("q")
+    assert len(output.trace.find("expansion_failed", "expander")) == 4
+    assert output.final_budget_state["expanded_docs"] == 0
+    assert output.stop.reason == "pool_exhausted"
+    assert len(output.ranking) == 20

@@ -1,3 +1,5 @@
+"""Final orders, their ties, and the rankings of all steps at once."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtune.core.errors import ConfigError
+from ragtune.core.output import HistoryStep, rankings_of
+from ragtune.core.pool.columns import CANDIDATE, DROPPED, RERANKED, PoolColumns
 from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.types import CostObject
 
 few = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0])
 signed = st.sampled_from([-1.0, 0.0, 0.5, 1.0])
@@ -80,15 +85,6 @@ def test_reranked_first_keeps_the_first_stages_order_behind_the_reranked():
     assert [it.doc_id for it in Ordering.RERANKED_FIRST.sort(pool.get_active_items())] == ["d3", "d2", "d0", "d1"]
 
 
-def test_keys_do_not_change_with_the_pool():
-    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"original": 0.5}) for i in range(3))
-    keys = {ordering: ordering.keys(pool) for ordering in Ordering}
-    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3]), posterior=np.array([0.1, 0.2, 0.3])))
-    pool.transition(["d0"], ItemState.DROPPED)
-    for before in keys.values():
-        assert before.argsort().tolist() == [0, 1, 2]
-
-
 FAR_ENOUGH = st.integers(0, 10**6).map(lambda n: n / 10**6)
 """Scores with room between them: between two neighbouring floats there is none."""
 
@@ -140,11 +136,20 @@ def test_what_has_no_key_stands_behind_with_keys_that_go_on_falling():
     assert ranked == [("d3", 0.9), ("d1", 0.2), ("d2", pytest.approx(-0.4)), ("d0", -1.0)]
 
 
-@pytest.mark.parametrize("name", ["final_score", "reranked_first", "posterior"])
-def test_orderings_are_known_by_name(name):
-    assert Ordering.parse(name) is Ordering.parse(Ordering(name))
-
-
 def test_an_unknown_ordering_is_refused_with_the_allowed_ones():
     with pytest.raises(ConfigError, match="'best': allowed are final_score, reranked_first, posterior"):
         Ordering.parse("best")
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+@pytest.mark.parametrize("lost", [CANDIDATE, DROPPED])
+def test_a_step_is_ranked_as_it_is_alone_also_where_a_score_was_lost(ordering: Ordering, lost: int) -> None:
+    unknown, base = np.full(4, np.nan), np.array([0.9, 0.8, 0.7, 0.6])
+    scores = np.array([np.nan, 0.2, np.nan, 0.9])
+    states = np.array([lost, RERANKED, CANDIDATE, RERANKED], dtype=np.int8)
+    before = PoolColumns(np.zeros(4, dtype=np.int8), unknown, base / 2, base, unknown)
+    steps = [
+        HistoryStep(CostObject(), ("a", "b", "c", "d"), ordering, columns)
+        for columns in (before, PoolColumns(states, scores, base / 2, base, unknown))
+    ]
+    assert [order.tolist() for order in rankings_of(steps)] == [step.keys.argsort().tolist() for step in steps]

@@ -2,19 +2,13 @@ from __future__ import annotations
 
 import math
 import pickle
-from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.pool.items import ItemState, PoolItem, ids_of, lengths_of
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.pool.roster import Roster
-from ragtune.core.request.context import GRAPH_SOURCE
-from ragtune.data.corpus import Corpus, Document
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 ALLOWED = {
@@ -63,25 +57,7 @@ def test_transition_table_is_exactly_the_specs(origin, target):
         assert states_of(pool) == [origin]
 
 
-def test_refused_transition_names_what_is_allowed():
-    with pytest.raises(IllegalTransitionError, match=r"allowed is \['DROPPED'\]"):
-        pool_in(ItemState.RERANKED).transition(["d0"], ItemState.IN_FLIGHT)
-    with pytest.raises(IllegalTransitionError, match="allowed is nothing"):
-        pool_in(ItemState.DROPPED).transition(["d0"], ItemState.CANDIDATE)
-
-
 # -- scores ------------------------------------------------------------------------------------------------------------
-
-
-def test_update_scores_stores_score_and_strategy_and_reranks():
-    pool = pool_in(ItemState.IN_FLIGHT, ItemState.IN_FLIGHT)
-    pool.update_scores({"d1": 0.25}, "llm")
-    assert (pool["d1"].state, pool["d1"].reranker_score, pool["d1"].reranker_strategy) == (
-        ItemState.RERANKED,
-        0.25,
-        "llm",
-    )
-    assert (pool["d0"].state, pool["d0"].reranker_score) == (ItemState.IN_FLIGHT, None)
 
 
 # -- priorities --------------------------------------------------------------------------------------------------------
@@ -223,16 +199,6 @@ def test_a_batch_tells_ids_and_lengths_and_later_shows_its_own_moment():
     assert ids_of(list(batch)) == ["d2", "d0"]
 
 
-def test_snapshots_are_proper_records():
-    pool = pool_in(ItemState.CANDIDATE)
-    snapshot = pool["d0"]
-    records = TypeAdapter(PoolItem)
-    assert records.validate_json(records.dump_json(snapshot)) == snapshot
-    assert replace(snapshot, priority_value=0.5).final_score() == 0.5
-    with pytest.raises(FrozenInstanceError):
-        snapshot.priority_value = 1.0
-
-
 @pytest.mark.parametrize(
     "column", ["states", "priorities", "scores", "posteriors", "retrieval_scores", "base_scores", "eligible"]
 )
@@ -240,17 +206,6 @@ def test_columns_cannot_be_written_from_outside(column):
     pool = pool_in(ItemState.CANDIDATE)
     with pytest.raises(ValueError, match="read-only"):
         getattr(pool, column)[0] = 1
-
-
-def test_kept_columns_do_not_change_with_the_pool():
-    pool = pool_in(*[ItemState.CANDIDATE] * 2)
-    before = pool.columns()
-    pool.transition(["d0"], ItemState.IN_FLIGHT)
-    pool.update_scores({"d0": 0.9}, "x")
-    pool.apply_priorities({"d1": 0.4})
-    assert before.states.tolist() == [0, 0]
-    assert np.isnan(before.scores).all()
-    assert before.priorities.tolist() == [0.0, 0.0]
 
 
 def test_unknown_documents_are_named():
@@ -263,9 +218,6 @@ def test_unknown_documents_are_named():
 # -- ties --------------------------------------------------------------------------------------------------------------
 
 
-few_values = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -1.0])
-
-
 def test_top_candidates_go_by_acquisition_where_there_is_one():
     pool = pool_in(*[ItemState.CANDIDATE] * 3)
     pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3])))
@@ -274,14 +226,3 @@ def test_top_candidates_go_by_acquisition_where_there_is_one():
     assert pool.top_candidates(1) == ["d0"]
     pool.apply_priorities({"d1": 0.9})
     assert pool.top_candidates(1) == ["d1"]
-
-
-def test_truth_values_and_zeros_are_columns_of_their_own_however_alike_they_are() -> None:
-    corpus = Corpus([Document(id=str(i), text="x") for i in range(3)])
-    for source in ("bm25", GRAPH_SOURCE):
-        for documents in (0, 1, 2):
-            hits = corpus.hits(["0", "1"][:documents], [1.0, 0.5][:documents], source)
-            for _ in range(2):
-                pool = CandidatePool(roster=Roster.of(hits, "bm25"))
-                assert pool.roster.discovered.dtype == bool
-                assert pool.priorities.dtype == float

@@ -1,18 +1,19 @@
+"""Retrieval rounds, their union, and what rewriting a query costs."""
+
 from __future__ import annotations
 
 import math
-from itertools import count
 
 import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RetrievalPlan, ScoredDocument
-from ragtune.core.errors import DatasetError, RetrievalError
+from ragtune.core.errors import ConfigError, RetrievalError
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds, aggregate
-from ragtune.core.types import ReformulationResult
+from ragtune.core.types import CostObject, ReformulationResult
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 
 PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
@@ -28,11 +29,6 @@ def actions(context: RAGtuneContext) -> list[str]:
 
 
 # -- the plan ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_default_depths_are_the_specs():
-    plan = RetrievalPlan()
-    assert (plan.original_query_depth, plan.depth_per_reformulation, plan.num_reformulations) == (10, 5, 2)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +82,6 @@ def test_an_inactive_reformulator_and_a_plan_without_rewrites_cost_nothing(fakes
         assert actions(context) == ["retrieve"]
 
 
-def test_a_denied_reformulation_is_not_called(fakes):
-    reformulator = fakes.Reformulator(["one"])
-    context = context_of(max_reformulations=0)
-    rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), reformulator, PLAN).run(context)
-    assert (len(rounds), reformulator.calls) == (1, 0)
-    assert actions(context) == ["retrieve", "deny_reformulation"]
-
-
 @pytest.mark.parametrize(("limit", "wanted"), [(0, None), (1, 1), (2, 2), (3, 2)])
 def test_no_more_rewrites_are_bought_than_rounds_are_left(fakes, limit, wanted):
     asked = []
@@ -139,46 +127,11 @@ def test_no_rewriting_and_no_further_round_begins_once_the_time_is_up(fakes, lim
     assert context.tracker.try_consume_expansion(1) is (denied is None)
 
 
-def _breaks_off():
-    yield "one"
-    raise OSError("connection lost")
-
-
-@pytest.mark.parametrize(
-    "rewrites",
-    [RuntimeError("no model"), None, [None], ["one", 7], 3, "a single text", b"bytes", {1: 2}, _breaks_off()],
-    ids=["raises", "None", "[None]", "[one, 7]", "3", "a string", "bytes", "numbers", "generator breaks off"],
+unusable = pytest.mark.parametrize(
+    "failure",
+    [RuntimeError("index gone"), None, [ScoredDocument(id="bad", score=math.nan)], ["bad"]],
+    ids=["raises", "None", "NaN", "no documents"],
 )
-def test_a_failing_reformulator_leaves_the_original_results(fakes, rewrites):
-    context = context_of()
-    rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), fakes.Reformulator(rewrites), PLAN).run(context)
-    assert [r.strategy for r in rounds] == ["original"]
-    failed = context.trace.find("reformulation_failed")
-    assert len(failed) == 1
-    assert failed[0].details["error"]
-
-
-def test_of_rewrites_without_end_as_many_as_wanted_are_used(fakes):
-    retriever = fakes.Retriever(fakes.docs(20))
-    context = context_of()
-    RetrievalRounds(retriever, fakes.Reformulator(f"rewrite {i}" for i in count()), PLAN).run(context)
-    assert [query for _, query, _ in retriever.calls] == ["query", "rewrite 0", "rewrite 1"]
-    assert len(context.trace.find("reformulate")[0].details["proposed"]) == 100
-
-
-UNUSABLE = {
-    "raises": RuntimeError("index gone"),
-    "None": None,
-    "NaN": [ScoredDocument(id="bad", score=math.nan)],
-    "infinite fusion score": [ScoredDocument(id="bad", fusion_score=math.inf)],
-    "NaN of a source": [ScoredDocument(id="bad", sources={"bm25": math.nan})],
-    "text for a source's score": [ScoredDocument.model_construct(id="bad", sources={"bm25": "high"})],
-    "no documents": ["bad"],
-    "an id that is no text": [ScoredDocument.model_construct(id=7)],
-    "a content that is no text": [ScoredDocument.model_construct(id="bad", content=None)],
-    "tokens below 0": [ScoredDocument(id="bad", token_count=-1)],
-}
-unusable = pytest.mark.parametrize("failure", UNUSABLE.values(), ids=UNUSABLE)
 
 
 @unusable
@@ -217,15 +170,6 @@ def test_what_only_a_rewrite_found_and_the_reranker_cannot_score_is_no_candidate
     ).run("query")
     assert set(output.ranking) == {"doc_000", "doc_001", "doc_002", "two_001"}
     assert output.trace.find("ineligible")[0].details == {"round": "rewrite_0", "count": 1}
-
-
-@pytest.mark.parametrize("where", ["original", "rewrite", "reformulator"])
-def test_bad_input_is_never_swallowed(fakes, where):
-    bad = DatasetError("no such document")
-    answers = {"query": bad if where == "original" else fakes.docs(3), "one": bad if where == "rewrite" else []}
-    reformulator = fakes.Reformulator(bad if where == "reformulator" else ["one"])
-    with pytest.raises(DatasetError, match="no such document"):
-        RetrievalRounds(fakes.Retriever(answers), reformulator, PLAN).run(context_of())
 
 
 # -- the union ---------------------------------------------------------------------------------------------------------
@@ -305,19 +249,113 @@ def test_first_stage_evidence_counts_a_stage_and_its_rewrites_once():
     assert with_rewrite.pooled.argsort()[::-1][:11].tolist() == [*range(9), 11, 9]
 
 
-def test_a_document_twice_in_one_round_keeps_its_best_score_and_first_rank():
-    pool = aggregate([result("original", doc("a", 0.2), doc("b", 0.1), doc("a", 0.9))])
-    assert pool.doc_ids == ("a", "b")
-    assert pool["a"].sources == {"original": 0.9}
+PRICE = CostObject(tokens=100, calls=2, latency_ms=50.0, usd=0.5)
 
 
-def test_nothing_found_is_an_empty_pool():
-    assert len(aggregate([result("original")])) == 0
+class Costly(BaseReformulator):
+    """Expects ``PRICE``, is charged ``true`` (None: as expected), and does what ``act`` says."""
+
+    def __init__(self, true=None, act=lambda context: ["one"], price=PRICE):
+        self.true, self.act, self.price = true, act, price
+        self.wanted = []
+
+    def expected_cost(self, context, first_round):
+        if isinstance(self.price, Exception):
+            raise self.price
+        return self.price
+
+    def generate(self, context, first_round):
+        self.wanted.append(context.num_reformulations)
+        if self.true is not None:
+            context.meter.charge(self.true)
+            context.meter.pay(self.true)
+        return self.act(context)
 
 
-def test_the_pool_does_not_write_into_the_retrievers_documents():
-    found = doc("a", 0.5, sources={"bm25": 7.0}, metadata={"k": 1})
-    pool = aggregate([result("original", found), result("rewrite_0", doc("a", 0.4))])
-    pool["a"].metadata["k"] = 2
-    assert found.sources == {"bm25": 7.0}
-    assert found.metadata == {"k": 1}
+def fail(context):
+    raise RuntimeError("no model")
+
+
+def run(fakes, reformulator, **limits):
+    budget = CostBudget.only(**limits)
+    context = RAGtuneContext(query="query", query_id="q", tracker=budget.create_tracker(clock=VirtualClock()))
+    rounds = RetrievalRounds(fakes.Retriever(fakes.docs(20)), reformulator, PLAN).run(context)
+    return context, [r.strategy for r in rounds]
+
+
+def events(context):
+    return {event.action: event.details for event in context.trace.events if event.component == "budget"}
+
+
+def test_an_expected_cost_is_booked_and_its_time_passes(fakes):
+    context, rounds = run(fakes, Costly())
+    assert rounds == ["original", "rewrite_0"]
+    assert context.tracker.spent() == CostObject(tokens=100, latency_ms=50.0, usd=0.5)
+    assert events(context)["consume_reformulation"] == {"count": 1, "cost": PRICE.model_dump()}
+    assert "settle_reformulation" not in events(context)
+
+
+@pytest.mark.parametrize(("tokens", "action"), [(60, "settle_reformulation"), (300, "overrun_reformulation")])
+def test_the_true_cost_replaces_the_expected_one(fakes, tokens, action):
+    true = CostObject(tokens=tokens, calls=1, latency_ms=20.0, usd=0.25)
+    context, _ = run(fakes, Costly(true), max_tokens=250)
+    assert context.tracker.spent() == CostObject(tokens=tokens, latency_ms=20.0, usd=0.25)
+    assert events(context)[action] == {"charged": PRICE.model_dump(), "actual": true.model_dump()}
+    assert context.meter.actual == true
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "remaining"),
+    [
+        ({"max_tokens": 99, "assembly_token_buffer": 0}, "token_limit_exceeded", 99),
+        ({"max_tokens": 120, "assembly_token_buffer": 30}, "token_limit_exceeded", 90),
+        ({"max_cost_usd": 0.4}, "cost_limit_exceeded", 0.4),
+        ({"max_latency_ms": 49.0}, "latency_exceeded", 49.0),
+    ],
+)
+def test_what_does_not_fit_is_denied_whole_before_it_runs(fakes, limits, reason, remaining):
+    reformulator = Costly()
+    context, rounds = run(fakes, reformulator, **limits)
+    assert (rounds, reformulator.wanted) == (["original"], [])
+    denied = events(context)["deny_reformulation"]
+    assert (denied["reason"], denied["remaining"]) == (reason, remaining)
+    assert context.tracker.snapshot() == CostBudget().create_tracker(clock=VirtualClock()).snapshot()
+
+
+@pytest.mark.parametrize("true", [None, CostObject(tokens=30, calls=1, usd=0.1)])
+def test_a_failure_is_given_back_and_its_waste_is_traced(fakes, true):
+    context, rounds = run(fakes, Costly(true, fail), charge_failures=False)
+    assert rounds == ["original"]
+    wasted = true or CostObject(latency_ms=PRICE.latency_ms)
+    assert events(context)["refund_reformulation"] == {"wasted": wasted.model_dump()}
+    assert (context.tracker.spent().tokens, context.tracker.spent().usd) == (0, 0.0)
+
+
+def test_a_failure_is_charged_as_reported(fakes):
+    context, _ = run(fakes, Costly(CostObject(tokens=30), fail))
+    assert context.tracker.spent().tokens == 30
+    assert events(context)["charge_failure"] == {"cost": CostObject(tokens=30).model_dump()}
+
+
+def test_bad_input_ends_the_run_and_a_price_that_cannot_be_told_is_a_failure(fakes):
+    def refuse(context):
+        raise ConfigError("no such model")
+
+    with pytest.raises(ConfigError):
+        run(fakes, Costly(act=refuse))
+    context, rounds = run(fakes, Costly(price=RuntimeError("no price")))
+    assert rounds == ["original"]
+    assert "no price" in context.trace.find("reformulation_failed")[0].details["error"]
+
+
+def test_what_rewriting_really_cost_is_part_of_what_the_run_paid(fakes):
+    paid = CostObject(tokens=30, calls=1, usd=0.1)
+    output = fakes.controller(reformulator=Costly(paid), plan=PLAN).run("query")
+    assert output.actual_cost == paid
+    assert output.history[0].cost.tokens == 30
+
+
+def test_time_that_was_unknown_is_no_overrun():
+    tracker = CostBudget().create_tracker()
+    tracker.settle(CostObject(docs=1), CostObject(docs=1, latency_ms=70.0))
+    assert tracker.trace.events[-1].action == "settle_rerank"

@@ -22,7 +22,7 @@ from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds
-from ragtune.core.statistics.agreement import overlap
+from ragtune.core.statistics import overlap
 from ragtune.core.types import CostObject
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.noop import NoOpReranker

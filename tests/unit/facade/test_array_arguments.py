@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
-from experiments.config.paths import CONF
 from ragtune import BudgetedReranker
 from ragtune.core.errors import InputError
 from ragtune.facade.models import reranker_for
@@ -89,38 +86,6 @@ def test_what_is_no_number_and_no_list_is_refused(given: Any, message: str) -> N
         ranked(**given)
 
 
-def test_jobs_of_an_array_are_ranked_as_those_of_a_list() -> None:
-    reranker = BudgetedReranker(words, docs=3)
-    given = pd.Series([("green tea", np.array(TEXTS), np.array(SCORES))])
-    assert (
-        reranker.rank_many(given, width=np.int64(2))[0].documents
-        == reranker.rank_many([("green tea", TEXTS, SCORES)])[0].documents
-    )
-
-
 def test_a_reranking_function_may_return_a_series() -> None:
     own = reranker_for(lambda query, texts: pd.Series(words(query, texts)), {})
     assert BudgetedReranker(own, docs=3, batch_size=1).rank("green tea", TEXTS).documents == ranked().documents
-
-
-_GROUPS = ("acquisition", "assembler", "estimator", "fusion", "scheduler")
-_KINDS: dict[type, Callable[[Any], Any]] = {int: np.int64, float: np.float32, bool: np.bool_, str: np.str_}
-
-
-def _components() -> list[tuple[str, dict[str, Any]]]:
-    """The components that need nothing but numbers, truth values and texts, with the options of their files."""
-    found = []
-    for file in sorted(file for group in _GROUPS for file in (CONF / group).glob("*.yaml")):
-        node = yaml.safe_load(file.read_text(encoding="utf-8"))
-        options = {name: value for name, value in node.items() if not name.startswith("_")}
-        is_plain = all(type(value) in (*_KINDS, type(None)) for value in options.values())
-        if is_plain and not node.keys() & {"_partial_", "defaults"} and "${" not in str(options):
-            found.append((node["_target_"], options))
-    return found
-
-
-@pytest.mark.parametrize(("target", "options"), _components())
-def test_components_take_numpy_scalars(target: str, options: dict[str, Any]) -> None:
-    from hydra.utils import get_class
-
-    assert get_class(target)(**{k: None if v is None else _KINDS[type(v)](v) for k, v in options.items()})

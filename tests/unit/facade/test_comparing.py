@@ -99,13 +99,6 @@ def test_the_batch_size_is_that_of_windows(policy: str, widest: int) -> None:
     assert max(judge.windows) == widest
 
 
-def test_a_function_may_pick_the_best_alone() -> None:
-    ranking = BudgetedReranker(OrderingReranker(Judge(told=1)), policy="setwise_insertion", calls=400).rank("q", TEXTS)
-    assert [one.index for one in ranking][:2] == np.argsort(-WORTH)[:2].tolist()
-    scores = BudgetedReranker(OrderingReranker(Judge(told=1)), policy="fixed_depth", docs=5).rank("q", TEXTS)
-    assert sorted(one.reranker_score for one in scores if one.reranked) == [1 / 3] * 4 + [1 / 2]
-
-
 @pytest.mark.parametrize(
     "returned", [[0, 0], [0, 5], [-1], [0.5], ["0"], {0: 1.0}, {0, 1}, "01", None, 1, [True], [[0]]]
 )
@@ -113,20 +106,6 @@ def test_what_is_no_order_is_named(returned: Any) -> None:
     reranker = BudgetedReranker(OrderingReranker(lambda query, texts: returned), policy="fixed_depth", docs=3)
     with pytest.raises(ConfigError, match=r"the ordering function returned .* for 3 texts: allowed are positions from"):
         reranker.rank("q", TEXTS)
-
-
-def test_an_order_may_be_an_array_and_an_error_costs_the_call() -> None:
-    ranked = BudgetedReranker(
-        OrderingReranker(lambda query, texts: np.arange(len(texts))[::-1]), docs=3, policy="fixed_depth"
-    )
-    assert [one.index for one in ranked.rank("q", TEXTS)][:3] == [2, 1, 0]
-
-    def dead(query: str, texts: list[str]) -> list[int]:
-        raise ConnectionError("away")
-
-    ranking = BudgetedReranker(OrderingReranker(dead), policy="tdpart", calls=5).rank("q", TEXTS)
-    assert [one.index for one in ranking] == list(range(40))
-    assert "away" in ranking.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ragtune import BudgetedReranker
-from ragtune.facade.doubts import SOURCES, Doubts, Evidence, RerankerDoubtWarning
+from ragtune.facade.doubts import SOURCES, Doubts, RerankerDoubtWarning
 
 DOCS = 12
 Request = tuple[str, list[str], dict[str, list[float]], list[float]]
@@ -51,24 +51,17 @@ def test_a_reranker_that_opposes_two_sources_that_agree_is_told_of_once_a_source
     assert [words.partition(" agrees ")[0] for words in said] == ["the source 'a'", "the source 'b'"]
     for words in said:
         assert "more than chance (by +1." in words
-        assert "] over 13 requests, p = .0" in words
+        assert "over 13 requests, p = .0" in words
         assert words.endswith("see trust (0 follows the sources, 1 the reranker)")
     evidence = reranker.doubts.evidence["a"]
-    low, high = evidence.interval
-    assert evidence.requests == 40
-    assert 1.0 < low < evidence.mean < high
+    assert (evidence.requests, evidence.mean > 1.0) == (40, True)
 
 
 @pytest.mark.parametrize("policy", ["uncertainty", "settled"])
 def test_a_good_reranker_raises_no_doubt(policy: str) -> None:
     said, reranker = told(requests(0, 60, lambda relevance, noise: relevance + 0.3 * noise), policy=policy, docs=10)
     assert said == []
-    assert reranker.doubts.evidence["a"].interval[1] < 0.0
-
-
-def test_a_reranker_that_errs_as_its_sources_do_is_doubted_by_chance_as_seldom_as_the_level_says() -> None:
-    found = [told(requests(seed, 30, lambda relevance, noise: relevance + 0.7 * noise))[0] for seed in range(20)]
-    assert sum(map(bool, found)) <= 1
+    assert reranker.doubts.evidence["a"].mean < 0.0
 
 
 @pytest.mark.parametrize(("docs", "is_told"), [(5, False), (60, True)])
@@ -93,17 +86,6 @@ def test_nothing_is_said_with_one_source_or_by_a_policy_that_compares_none() -> 
     asked = [(query, texts, {"a": sources["a"]}, scores) for query, texts, sources, scores in requests(0, 20, opposed)]
     assert told(iter(asked))[1].doubts.evidence == {}
     assert told(requests(0, 20, opposed), policy="fixed_depth")[1].doubts.evidence == {}
-
-
-def test_the_interval_holds_zero_as_long_as_the_test_does_not_reject_it() -> None:
-    evidence = Evidence()
-    assert (evidence.p, evidence.interval) == (1.0, (-2.0, 2.0))
-    for margin in np.random.default_rng(1).normal(0.1, 0.2, size=200).tolist():
-        evidence = evidence.having(margin)
-        low, high = evidence.interval
-        assert low <= evidence.mean <= high
-        assert (low > 0.0) == (evidence.p < 0.05)
-    assert evidence.interval == pytest.approx((0.1, 0.1), abs=0.1)
 
 
 def test_a_query_that_comes_again_counts_once() -> None:

@@ -16,7 +16,7 @@ from llm_server import Fault
 from patience import HANG_S, longer
 from pydantic import RootModel
 
-from ragtune.core.batches.breaker import CircuitBreaker
+from ragtune.core.batches.failures import CircuitBreaker
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.types import CostObject
 from ragtune.llm import connection

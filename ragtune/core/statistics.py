@@ -1,4 +1,4 @@
-"""How alike two rankings of the same documents are, without judgments."""
+"""Statistics that library and harness share: how alike two rankings are, and Holm's correction for several tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ragtune.core.arrays import FloatArray, IntArray
 
@@ -17,10 +18,8 @@ ABSENT = 2**31
 class Places(NamedTuple):
     """Where one ranking has the first documents of another, for each of q pairs of rankings.
 
-    Attributes:
-        places: shape (q, k), the 0-based place in the one of each of the first k of the other; :data:`ABSENT` where it
-            lacks the document, or the other is shorter.
-        depths: shape (q,), how deep the two can be compared: k, or the length of the shorter one.
+    ``places`` of shape (q, k) has the 0-based place in the one of each of the first k of the other, or ABSENT;
+    ``depths`` of shape (q,) how deep the two can be compared: k, or the length of the shorter one.
     """
 
     places: IntArray
@@ -53,8 +52,7 @@ class Places(NamedTuple):
     def kendall_tau(self) -> FloatArray:
         """Kendall's tau (1938) of the order in which the one has the first documents of the other, shape (q,).
 
-        Numbers in [-1, 1]: the share of pairs in the same order less that of pairs in the other; 1 for fewer than two.
-        The one must have all of these documents.
+        The one must have all of these documents; 1 for fewer than two.
         """
         first, second = np.triu_indices(self.places.shape[1], 1)
         before, after = self.places[:, first], self.places[:, second]
@@ -76,16 +74,7 @@ def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> 
 
 
 def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10, p: float = 0.9) -> float:
-    """Rank-biased overlap of the first k, extrapolated: RBO_ext of Webber, Moffat and Zobel (TOIS 2010), equation 32.
-
-    Args:
-        one, other: rankings, best first, each document once.
-        k: how deep they are compared, >= 1.
-        p: how patient a reader is, in (0, 1): the share of readers at one place who go on to the next.
-
-    Returns:
-        A number in [0, 1], 1 for equal rankings.
-    """
+    """Extrapolated rank-biased overlap of the first k (Webber, Moffat and Zobel, TOIS 2010, equation 32), in [0, 1]."""
     return float(Places.of([(one, other)], k).rank_biased_overlap(p)[0])
 
 
@@ -94,11 +83,6 @@ def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -
 
     Without judgments the full reranker is the only judge there is: this says what its ranking is worth to itself, not
     to a reader. Where it does harm, a lower figure can be the better ranking.
-
-    Args:
-        ranking: documents, best first.
-        gains: every document's gain, >= 0; linear gains, discounts of log2(1 + rank) (Jarvelin and Kekalainen 2002).
-        k: how deep, >= 1.
     """
     best = _dcg(sorted(gains.values(), reverse=True)[:k])
     return min(1.0, _dcg([gains[document] for document in ranking[:k]]) / best) if best else 1.0
@@ -106,3 +90,18 @@ def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -
 
 def _dcg(gains: Sequence[float]) -> float:
     return math.fsum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def holm(p_values: ArrayLike) -> FloatArray:
+    """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
+
+    Example:
+        >>> holm([0.01, 0.04]).tolist()
+        [0.02, 0.04]
+    """
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    factors = np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
+    return adjusted

@@ -1,1 +1,0 @@
-"""Statistics of rankings and tests that the library and the harness share."""

@@ -1,0 +1,135 @@
+"""Clock, trace, context and meter of a request."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ragtune import CostBudget
+from ragtune.core.request.clock import MonotonicClock, VirtualClock
+from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.trace import ControllerTrace
+from ragtune.core.types import CostObject
+
+
+def context(query_id: str = "q1", seed: int = 0) -> RAGtuneContext:
+    return RAGtuneContext(query="text", query_id=query_id, seed=seed, tracker=CostBudget().create_tracker())
+
+
+def draw(ctx: RAGtuneContext, purpose: str = "sample") -> list[int]:
+    return ctx.rng(purpose).integers(0, 2**31, size=4).tolist()
+
+
+def test_randomness_depends_on_seed_query_and_purpose_only():
+    assert draw(context()) == draw(context())
+    different = [draw(context()), draw(context("q2")), draw(context(seed=1)), draw(context(), "other")]
+    assert len({tuple(values) for values in different}) == 4
+
+
+def test_memory_is_made_once_an_owner_and_request():
+    owner, other, ctx = object(), object(), context()
+    made: list[int] = []
+    for _ in range(3):
+        assert ctx.remember(owner, lambda: made.append(1) or ["mine"]) == ["mine"]
+    assert made == [1]
+    assert ctx.remember(other, lambda: ["other's"]) == ["other's"]
+    assert context().remember(owner, lambda: ["new"]) == ["new"]
+
+
+def test_memory_is_not_inherited_from_an_owner_that_is_gone():
+    ctx = context()
+    states = [ctx.remember(object(), lambda i=i: i) for i in range(50)]
+    assert states == list(range(50))
+
+
+def test_rounds_of_one_request_share_its_memory():
+    owner, ctx = object(), context()
+    ctx.remember(owner, lambda: "state")
+    rewrite = ctx.model_copy(update={"query": "other", "round": "rewrite_0"})
+    assert rewrite.remember(owner, lambda: "again") == "state"
+
+
+def test_the_meter_adds_up_what_is_paid_and_what_is_charged():
+    meter = CostMeter()
+    assert (meter.charged, meter.actual) == (None, CostObject())
+    for _ in range(2):
+        meter.pay(CostObject(tokens=3))
+        meter.charge(CostObject(tokens=5))
+    assert (meter.charged, meter.actual) == (CostObject(tokens=10), CostObject(tokens=6))
+
+
+def test_a_virtual_clock_moves_only_when_told():
+    clock = VirtualClock(start_ms=5.0)
+    assert clock.now_ms() == clock.now_ms() == 5.0
+    clock.advance(2.5)
+    assert clock.now_ms() == 7.5
+
+
+def test_a_virtual_clock_adds_exactly():
+    clock = VirtualClock()
+    for _ in range(3):
+        clock.advance(0.1)
+    assert clock.now_ms() == 0.3
+
+
+def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
+    clock = MonotonicClock()
+    before = clock.now_ms()
+    clock.advance(1e9)
+    assert before + 1e9 <= clock.now_ms() < before + 1.1e9
+
+
+def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr("ragtune.core.request.clock.time.perf_counter", lambda: now.seconds)
+    clock = MonotonicClock()
+
+    def load(fails):
+        with clock.paused(), clock.paused():
+            now.seconds += 8.0
+            assert clock.now_ms() == 0.0
+            if fails:
+                raise RuntimeError("no such model")
+
+    load(fails=False)
+    with pytest.raises(RuntimeError):
+        load(fails=True)
+    assert clock.now_ms() == 0.0
+    now.seconds += 0.5
+    assert clock.now_ms() == 500.0
+
+
+def test_events_are_stamped_from_the_start_of_the_trace():
+    clock = VirtualClock(start_ms=100.0)
+    trace = ControllerTrace(query_id="q", clock=clock)
+    trace.add("budget", "deny_rerank", reason="x")
+    clock.advance(3.0)
+    trace.add("controller", "stop")
+    assert [(e.timestamp, e.component, e.action, e.details) for e in trace.events] == [
+        (0.0, "budget", "deny_rerank", {"reason": "x"}),
+        (3.0, "controller", "stop", {}),
+    ]
+
+
+def test_find_filters_by_action_and_component():
+    trace = ControllerTrace()
+    trace.add("a", "x", n=1)
+    trace.add("b", "x", n=2)
+    trace.add("a", "y", n=3)
+    assert [e.details["n"] for e in trace.find("x")] == [1, 2]
+    assert [e.details["n"] for e in trace.find("x", "b")] == [2]
+    assert trace.find("z") == []
+
+
+def test_a_trace_survives_json():
+    trace = ControllerTrace(query_id="q", clock=VirtualClock())
+    trace.add("a", "x", ids=["1"], cost={"docs": 1})
+    text = trace.model_dump_json()
+    assert text == (
+        '{"query_id":"q","events":[{"timestamp":0.0,"component":"a","action":"x",'
+        '"details":{"ids":["1"],"cost":{"docs":1}}}]}'
+    )
+    again = ControllerTrace.model_validate_json(text)
+    assert again.events == trace.events
+    assert again.query_id == "q"
