@@ -1,12 +1,13 @@
-"""A live cross-encoder on one core: queries in lockstep against one at a time; on a GPU too, where there is one.
+"""A live cross-encoder: on one core, ONNX Runtime against PyTorch, and queries in lockstep against one at a time; the
+latter on a GPU too, where there is one.
 
     python benchmarks/bench_models.py [--data ../shared/data/dl19] [--model DIR] [--queries 8] [--repeats 5]
         [--device cuda] [--json F]
 
-Every query's first candidates are reranked in batches of 5, alone and all queries in lockstep. CPU seconds of this
-process, in turns, medians; loading is not among them. Rankings must be the same, scores within 1e-4. On a GPU: seconds
-of the clock, as the process waits meanwhile, eight times the queries, and the name of the device in the figures; how
-far the scores of both ways differ is told, and not held to anything.
+Every query's first candidates are reranked in batches of 5, by both backends, alone and all queries in lockstep: the
+same pairs four times. CPU seconds of this process, in turns, medians; loading is not among them. Rankings must be the
+same, scores within 1e-4. On a GPU: seconds of the clock, as the process waits meanwhile, eight times the queries, and
+the name of the device in the figures; how far the scores of both ways differ is told, and not held to anything.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ragtune.schedulers.greedy import GreedyScheduler
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+BACKENDS = ("torch", "onnx")
 BATCH, DOCS = 5, 10
 
 IN_BATCHES = Policy(BaselineEstimator(), GreedyScheduler(batch_size=BATCH), Ordering.RERANKED_FIRST)
@@ -79,12 +81,12 @@ def gpu() -> str | None:
     return "cuda" if torch.cuda.is_available() else None
 
 
-def ways_of(model: str, work: list[Job], device: str) -> dict[str, Way]:
-    """What is measured: all jobs, alone and in lockstep."""
-    reranker = BudgetedReranker(model, docs=DOCS, policy=IN_BATCHES, device=device)
+def ways_of(model: str, work: list[Job], backend: str, device: str) -> dict[str, Way]:
+    """What is measured of a backend: all jobs, alone and in lockstep."""
+    reranker = BudgetedReranker(model, docs=DOCS, policy=IN_BATCHES, backend=backend, device=device)
     return {
-        "alone": lambda: [scores(reranker.rank(*job)) for job in work],
-        "lockstep": lambda: [scores(each) for each in reranker.rank_many(work)],
+        f"{backend} alone": lambda: [scores(reranker.rank(*job)) for job in work],
+        f"{backend} lockstep": lambda: [scores(each) for each in reranker.rank_many(work)],
     }
 
 
@@ -103,31 +105,36 @@ def by_the_clock(model: str, device: str, work: list[Job], repeats: int) -> dict
     """Lockstep against one query at a time where the process waits for a device."""
     import torch
 
-    ways = ways_of(model, work, device)
+    ways = ways_of(model, work, "torch", device)
     found = {name: way() for name, way in ways.items()}  # a pass to warm up
     seconds = medians(ways, repeats, time.perf_counter)
     return {
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
-        "pairs": sum(map(len, found["alone"])),
+        "pairs": sum(map(len, found["torch alone"])),
         "seconds": {name: round(each, 3) for name, each in seconds.items()},
-        "lockstep_against_alone": round(seconds["alone"] / seconds["lockstep"], 2),
-        "largest_difference": difference(found["alone"], found["lockstep"]),
+        "lockstep_against_alone": round(seconds["torch alone"] / seconds["torch lockstep"], 2),
+        "largest_difference": difference(found["torch alone"], found["torch lockstep"]),
     }
 
 
 def compared(model: str, work: list[Job], repeats: int) -> dict[str, Any]:
-    """Both ways on one core."""
+    """Both backends on one core."""
     import torch
 
     torch.set_num_threads(1)
-    ways = ways_of(model, work, "cpu")
+    ways = {name: way for backend in BACKENDS for name, way in ways_of(model, work, backend, "cpu").items()}
     found = {name: way() for name, way in ways.items()}  # a pass to warm up
     seconds = medians(ways, repeats, time.process_time)
     return {
-        "pairs": sum(map(len, found["alone"])),
+        "pairs": sum(map(len, found["torch alone"])),
         "cpu_s": {name: round(each, 3) for name, each in seconds.items()},
-        "lockstep_against_alone": round(seconds["alone"] / seconds["lockstep"], 2),
-        "largest_difference": furthest(found["alone"], found["lockstep"]),
+        "onnx_against_torch": {
+            how: round(seconds[f"torch {how}"] / seconds[f"onnx {how}"], 2) for how in ("alone", "lockstep")
+        },
+        "lockstep_against_alone": {
+            backend: round(seconds[f"{backend} alone"] / seconds[f"{backend} lockstep"], 2) for backend in BACKENDS
+        },
+        "largest_difference": max(furthest(found["torch alone"], other) for other in found.values()),
     }
 
 

@@ -35,6 +35,7 @@ _FOR = {
     "acurank": "estimator=acurank",
     "ui": "the SuperPrompt page",
     "optuna": "hydra/sweeper=tune",
+    "onnx": "reranker.backend=onnx",
     "ray": "executor=ray",
     "submitit": "hydra/launcher=submitit_slurm",
     "report": "HTML reports of studies",

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragtune.core.arguments import check_choice
+from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
-from ragtune.data.caches.diskcache import AUTO
+from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
@@ -45,8 +47,14 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
+        backend: str = "torch",
         architecture: str | Mapping[str, Any] | None = None,
     ) -> None:
+        self.backend = check_choice("reranker backend", backend, ("torch", "onnx"))
+        if backend == "onnx" and device not in (None, "cpu"):
+            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
+        if backend == "onnx" and not isinstance(model, str):
+            raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
         size = _PASS if batch_size is None else batch_size
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
@@ -93,7 +101,8 @@ class CrossEncoderReranker(PairwiseReranker):
         if identity is None:
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
-        return f"cross_encoder sigmoid {identity} max_length={self.max_length}"
+        by = "" if self.backend == "torch" else f" {self.backend}"
+        return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
     def _make_ready(self) -> None:
         self._ready()
@@ -112,11 +121,16 @@ class CrossEncoderReranker(PairwiseReranker):
             CrossEncoder(
                 model,
                 max_length=self.max_length,
-                device=self.device,
+                device="cpu" if self.backend == "onnx" else self.device,
                 revision=self.revision,
                 local_files_only=local_files_only,
             )
         )
+        if self.backend == "onnx":
+            from ragtune.rerankers.models.onnx import run_by_onnx
+
+            identity = model_identity(model, self.revision)
+            run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
         loaded.predict([("a query", "a passage")])  # the first pass is slower than all others
         return loaded
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragtune.core.errors import ModelLoadError
+from ragtune.core.errors import ConfigError, ModelLoadError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -41,6 +42,68 @@ def test_scores_are_sigmoids_of_the_models_logits(
     )
     expected = [1 / (1 + math.exp(-float(logit))) for logit in logits]
     assert list(scores.values()) == pytest.approx(expected, abs=1e-5)
+
+
+def test_onnx_runtime_scores_as_pytorch_does_and_exports_a_model_once(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    before, context = make_context(QUERY), make_context(QUERY)
+    expected = make().rerank(items, before, "default")
+    # Other numbers and lengths of texts than those that the export has seen, an odd one in the last pass.
+    onnx = make(backend="onnx", batch_size=len(items) - 1).rerank(items, context, "default")
+    assert onnx == pytest.approx(expected, abs=1e-4)
+    assert context.meter.actual.docs == before.meter.actual.docs  # they are kept apart from PyTorch's
+    monkeypatch.setattr("torch.onnx.export", None)
+    item = replace(items[0], content="a text that nobody has scored")
+    assert make(backend="onnx").rerank([item], make_context(QUERY), "default") == pytest.approx(
+        make().rerank([item], make_context(QUERY), "default"), abs=1e-4
+    )
+
+
+def test_an_export_that_scores_otherwise_is_refused(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    from ragtune.rerankers.models import onnx as _onnx
+
+    real = _onnx.OnnxForward.forward
+    monkeypatch.setattr(_onnx.OnnxForward, "forward", lambda self, **f: {"logits": real(self, **f)["logits"] + 0.01})
+    with pytest.raises(ModelLoadError, match=r"differ by 0\.002\d: allowed is 0\.0001; use backend=torch"):
+        make(backend="onnx").rerank(items, make_context(QUERY), "default")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "tensorrt"}, "reranker backend='tensorrt': allowed are torch, onnx"),
+        ({"backend": "onnx", "device": "cuda"}, "reranker device='cuda': allowed with backend='onnx' is 'cpu'"),
+        ({"backend": "onnx", "model": object()}, "allowed for a loaded model is 'torch'"),
+    ],
+)
+def test_what_onnx_runtime_cannot_do_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CrossEncoderReranker(**({"model": "any"} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("change", [{"max_length": 16}, {"query": "another query"}, {"text": "another text"}])
+def test_whatever_a_score_depends_on_is_part_of_its_key(
+    make: Callable[..., CrossEncoderReranker],
+    items: list[PoolItem],
+    make_context: MakeContext,
+    change: dict[str, object],
+) -> None:
+    make().rerank(items[:1], make_context(QUERY), "default")
+    context = make_context(str(change.pop("query", QUERY)))
+    item = replace(items[0], content=str(change.pop("text", items[0].content)))
+    make(**change).rerank([item], context, "default")
+    assert context.meter.actual.docs == 1
 
 
 def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
