@@ -19,9 +19,15 @@ class Permit:
     """Permission for the work of one request, which the working thread finds by :func:`current`.
 
     Cancelled work never commits: either :meth:`cancel` or the commit comes first, and both sides know which.
+
+    Attributes:
+        is_background: whether no client waits for the work: a model scores it while no request is under way.
+        queued_ms: milliseconds that its batches have waited for the model.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_background: bool = False) -> None:
+        self.is_background = is_background
+        self.queued_ms = 0.0
         self._since = time.monotonic()
         self._lock = threading.Lock()
         self._is_withdrawn = False

@@ -125,10 +125,6 @@ class Runner:
     Writes of the same documents are applied in order of arrival. Work that takes too long is cancelled: what waits for
     a thread never begins, a statement of the database is interrupted, and other work ends before its next batch. Its
     transaction is undone.
-
-    Args:
-        service: service that the operations run on.
-        limits: limits of the server.
     """
 
     def __init__(self, service: RagService, limits: ServerLimits) -> None:
@@ -143,12 +139,7 @@ class Runner:
         self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
-        """Run one operation, with a request and a response in JSON.
-
-        Raises:
-            AdapterError: if the operation takes too long, or the request is not valid.
-            RagtuneError: as :func:`~ragtune.services.operations.decode` and the library raise it.
-        """
+        """Run one operation, with a request and a response in JSON."""
         until = time.monotonic() + self._timeout_s
         is_large = len(data) > _LARGE
         if operation.effect == "reads":
@@ -170,15 +161,7 @@ class Runner:
     ) -> bytes:
         """As :meth:`run`, in a thread of its own, where the operation and what serves it are chosen as well.
 
-        A thread that nobody waits for any more puts no further batch to a model.
-
-        Args:
-            choose: chooses the operation and what serves it.
-            data: the request.
-            receive: reports that the client is gone.
-
-        Raises:
-            AdapterError, RagtuneError: as :meth:`run`.
+        When ``receive`` reports that the client is gone, the thread puts no further batch to a model.
         """
         permit = Permit()
 
@@ -204,21 +187,12 @@ class Runner:
                 self._interrupts.submit(permit.interrupt)
 
     def check_threads(self) -> None:
-        """Check that every kind of request can be worked on.
-
-        Raises:
-            AdapterError: if requests of a kind hang.
-        """
+        """Refuse work if requests of a kind hang."""
         for lane in (self._queries, self._writes, self._large):
             lane.check()
 
     async def check(self) -> None:
-        """Ask the database whether it answers.
-
-        Raises:
-            StoreError: if the database does not answer; the message says why.
-            AdapterError: if the answer takes too long, or requests hang.
-        """
+        """Ask the database whether it answers."""
         self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 

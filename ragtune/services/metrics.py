@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.rerank_payloads import RERANK_PATHS
-from ragtune.services.shadow_records import FIGURES
+from ragtune.services.shadow import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -26,11 +26,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The figures of one server, in a registry of its own; thread-safe.
-
-    Raises:
-        MissingExtraError: without the extra ``services``.
-    """
+    """The figures of one server, in a registry of its own; thread-safe."""
 
     def __init__(self) -> None:
         try:
@@ -95,7 +91,7 @@ class Metrics:
         self._errors.inc(ranking.batches.failed)
         self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
 
-    def called(self, batches: int, docs: int) -> None:
+    def called(self, batches: int) -> None:
         """The model was called for that many batches at once."""
         self._shared.observe(batches)
 
@@ -132,7 +128,7 @@ class _ShadowFigures:
         yield CounterMetricFamily(f"{name}_tokens", "Tokens that the model was charged for it.", value=spent.tokens)
         yield CounterMetricFamily(f"{name}_usd", "Dollars that were charged for it.", value=spent.usd)
         for measure, (mean, low, high) in self._shadow.figures().items():
-            gauge = GaugeMetricFamily(f"{name}_{measure}", FIGURES[measure], labels=["figure"])
+            gauge = GaugeMetricFamily(f"{name}_{measure}", f"{FIGURES[measure].capitalize()}.", labels=["figure"])
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
@@ -165,12 +161,7 @@ class _DoubtFigures:
 
 
 class Counted:
-    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included.
-
-    Args:
-        app: the ASGI application.
-        metrics: where they are counted.
-    """
+    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -196,17 +187,7 @@ class Counted:
 
 @contextmanager
 def span(name: str, attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A span around a piece of work; without the extra ``telemetry`` nothing but the work.
-
-    Where spans go is the program's own choice, by OpenTelemetry's SDK and its environment variables.
-
-    Args:
-        name: what is done.
-        attributes: what is known of it beforehand.
-
-    Yields:
-        A dict whose entries become attributes once the work is done.
-    """
+    """A span around a piece of work, and a dict for further attributes; without the extra ``telemetry`` no span."""
     found: dict[str, Any] = {}
     try:
         from opentelemetry import trace

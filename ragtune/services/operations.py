@@ -29,17 +29,10 @@ class Operation(Generic[R]):
     """A function of the service.
 
     Attributes:
-        name: name of the tool, and operation id in OpenAPI.
-        summary: one line on what the operation does.
-        request: type of the request.
-        response: type of the response.
-        call: function that carries the operation out on what serves it: a service, or what ranks.
-        method: HTTP method.
-        path: HTTP path; names in braces are fields of the request. Other fields of GET and DELETE are query parameters,
-            those of POST the body.
-        effect: what it does to the database.
-        documents: function that gives the ids of the documents that a request writes; None where it writes the
-            collection as a whole, or nothing.
+        call: carries the operation out on what serves it: a service, or what ranks.
+        path: names in braces are fields of the request. Other fields of GET and DELETE are query parameters, those of
+            POST the body.
+        documents: ids of the documents that a request writes; None where it writes the whole collection, or nothing.
     """
 
     name: str
@@ -58,21 +51,12 @@ class Operation(Generic[R]):
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
     def answer(self, service: Any, request: R) -> bytes:
-        """Run the operation, with a response in JSON.
-
-        Raises:
-            RagtuneError: as the library raises it.
-        """
+        """The response in JSON."""
         return self.adapter.dump_json(self.call(service, request), warnings=False)
 
 
 def decode(request: type[R], data: bytes) -> R:
-    """A request from JSON. Types are taken as they stand: no number is read out of a string.
-
-    Raises:
-        MalformedRequestError: on text that is not JSON (RFC 8259: NaN and Infinity are not).
-        ValidationError: on JSON that is not a request of this operation.
-    """
+    """A request from JSON (RFC 8259: without NaN and Infinity), whose types are taken as they stand."""
     try:
         if b"NaN" in data or b"Infinity" in data:  # perhaps in a string, but the validator takes the numbers too
             from_json(data, allow_inf_nan=False)

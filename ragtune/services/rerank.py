@@ -41,26 +41,12 @@ class RerankServer:
     Where requests say that a source seems to know better than the reranker, a line on standard error says so, once.
 
     Args:
-        reranker: the component that scores; made ready here and not closed.
-        model: its name, as answers give it.
-        budget: default limits of a query by unit, see :class:`ragtune.services.rerank_payloads.Budget`.
+        budget: default limits of a query by unit.
         caps: limits of a query by unit that a request can lower, but neither raise nor lift.
-        policy: how documents are chosen where there is a budget, as in
-            :class:`~ragtune.facade.reranker.BudgetedReranker`.
-        batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares.
-        trust: whose word counts where scores cannot tell, for a policy by name: 0 the sources', 1 the reranker's.
-        max_documents: documents that a request may bring, >= 1.
         patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
             requests' own threads call it, for a reranker that is a server.
-        shadow: which answers are compared with reranking everything, in the background; None for none.
-        call_docs: documents of a call that requests share, >= 1.
         time_s: seconds after which a request's calls of a reranker that is a server are given up, so that what was read
             by then, or the first stage's order, is the answer; None for no limit but those of the budget.
-        failures: how long a failing reranker is tried.
-
-    Raises:
-        ConfigError: on an argument out of range.
-        InputError: if the model cannot be loaded.
     """
 
     def __init__(
@@ -75,7 +61,6 @@ class RerankServer:
         trust: float = TRUST,
         max_documents: int = 1000,
         patience_ms: float | None = None,
-        call_docs: int = 128,
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
         failures: FailurePolicy | None = None,
@@ -97,9 +82,7 @@ class RerankServer:
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
-        self._shared = (
-            None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
-        )
+        self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
         self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
             doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
@@ -137,12 +120,7 @@ class RerankServer:
         self.close()
 
     def rank(self, request: p.RerankQuery) -> Ranking:
-        """The ranking of all documents of a request.
-
-        Raises:
-            LimitExceededError: on too many documents.
-            InputError: on unusable input.
-        """
+        """The ranking of all documents of a request."""
         if len(request.documents) > self.max_documents:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"

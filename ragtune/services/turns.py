@@ -62,16 +62,9 @@ class Turns:
 
     @contextmanager
     def within(self, limit_ms: float | None) -> Iterator[float | None]:
-        """Wait for a turn, and keep it while the block lasts.
+        """Wait for a turn of a request that may take so long from its arrival, and keep it while the block lasts.
 
-        Args:
-            limit_ms: milliseconds that the request may take, counted from its arrival; None for no limit.
-
-        Yields:
-            The milliseconds from now until its calls must end, >= 0; None for no limit.
-
-        Raises:
-            CancelledWorkError: if nobody waits for the answer any more.
+        Yields the milliseconds from now until its calls must end, >= 0; None for no limit.
         """
         arrived = time.monotonic() - current().waited_ms / 1000.0
         limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
@@ -147,11 +140,8 @@ class ServedReranker(WrappedReranker):
 
     A request that nobody waits for ends, so its ranking has what was spent so far. When the server stops, a call under
     way has two seconds to end. A longer one is given up: its thread is a daemon, which keeps no process alive.
-    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails.
-
-    Args:
-        inner: the reranker.
-        turns: the turns of the requests, which others have while a request waits for its scores.
+    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails. While a
+    request waits for its scores, others have their turns.
     """
 
     def __init__(self, inner: BaseReranker, turns: Turns) -> None:
@@ -170,13 +160,7 @@ class ServedReranker(WrappedReranker):
         return self._stopped.done()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker.
-
-        Raises:
-            RequestOverError: if nobody waits for them, or the server is being closed.
-            InconclusiveError: if the call was given up because the server is being closed.
-            RuntimeError: if the inner reranker cannot be used as it is set up.
-        """
+        """The scores of the inner reranker, while somebody waits for them and the server is open."""
         self._require_open()
         try:
             with self._turns.away():

@@ -56,7 +56,7 @@ def test_help_lists_every_command_with_a_sentence_in_the_order_of_its_use(call: 
 
 @pytest.mark.parametrize("name", harness.COMMANDS)
 def test_help_of_a_command_says_its_name_and_starts_at_once(call: Call, name: str) -> None:
-    if getattr(harness.load(name, ()), "VERBATIM", False):
+    if getattr(harness.load(name), "VERBATIM", False):
         return  # Hydra's own
     helped = call(name, "--help")
     assert helped.code == 0

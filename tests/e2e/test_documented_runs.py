@@ -25,7 +25,7 @@ from joblib.externals.loky import get_reusable_executor
 
 from ragtune.cli.main import main
 from ragtune.core.types import CostObject
-from ragtune.services.shadow_records import ShadowRecord
+from ragtune.services.shadow import ShadowRecord
 
 NOT_HERE = {
     r"\.\./shared/data|--data DATA": "reads the collections of ../shared, which a checkout does not have",

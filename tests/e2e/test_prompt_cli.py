@@ -204,8 +204,7 @@ BAD = {
     "unknown stage": (["--corpus", "NOTES", "--until", "A1"], "allowed are A0_PreProcessing, A2_PromptShaper"),
     "how far": (["--corpus", "NOTES"], "how far? Say --auto"),
     "both": (["--corpus", "NOTES", "--auto", "--until", "Retrieval"], "--until Retrieval: allowed without --auto"),
-    "limit out of range": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
-    "malformed limit": (["--corpus", "NOTES", "--auto", "--limits", "N0_QUERY_PIECES"], "NAME=NUMBER"),
+    "limit out of range": (["--corpus", "NOTES", "--auto", "--set", "limits.N0_QUERY_PIECES=0"], "N0_QUERY_PIECES"),
     "no model": (
         ["--corpus", "NOTES", "--auto", "--reranker", "cross_encoder", "--reranker-model", "./nowhere"],
         "nowhere",

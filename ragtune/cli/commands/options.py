@@ -27,7 +27,6 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
     models = parser.add_argument_group("models")
     models.add_argument("--embedder", choices=EMBEDDERS, default="hashing", help="hashing compares words, not meanings")
     models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
-    models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, if you can choose")
     models.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
     models.add_argument("--reranker", choices=RERANKERS, help="the reranker for clients; hashing needs no model")
     models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
@@ -43,15 +42,7 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_service(arguments: argparse.Namespace) -> RagService:
-    """The service that the options describe, its models loaded before a client waits for them.
-
-    Its database is open, and cancels what takes longer than a request may.
-
-    Raises:
-        InputError: on options that do not fit together, or a missing extra.
-        ModelLoadError: if a model cannot be loaded.
-        StoreError: if the database cannot be reached or started.
-    """
+    """The service that the options describe, with loaded models and an open database."""
     from ragtune.canonical.service import RagService, ServiceLimits
 
     if min(arguments.max_k, arguments.max_batch) < 1:
@@ -65,11 +56,7 @@ def make_service(arguments: argparse.Namespace) -> RagService:
 
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
-    """The limits of the server that the options describe.
-
-    Raises:
-        ConfigError: naming the first limit that is out of range.
-    """
+    """The limits of the server that the options describe."""
     from pydantic import ValidationError
 
     from ragtune.services.limits import ServerLimits
@@ -101,7 +88,7 @@ def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
 
 
 def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
-    model, dims, url = arguments.embedder_model, arguments.embedder_dims, arguments.embedder_url
+    model, url = arguments.embedder_model, arguments.embedder_url
     if url and arguments.embedder != "openai_compatible":
         raise ConfigError("--embedder-url: allowed with --embedder openai_compatible only")
     if arguments.embedder == "hashing":
@@ -109,19 +96,17 @@ def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
 
         if model:
             raise ConfigError("--embedder-model: allowed with the other embedders only")
-        return HashingEmbedder() if dims is None else HashingEmbedder(dims)
+        return HashingEmbedder()
     if not model:
         raise ConfigError(f"--embedder {arguments.embedder} needs --embedder-model")
     if arguments.embedder == "sentence_transformer":
         from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 
-        if dims is not None:
-            raise ConfigError("--embedder-dims: the model decides them, allowed with the other embedders only")
         return SentenceTransformerEmbedder(model)
     from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
     from ragtune.llm.client import LLMClient
 
-    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url, mode="live"), dims)
+    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url, mode="live"))
 
 
 def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.cli.commands.prompt_options import add_pipeline_options, pipeline_options
 from ragtune.core.errors import ConfigError, InputError, RagtuneError
 
 if TYPE_CHECKING:
@@ -18,6 +17,32 @@ if TYPE_CHECKING:
 
 
 _STDIN = "-"
+
+_OPTIONS = {
+    "what is searched": {
+        "corpus": (
+            *("memory.folder", "DIR"),
+            "Markdown and text files, one file, or BEIR's corpus.jsonl; without it and --collection the shipped demo",
+        ),
+        "collection": ("memory.collection", "NAME", "a collection of ragd; --corpus is searched, too"),
+        "dsn": ("memory.dsn", "DSN", "its PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list"),
+        "data_dir": ("memory.data_dir", "DIR", "folder of the embedded PostgreSQL"),
+        "embedder": ("embedder.kind", "KIND", "tfidf, hashing, sentence_transformer, openai_compatible"),
+        "embedder_model": ("embedder.model", "MODEL", "folder or name of the embedding model"),
+    },
+    "reranker": {
+        "reranker": ("reranker.kind", "KIND", "auto, none, cross_encoder or budgeted"),
+        "reranker_model": ("reranker.model", "MODEL", "folder or hub name of a cross-encoder"),
+        "budget": ("reranker.budget", "N", "chunks that budgeted may score"),
+    },
+    "language model, off without --llm-model": {
+        "llm_model": ("llm.model", "MODEL", "name of the model on the server"),
+        "llm_base_url": ("llm.base_url", "URL", "OpenAI-compatible server; else $OPENAI_BASE_URL"),
+        "llm_mode": ("llm.mode", "MODE", "live, record or replay; default: record"),
+        "llm_key_env": ("llm.api_key_env", "NAME", "variable with the key; default: OPENAI_API_KEY"),
+    },
+}
+"""Options by heading: the option of the configuration that each sets, what stands for its value, and help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,22 +59,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timings", action="store_true", help="with --json: milliseconds and actual costs, which differ between runs"
     )
-    add_pipeline_options(parser)
+    config = parser.add_argument_group("configuration", "Other options stand over --set, and that over the file.")
+    config.add_argument("--config", metavar="FILE", type=Path, help="YAML or JSON with any option of --print-config")
+    config.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="set one option; repeatable")
+    config.add_argument("--print-config", action="store_true", help="print all; docs/prompt-options.yaml explains them")
+    config.add_argument("--agents", metavar="DIR", type=Path, help="agents' files, which replace the packaged ones")
+    for heading, options in _OPTIONS.items():
+        group = parser.add_argument_group(heading)
+        for name, (_, metavar, meaning) in options.items():
+            kind = int if metavar == "N" else str
+            group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, type=kind, help=meaning)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the stages; notices go to stderr, the prompt or its answer to stdout.
-
-    Raises:
-        InputError: on bad input, or if a stage cannot do its work with the input.
-        RagtuneError: if a service failed.
-    """
+    """Run the stages; notices go to stderr, the prompt or its answer to stdout."""
     from ragtune.core.request.clock import VirtualClock
     from ragtune.superprompt import SuperPrompt
     from ragtune.superprompt.options.parts import open_pipeline
     from ragtune.superprompt.options.reading import write_options
 
-    options = pipeline_options(arguments)
+    options = _pipeline_options(arguments)
     if arguments.print_config:
         _print(write_options(options).rstrip("\n"))
         return 0
@@ -72,6 +101,19 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(done.prompt_ready if answer is None else answer.text)
     return 0
+
+
+def _pipeline_options(arguments: argparse.Namespace) -> PromptOptions:
+    """The options: the file's, over them single ones, over them those of the command line."""
+    from ragtune.superprompt.options import load_options
+    from ragtune.superprompt.options.reading import nested, parse_change
+
+    named = {"agents": "agents"} | {name: row[0] for rows in _OPTIONS.values() for name, row in rows.items()}
+    given = {sets: value for name, sets in named.items() if (value := getattr(arguments, name)) is not None}
+    options = load_options(arguments.config, *map(parse_change, arguments.set), nested(given))
+    if options.llm.model is None and any(name.startswith("llm.") for name in given):
+        raise ConfigError("options of a language model: allowed with --llm-model only")
+    return options
 
 
 def _ask(options: PromptOptions, done: SuperPrompt) -> ChatResult:

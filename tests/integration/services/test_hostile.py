@@ -18,7 +18,7 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import InputError
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.services.rest import create_app
+from ragtune.services.application import create_application
 
 EMBEDDER = HashingEmbedder(dims=8)
 INJECTIONS = (
@@ -52,7 +52,7 @@ filters = st.one_of(
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     with PostgresDatabase(fresh_dsn()) as database:
-        app = create_app(RagService(database, {"hashing": EMBEDDER}))
+        app = create_application(RagService(database, {"hashing": EMBEDDER}))
         yield TestClient(app, base_url="http://localhost")
 
 

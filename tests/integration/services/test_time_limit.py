@@ -20,9 +20,9 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
-from ragtune.services.limits import ServerLimits
+from ragtune.services.application import create_application
+from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.mcp import create_server
-from ragtune.services.rest import create_app
 
 EMBEDDER = HashingEmbedder()
 GENEROUS = ServerLimits(timeout_s=HANG_S)
@@ -61,17 +61,13 @@ def assert_nothing_written(outsider: Any) -> None:
         assert outsider.execute(f"SELECT FROM ragtune.{table}").fetchall() == []
 
 
-def test_a_statement_that_the_database_cancels_is_a_timeout_by_rest(service: RagService, outsider: Any) -> None:
-    client = TestClient(create_app(service, limits=GENEROUS), base_url="http://localhost")
+def test_a_statement_that_the_database_cancels_is_a_timeout(service: RagService, outsider: Any) -> None:
+    client = TestClient(create_application(service, limits=GENEROUS), base_url="http://localhost")
     response = client.post("/v1/ingest", json=INGEST)
     assert (response.status_code, response.headers["content-type"]) == (504, "application/problem+json")
     assert response.json()["type"] == TIMEOUT
     assert "2.5 s" in response.json()["detail"]
-    assert_nothing_written(outsider)
-
-
-def test_a_statement_that_the_database_cancels_is_a_timeout_by_mcp(service: RagService, outsider: Any) -> None:
-    result: Any = asyncio.run(create_server(service, limits=GENEROUS).call_tool("ingest", INGEST))
+    result: Any = asyncio.run(create_server(Runner(service, GENEROUS)).call_tool("ingest", INGEST))
     assert result.is_error
     problem = json.loads(result.content[0].text)
     assert (problem["type"], problem["status"]) == (TIMEOUT, 504)
@@ -83,7 +79,7 @@ def test_the_database_of_a_command_has_the_time_limit_of_a_request(dsn: str, out
     add_service_options(parser)
     arguments = parser.parse_args(["--dsn", dsn, "--timeout", "2.5"])
     with make_service(arguments) as service:
-        client = TestClient(create_app(service, limits=make_limits(arguments)), base_url="http://localhost")
+        client = TestClient(create_application(service, limits=make_limits(arguments)), base_url="http://localhost")
         response = client.post("/v1/ingest", json=INGEST)
         assert (response.status_code, response.json()["type"]) == (504, TIMEOUT)
         assert_nothing_written(outsider)

@@ -20,8 +20,8 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Embedding
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.services.application import create_application
 from ragtune.services.limits import ServerLimits
-from ragtune.services.rest import create_app
 
 SHORT = ServerLimits(timeout_s=0.5, threads=2)
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -79,7 +79,7 @@ def serve(embedder: HeldEmbedder) -> Iterator[Callable[..., TestClient]]:
 
     def make(database: BaseDatabase, limits: ServerLimits) -> TestClient:
         service = RagService(database, {"held": embedder})
-        client = TestClient(create_app(service, limits=limits), base_url="http://localhost")
+        client = TestClient(create_application(service, limits=limits), base_url="http://localhost")
         open_clients.append(client.__enter__())  # one event loop for all requests
         for name in ("tea", "other"):
             assert client.post("/v1/collections", json={"collection": name}).status_code == 200
