@@ -264,7 +264,7 @@ def _operation(name: str, path: str, version: str, response: Any, with_documents
         p.RerankQuery,
         response,
         lambda server, request: _answer(server, request, version, with_documents),
-        path=path,
+        path,
     )
 
 
