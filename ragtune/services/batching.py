@@ -21,11 +21,8 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker
 
-_TURN = 8
-"""Documents that a batch may put into a call before the other batches that wait have put in theirs."""
-
-_CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0
-"""Milliseconds that a call should not take longer than, so that whoever comes next does not wait longer."""
+_TURN = 8  # documents that a batch may put into a call before the other batches that wait have put in theirs
+_CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0  # that a call may take, since whoever comes next waits for its end
 
 
 @dataclass(eq=False)

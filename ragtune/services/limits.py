@@ -136,7 +136,6 @@ class Runner:
         self._reading = Lane("reading writes", 1)  # one thread, so that writes keep their order
         self._order = WriteOrder()
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
-        self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
         """Run one operation, with a request and a response in JSON."""
@@ -172,8 +171,7 @@ class Runner:
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            permit.withdraw()
-            self._interrupts.submit(permit.interrupt)
+            _interrupt(permit)
 
         watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
         try:
@@ -183,8 +181,7 @@ class Runner:
         finally:
             watching.cancel()
             if result.cancelled():
-                permit.withdraw()
-                self._interrupts.submit(permit.interrupt)
+                _interrupt(permit)
 
     def check_threads(self) -> None:
         """Refuse work if requests of a kind hang."""
@@ -215,8 +212,7 @@ class Runner:
         finally:
             if not result.done():
                 result.cancel()
-                permit.withdraw()
-                self._interrupts.submit(permit.interrupt)
+                _interrupt(permit)
 
     async def _within(self, work: asyncio.Future[T]) -> T:
         try:
@@ -231,8 +227,13 @@ class Runner:
         """Let the threads go as soon as they are done."""
         for lane in (self._queries, self._writes, self._large, self._reading):
             lane.close()
-        for threads in (self._checks, self._interrupts):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._checks.shutdown(wait=False, cancel_futures=True)
+
+
+def _interrupt(permit: Permit) -> None:
+    """End the work, in a thread since that may take seconds."""
+    permit.withdraw()
+    threading.Thread(target=permit.interrupt, name="ragtune-interrupt", daemon=True).start()
 
 
 async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ragtune.facade.doubts import Doubts
     from ragtune.facade.ranking import Ranking
     from ragtune.services.shadow import Shadow
 
@@ -71,10 +70,6 @@ class Metrics:
     def watch_shadow(self, shadow: Shadow) -> None:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
         self.registry.register(_ShadowFigures(shadow))
-
-    def watch_doubts(self, doubts: Doubts) -> None:
-        """Ask this, whenever the figures are read, how sources agree beside the model."""
-        self.registry.register(_DoubtFigures(doubts))
 
     def ranked(self, ranking: Ranking, search_units: int) -> None:
         """A request has its ranking, for which so many search units are billed."""
@@ -132,32 +127,6 @@ class _ShadowFigures:
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
-
-
-class _DoubtFigures:
-    """Prometheus' collector of how sources agree with each other, beside the model."""
-
-    def __init__(self, doubts: Doubts) -> None:
-        self._doubts = doubts
-
-    def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        name = "ragtune_rerank_source"
-        requests = CounterMetricFamily(f"{name}_requests", "Requests that compare a source.", labels=["source"])
-        margins = GaugeMetricFamily(
-            f"{name}_margin",
-            "By how much a source agrees better with the other sources than the model does (correlations).",
-            labels=["source", "figure"],
-        )
-        doubted = GaugeMetricFamily(f"{name}_doubts", "1 where that was told as more than chance.", labels=["source"])
-        told = self._doubts.reported
-        for source, evidence in self._doubts.evidence.items():
-            requests.add_metric([source], evidence.requests)
-            for figure, value in zip(("mean", "low", "high"), (evidence.mean, *evidence.interval), strict=True):
-                margins.add_metric([source, figure], value)
-            doubted.add_metric([source], float(source in told))
-        yield from (requests, margins, doubted)
 
 
 class Counted:

@@ -93,7 +93,6 @@ class RerankServer:
             if shadow is not None:
                 self._shadow = Shadow(shadow, model, self._full)
                 self.metrics.watch_shadow(self._shadow)
-            self.metrics.watch_doubts(doubts)
         except BaseException:
             self.close()
             raise

@@ -22,17 +22,10 @@ from ragtune.rerankers._wrapped import WrappedReranker
 
 _log = logging.getLogger(__name__)
 
-_ANSWER_S = 0.02
-"""Seconds that one answer takes: on two cores, a request costs .01 s of processor time."""
-
-_SHARE = 0.5
-"""Of a request's time that is left to its calls, however many answers fall due at the same time."""
-
-_UNHURRIED_S = 30.0
-"""Seconds after its arrival that a request without a limit has its place in the order."""
-
-_LAST_CALL_S = 2.0
-"""Seconds after the stop of the server that a call under way is waited for; less than uvicorn waits for requests."""
+_ANSWER_S = 0.02  # that one answer takes: on two cores, a request costs .01 s of processor time
+_SHARE = 0.5  # of a request's time that is left to its calls, however many answers fall due at the same time
+_UNHURRIED_S = 30.0  # after its arrival, a request without a limit has its place in the order
+_LAST_CALL_S = 2.0  # that the call under way has after the stop of the server; uvicorn waits longer for requests
 
 
 @dataclass(order=True)
