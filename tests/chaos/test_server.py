@@ -28,7 +28,7 @@ from tests.support.llm_server import Fault
 
 SECONDS = float(os.environ.get("CHAOS_SERVER_SECONDS", "1"))
 CLIENTS, DOCS, MS, HOGS = 50, 20, 1500.0, 12
-COMMAND = [sys.executable, "-m", "ragtune", "serve", "--store", "memory", "--mcp", "none", "--port", "0"]
+COMMAND = [sys.executable, "-m", "ragtune", "serve", "--store", "memory", "--port", "0"]
 COLUMNS = "scenario | requests | 5xx | p50, ms | p99 beyond `ms` | lost documents | billed / upstream | recovered, s"
 
 
