@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from patience import HANG_S
 
 ROOT = Path(__file__).parents[2]
@@ -37,22 +36,7 @@ def test_the_command_line_loads_no_library_before_it_knows_what_to_run() -> None
     assert not unwanted & modules_after("import experiments.cli.main, ragtune.cli.main")
 
 
-@pytest.fixture(scope="module")
-def helped() -> subprocess.CompletedProcess[str]:
-    """``python run.py --help`` from the checkout's root, which Python then puts on its path."""
-    command = [sys.executable, "run.py", "--help"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S)
-
-
-def test_help_lists_the_groups_and_their_components(helped: subprocess.CompletedProcess[str]) -> None:
-    assert helped.returncode == 0, helped.stderr
-    assert helped.stderr == ""
-    for line in ("* uncertainty ", "scheduler", "Query shards over processes", "max_reranker_docs"):
-        assert line in helped.stdout
-
-
-@pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": str(ROOT)}])
-def test_our_datasets_folder_never_stands_for_the_package_of_that_name(variables: dict[str, str]) -> None:
+def test_our_datasets_folder_never_stands_for_the_package_of_that_name() -> None:
     """With the root on the path, datasets/ would be a namespace package and break whoever probes for the real one."""
     code = (
         "import importlib.util, os, runpy, sys\n"
@@ -62,14 +46,11 @@ def test_our_datasets_folder_never_stands_for_the_package_of_that_name(variables
         "print([] if spec is None else list(spec.submodule_search_locations or []))"
     )
     command = [sys.executable, "-c", code]
-    environment = {**os.environ, **variables}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=HANG_S
     )
     assert str(ROOT / "datasets") not in done.stdout
-
-
-def test_the_datasets_folder_holds_no_python() -> None:
     assert list((ROOT / "datasets").rglob("*.py")) == []
 
 
