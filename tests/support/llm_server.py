@@ -44,8 +44,8 @@ FAULTS = (
 )  # fmt: skip
 """The first six fail the request; the others answer, with a bill, what cannot be used."""
 
-HOSTILE = ("drip", "endless", "endless_error", "bomb", "strange_coding", "strange_charset", "no_choices")
-"""What no honest server does: only on demand, never at random. The last one bills for nothing."""
+HOSTILE = ("drip", "endless", "endless_error", "bomb", "strange_coding", "strange_charset", "redirect", "no_choices")
+"""Only on demand, never at random. The last one bills for nothing."""
 
 DIMS = 16
 
@@ -357,6 +357,9 @@ def _failure(fault: Fault, record: Recorded) -> Response | None:
         return JSONResponse({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
     if fault.kind == "garbage":
         return PlainTextResponse("<html>bad gateway</html>")
+    if fault.kind == "redirect":  # of a rerank request, to the same server by another name
+        port = record.headers["host"].rpartition(":")[2]
+        return Response(None, 307, {"Location": f"http://localhost:{port}/cohere/v2/rerank"})
     if fault.kind == "drop":
         return StreamingResponse(_break_off(), headers={"Content-Length": "1000"}, media_type="application/json")
     return _hostile(fault.kind)
