@@ -99,8 +99,7 @@ def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
     ("options", "calls"),
     [
         (["--llm", "listwise", "--batch-size", "6", "--calls", "3"], 3),
-        (["--llm", "listwise", "--policy", "tdpart", "--batch-size", "4"], None),
-        (["--llm", "setwise", "--policy", "setwise_insertion", "--calls", "20"], 20),
+        (["--llm", "setwise", "--policy", "setwise_insertion"], None),
     ],
 )
 def test_a_language_model_compares_windows_within_the_servers_budget(
@@ -118,7 +117,7 @@ def test_a_language_model_compares_windows_within_the_servers_budget(
     assert answer["results"][0]["index"] == 4
     assert sorted(one["index"] for one in answer["results"]) == list(range(9))
     assert answer["model"] == "small-1"
-    assert 0 < len(llm_server.requests) == spent["calls"] <= (calls or 10)
+    assert 0 < len(llm_server.requests) == spent["calls"] <= (calls or 30)
     assert spent["usd"] > 0.0
     assert "warnings" not in answer["meta"]
     assert llm_server.requests[0].headers["authorization"] == "Bearer secret-of-the-model"

@@ -21,7 +21,6 @@ CANDIDATE = {"doc_id": "d", "chunk_index": 0, "content": "Tea. Time.", "score": 
 DOCUMENT = {"doc_id": "d", "content": "Tea. Time."}
 CALLS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("normalize", "POST", "/v1/normalize", {"content": "a\r\nb"}),
-    ("normalize", "POST", "/v1/normalize", {"content": [{"text": "x", "metadata": {"n": 1.5}}]}),
     ("chunk", "POST", "/v1/chunk", {"content": "One. Two.", "policy": {"max_tokens": 2}}),
     ("embed", "POST", "/v1/embed", {"texts": ["tea", ""]}),
     (
