@@ -14,9 +14,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import psutil
@@ -25,58 +24,19 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
+from serve_process import COMMAND, Served, environment, serving
 from web_pages import NEEDS_CHROMIUM, browser_page
 
 from ragtune.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 KEY = "a-key-of-the-test-suite"
-COMMAND = [sys.executable, "-m", "ragtune"]
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
-
-
-def environment(**variables: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAGTUNE_")}
-    return {**kept, **variables}
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [*COMMAND, *arguments]
     return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=HANG_S)
-
-
-class Server:
-    """A running ``ragtune serve``."""
-
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process = process
-        self.url = url
-        self.port = int(url.rsplit(":", 1)[1])
-
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
-        sent = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
-        connection.request(method, path, None if body is None else json.dumps(body), sent)
-        response = connection.getresponse()
-        content = json.loads(response.read())
-        connection.close()
-        return response.status, content
-
-
-@contextmanager
-def serving(*arguments: str, **variables: str) -> Iterator[Server]:
-    command = [*COMMAND, "serve", "--port", "0", *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**variables)
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("ragtune: serving http://"), line + str(process.stderr and process.stderr.read())
-            yield Server(process, line.split()[2])
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
 
 
 @pytest.fixture
@@ -98,7 +58,7 @@ def databases(folder: Path) -> list[int]:
     return found
 
 
-def fill(server: Server) -> None:
+def fill(server: Served) -> None:
     assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
     status, counts = server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": DOCUMENTS})
     assert (status, counts["inserted"]) == (200, 2)
@@ -175,15 +135,13 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
     with serving("--data-dir", str(data_dir)) as server:
         status, found = server.ask("POST", "/v1/retrieve", {"collection": "tea", "query": "steamed"})
         assert (status, found["candidates"][0]["doc_id"]) == (200, "green")
-        server.process.terminate()
-        assert server.process.wait(HANG_S) == 0
     assert databases(data_dir) == []
 
 
 def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(data_dir: Path) -> None:
     acknowledged: list[str] = []
 
-    def write(server: Server) -> None:
+    def write(server: Served) -> None:
         while len(acknowledged) < 60:
             document = {"doc_id": f"d{len(acknowledged):03d}", "content": "Tea again."}
             if server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": [document]})[0] == 200:
@@ -205,8 +163,6 @@ def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(d
         status, found = server.ask("GET", "/v1/collections/tea/documents?limit=1000")
         assert (status, found["doc_ids"]) == (200, acknowledged)
         assert not before & set(databases(data_dir))
-        server.process.terminate()
-        assert server.process.wait(HANG_S) == 0
     assert databases(data_dir) == []
 
 
