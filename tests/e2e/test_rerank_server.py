@@ -72,9 +72,7 @@ def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
     from ragtune.facade.reranker import BudgetedReranker
 
     with serving("--store", "memory", "--model", str(MODEL)) as server:
-        found = cohere.ClientV2("none", base_url=server.url).rerank(
-            model="m", query="what lowers lipids", documents=DOCUMENTS
-        )
+        found = server.rank("what lowers lipids", DOCUMENTS)["results"]
     here = BudgetedReranker(str(MODEL), docs=10, policy="fixed_depth").rank("what lowers lipids", DOCUMENTS)
     assert [one["index"] for one in found] == [one.index for one in here]
     assert [one["relevance_score"] for one in found] == pytest.approx([one.score for one in here], abs=1e-4)

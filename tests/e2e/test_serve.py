@@ -17,11 +17,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import httpx2
 import psutil
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult
 from patience import HANG_S, wait_until
 from serve_process import COMMAND, Served, environment, serving
@@ -32,11 +30,6 @@ from ragtune.cli.main import main
 ROOT = Path(__file__).parents[2]
 KEY = "a-key-of-the-test-suite"
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
-
-
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *arguments]
-    return subprocess.run(command, env=environment(**variables), capture_output=True, text=True, timeout=HANG_S)
 
 
 @pytest.fixture
@@ -96,17 +89,17 @@ def test_bad_input_ends_with_one_line_and_exit_code_2(
     assert "hidden" not in err
 
 
-def test_a_port_in_use_and_a_database_that_cannot_be_reached_are_told_in_one_line() -> None:
+def test_a_port_in_use_and_a_database_that_cannot_be_reached_are_told_in_one_line(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        in_use = run("serve", "--store", "memory", "--port", port)
-    unreachable = run("serve", "--port", "0", "--dsn", "postgresql://u:hidden@127.0.0.1:1/x")
-    assert (in_use.returncode, port in in_use.stderr, len(in_use.stderr.splitlines())) == (2, True, 1)
-    assert (unreachable.returncode, "hidden" in unreachable.stderr, len(unreachable.stderr.splitlines())) == (
-        1,
-        False,
-        1,
-    )
+        assert main(["serve", "--store", "memory", "--port", port]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert port in line
+    assert main(["serve", "--port", "0", "--dsn", "postgresql://u:hidden@127.0.0.1:1/x"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "hidden" not in line
 
 
 def test_a_public_server_asks_for_its_key_and_never_logs_it() -> None:
@@ -216,68 +209,40 @@ def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_ty
     assert {url for url in asked if not url.startswith(server.url)} == set()
 
 
-async def use(client: Client) -> list[CallToolResult]:
-    await client.list_tools()
-    return [
-        await client.call_tool("create_collection", {"collection": "tea"}),
-        await client.call_tool("ingest", {"collection": "tea", "documents": DOCUMENTS}),
-        await client.call_tool("retrieve", {"collection": "tea", "query": "steamed", "plan": {"k": 1}}),
-        await client.call_tool("retrieve", {"collection": "none", "query": "steamed"}),
-    ]
-
-
-def check(results: list[CallToolResult]) -> None:
-    created, _, found, refused = (json.loads(result.content[0].text) for result in results)
-    assert created["name"] == "tea"
-    assert [candidate["doc_id"] for candidate in found["candidates"]] == ["green"]
-    assert [result.is_error for result in results] == [False, False, False, True]
-    assert refused["status"] == 404
-
-
-def test_a_real_client_uses_the_tools_over_streamable_http_with_the_key() -> None:
-    async def talk(url: str, headers: dict[str, str]) -> list[CallToolResult]:
-        async with (
-            httpx2.AsyncClient(headers=headers, timeout=HANG_S) as connection,
-            Client(streamable_http_client(url, http_client=connection)) as client,
-        ):
-            return await use(client)
-
-    with serving("--store", "memory", RAGTUNE_API_KEY=KEY) as server:
-        url = f"{server.url}/mcp"
-        check(asyncio.run(talk(url, {"Authorization": f"Bearer {KEY}"})))
-        with pytest.raises(BaseException):  # noqa: B017, PT011
-            asyncio.run(talk(url, {"Authorization": "Bearer wrong"}))
-        _, listed = server.ask("GET", "/v1/collections", X_API_Key=KEY)
-        assert [one["name"] for one in listed["collections"]] == ["tea"]
-
-
 def test_a_real_client_uses_the_tools_over_stdio(data_dir: Path) -> None:
     arguments = [*COMMAND[1:], "mcp", "--data-dir", str(data_dir)]
     process = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
 
     async def talk() -> list[CallToolResult]:
         async with Client(process) as client:
-            return await use(client)
+            return [
+                await client.call_tool("create_collection", {"collection": "tea"}),
+                await client.call_tool("ingest", {"collection": "tea", "documents": DOCUMENTS}),
+                await client.call_tool("retrieve", {"collection": "tea", "query": "steamed", "plan": {"k": 1}}),
+                await client.call_tool("retrieve", {"collection": "none", "query": "steamed"}),
+            ]
 
-    check(asyncio.run(talk()))
+    results = asyncio.run(talk())
+    found, refused = (json.loads(result.content[0].text) for result in results[2:])
+    assert [candidate["doc_id"] for candidate in found["candidates"]] == ["green"]
+    assert [result.is_error for result in results] == [False, False, False, True]
+    assert refused["status"] == 404
     wait_until(lambda: not databases(data_dir))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(
-    data_dir: Path, number: signal.Signals
-) -> None:
+def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(data_dir: Path) -> None:
     command = [*COMMAND, "mcp", "--data-dir", str(data_dir)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
         initialize = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.write(
+            json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}) + "\n"
+        )
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "ragtune"
         assert databases(data_dir)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         assert process.wait(HANG_S) == 0
     assert databases(data_dir) == []
