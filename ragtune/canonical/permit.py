@@ -20,9 +20,7 @@ class Permit:
 
     Cancelled work never commits: either :meth:`cancel` or the commit comes first, and both sides know which.
 
-    Attributes:
-        is_background: whether no client waits for the work: a model scores it while no request is under way.
-        queued_ms: milliseconds that its batches have waited for the model.
+    A model scores background work while no request is under way. ``queued_ms`` is how long batches wait for the model.
     """
 
     def __init__(self, is_background: bool = False) -> None:

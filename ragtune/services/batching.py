@@ -75,19 +75,15 @@ class SharedCalls(WrappedReranker):
     One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
     So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
     should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
-    documents are not cut. Batches of background work are scored while no request is under way, in calls of a twentieth
-    of a second. A batch gets the scores that it would get alone, as ``rerank_many`` promises, and its own error.
+    documents are not cut. Background work is scored while no request is under way. A batch gets the scores that it
+    would get alone, as ``rerank_many`` promises, and its own error.
 
-    Between calls, a batch ends whose client is gone or whose request has no time left. It has the scores that are there
+    Between calls, a batch ends whose client is gone or whose request has no time left, with the scores that are there
     by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
     reported, so that a rush teaches no request that the model is slow.
 
-    Args:
-        patience_ms: milliseconds that a call waits for the batches of other requests under way, see :meth:`request`,
-            >= 0; a lone request waits for nobody.
-        docs: documents of a call, >= 1; a batch that is not cut may have more.
-        waiting: batches that may wait, >= 1; a further one fails.
-        observe: told the number of batches of every call.
+    A call waits up to ``patience_ms`` for the batches of other requests under way (see :meth:`request`), and has up to
+    ``docs`` documents. A batch fails where ``waiting`` others wait. ``observe`` gets the number of batches of a call.
     """
 
     def __init__(

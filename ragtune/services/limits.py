@@ -28,11 +28,8 @@ _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 class ServerLimits(BaseModel):
     """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
 
-    Attributes:
-        body_bytes: size of a request's body.
-        timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
-        in_flight: requests at once; more are refused.
-        threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
+    Sending a request may take ``timeout_s``, and serving it once more. ``threads`` are of queries, of writes, and of
+    large requests each.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)

@@ -42,7 +42,7 @@ class Schemas:
                     "name": name,
                     "in": "path" if f"{{{name}}}" in operation.path else "query",
                     "required": name in schema.get("required", ()),
-                    "schema": _without_null(field),
+                    "schema": field,
                 }
                 for name, field in schema.get("properties", {}).items()
             ]
@@ -62,11 +62,3 @@ class Schemas:
     def _any_of(self, part: str, operations: tuple[Operation[Any], ...]) -> Schema:
         schemas = [self._found[part, operation.name] for operation in operations]
         return {"application/json": {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
-
-
-def _without_null(schema: Schema) -> Schema:
-    """The schema of a parameter, which is absent where a body would have null."""
-    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
-    if len(kinds) != 1:
-        return schema
-    return {**kinds[0], **{key: value for key, value in schema.items() if key not in ("anyOf", "default")}}

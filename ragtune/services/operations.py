@@ -33,13 +33,10 @@ class MalformedRequestError(InputError):
 
 @dataclass(frozen=True)
 class Operation(Generic[R]):
-    """A function of the service.
+    """A function of the service, or of what ranks, which :attr:`call` gets.
 
-    Attributes:
-        call: carries the operation out on what serves it: a service, or what ranks.
-        path: names in braces are fields of the request. Other fields of GET and DELETE are query parameters, those of
-            POST the body.
-        documents: ids of the documents that a request writes; None where it writes the whole collection, or nothing.
+    Names in braces of the path are fields of the request. Other fields of GET and DELETE are query parameters.
+    ``documents`` gives the ids that a request writes; it is None where that is the whole collection, or nothing.
     """
 
     name: str
@@ -234,11 +231,11 @@ def delete_collection(service: RagService, collection: CollectionName) -> Any:
 def list_documents(
     service: RagService,
     collection: CollectionName,
-    after: Annotated[str | None, Field(description="List the ids that follow this one.")] = None,
+    after: Annotated[str, Field(description="List the ids that follow this one.")] = "",
     limit: Annotated[int, Field(ge=1)] = 100,
 ) -> Any:
     """List document ids, page by page."""
-    return {"doc_ids": service.doc_ids(collection, after, limit)}
+    return {"doc_ids": service.doc_ids(collection, after or None, limit)}
 
 
 @_operation(

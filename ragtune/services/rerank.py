@@ -24,7 +24,7 @@ from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
 from ragtune.services.metrics import Metrics, span
 from ragtune.services.operations import Operation
-from ragtune.services.shadow import Served, Shadow, ShadowOptions
+from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
@@ -35,18 +35,10 @@ if TYPE_CHECKING:
 class RerankServer:
     """Ranks what requests bring, within their budgets.
 
-    A request is given the server's budget, unit by unit unless it names its own. Where there is none, everything is
-    reranked in one call, unless the policy compares: then it asks until it has nothing left to ask.
-
-    Where requests say that a source seems to know better than the reranker, a line on standard error says so, once.
-
-    Args:
-        budget: default limits of a query by unit.
-        caps: limits of a query by unit that a request can lower, but neither raise nor lift.
-        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
-            requests' own threads call it, for a reranker that is a server.
-        time_s: seconds after which a request's calls of a reranker that is a server are given up, so that what was read
-            by then, or the first stage's order, is the answer; None for no limit but those of the budget.
+    A request is given the server's budget, unit by unit unless it names its own, and never more than the caps. Where
+    there is none, everything is reranked in one call, unless the policy compares: then it asks until it has nothing
+    left to ask. ``patience_ms`` is of a model that requests share; None has their own threads call it, for a reranker
+    that is a server. Its calls are given up after ``time_s``, so that what was read by then is the answer.
     """
 
     def __init__(
@@ -71,7 +63,6 @@ class RerankServer:
 
         parts = policy_named(policy, batch_size, trust=trust) if isinstance(policy, str) else policy
         self.model = model
-        self._policy = policy if isinstance(policy, str) else type(policy.estimator).__name__
         self._ends_by_itself = parts.compares
         self.max_documents = max_documents
         self._time_ms = None if time_s is None else 1000.0 * time_s
@@ -91,7 +82,8 @@ class RerankServer:
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
-                self._shadow = Shadow(shadow, model, self._full)
+                name = policy if isinstance(policy, str) else type(policy.estimator).__name__
+                self._shadow = Shadow(shadow, model, name, self._full)
                 self.metrics.watch_shadow(self._shadow)
         except BaseException:
             self.close()
@@ -136,7 +128,7 @@ class RerankServer:
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
-            self._shadow.offer(Served(job, ranking, self._policy, limits))
+            self._shadow.offer(job, ranking, limits)
         return ranking
 
     def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:

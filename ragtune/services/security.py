@@ -31,12 +31,10 @@ _SHORTEST_KEY = 16
 
 @dataclass(frozen=True)
 class Security:
-    """What a request must show.
+    """The key that a request must show, and the names without ports that its Host header may have; None allows all.
 
-    Attributes:
-        api_key: sent as ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``; None asks for none.
-        allowed_hosts: names that the Host header may have, without ports; None allows all. Without this check a web
-            page could reach a server on its visitor's machine by a name that resolves to it (DNS rebinding).
+    Without the check of names, a web page could reach a server on its visitor's machine by a name that resolves to it
+    (DNS rebinding).
     """
 
     api_key: str | None = field(default=None, repr=False)

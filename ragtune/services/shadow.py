@@ -135,15 +135,6 @@ class ShadowOptions:
             raise ConfigError(f"shadow file {self.file}: cannot be written ({error})") from error
 
 
-class Served(NamedTuple):
-    """A request that has its answer."""
-
-    job: Job
-    ranking: Ranking
-    policy: str
-    budget: Mapping[str, float]
-
-
 class Shadow:
     """Reranks everything that answers were chosen from, in a thread of its own, and compares.
 
@@ -152,28 +143,29 @@ class Shadow:
     with a fixed seed.
     """
 
-    def __init__(self, options: ShadowOptions, model: str, ranker: BudgetedReranker) -> None:
+    def __init__(self, options: ShadowOptions, model: str, policy: str, ranker: BudgetedReranker) -> None:
         self._options = options
         self._model = model
+        self._policy = policy
         self._ranker = ranker
         self._draws = random.Random(0)  # noqa: S311 - a sample, no secret
         self._lock = threading.Lock()
         self._records: deque[ShadowRecord] = deque(maxlen=_REMEMBERED)
         self._spent = FREE
         self._outcomes = Counter(measured=0, failed=0, dropped=0)
-        self._queue: queue.Queue[Served | None] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[tuple[Job, Ranking, Mapping[str, float]] | None] = queue.Queue(_WAITING)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ragtune-shadow", daemon=True)
         self._thread.start()
 
-    def offer(self, served: Served) -> None:
-        """Take the request, if it is its turn."""
+    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
+        """Take a request that has its answer, if it is its turn."""
         with self._lock:
             is_taken = self._draws.random() < self._options.share
         if not is_taken or self._is_closed.is_set():
             return
         try:
-            self._queue.put_nowait(served)
+            self._queue.put_nowait((job, ranking, budget))
         except queue.Full:
             self._count("dropped")
 
@@ -208,7 +200,7 @@ class Shadow:
     def _work(self) -> None:
         while (served := self._queue.get()) is not None and not self._is_closed.is_set():
             try:
-                record = self._measured(served)
+                record = self._measured(*served)
             except Exception as error:  # whatever a model raises must not end the thread
                 sys.stderr.write(f"ragtune: a shadowed request failed: {error}\n")
                 record = None
@@ -220,33 +212,33 @@ class Shadow:
                 self._records.append(record)
             self._write(record)
 
-    def _measured(self, served: Served) -> ShadowRecord | None:
+    def _measured(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> ShadowRecord | None:
         """The record; None if a document could not be read, so that there is no full ranking to compare with."""
         # Those that the answer has read are read again, in as few calls as the ranker makes: so what everything costs
         # is measured too, which is more than a part's cost and the other's where a call has a price of its own.
         permit = Permit(is_background=True)
         with permit.used():
-            everything = self._ranker.rank(**served.job._asdict())
+            everything = self._ranker.rank(**job._asdict())
         took_ms = max(0.0, everything.cost.latency_ms - permit.queued_ms)
         cost = everything.cost.model_copy(update={"latency_ms": took_ms})
         with self._lock:
             self._spent += cost
         gains = {one.index: one.reranker_score for one in everything if one.reranker_score is not None}
-        order = [one.index for one in served.ranking]
+        order = [one.index for one in ranking]
         if len(gains) < len(order):
             return None
         full = [one.index for one in everything]
         return ShadowRecord(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             model=self._model,
-            policy=served.policy,
-            budget=served.budget,
+            policy=self._policy,
+            budget=budget,
             documents=len(order),
-            reranked=sum(one.reranked for one in served.ranking),
+            reranked=sum(one.reranked for one in ranking),
             overlap=overlap(order, full, _DEPTH),
             rbo=rank_biased_overlap(order, full, _DEPTH),
             quality=gain_kept(order, gains, _DEPTH),
-            spent=served.ranking.cost,
+            spent=ranking.cost,
             full=cost,
             served_order=tuple(order[:_DEPTH]),
             full_order=tuple(full[:_DEPTH]),
