@@ -94,23 +94,6 @@ def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str]
     assert ended.err == f"error: {wrong}; {whose} --help says what is allowed\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (["run", "--polcy", "x"], "experiment=VALUE"),
-        (["sweep", "--budgt=20"], "budget=VALUE"),
-        (["run", "--multirn"], "--multirun"),
-        (["advise", "--datset=demo"], "dataset=VALUE"),
-    ],
-)
-def test_a_misspelled_option_is_answered_with_one_that_exists(call: Call, words: list[str], meant: str) -> None:
-    ended = call(*words)
-    assert (ended.code, ended.out) == (2, "")
-    name = words[0]
-    assert f"; ragtune {name}" in ended.err
-    assert ended.err.endswith(f"says what is allowed; did you mean {meant}?\n")
-
-
 def test_every_script_is_the_command_of_the_same_work(run: Call, tmp_path: Path) -> None:
     for script, name in ALIASES.items():
         text = (ROOT / "scripts" / f"{script}.py").read_text()
@@ -118,28 +101,6 @@ def test_every_script_is_the_command_of_the_same_work(run: Call, tmp_path: Path)
         assert len(text.splitlines()) <= 12
     helped = run("--help", script="scripts/build_graph.py", cwd=tmp_path)
     assert (helped.code, helped.out.splitlines()[0][:20]) == (0, "usage: ragtune graph")
-
-
-def ragtune(*words: str, cwd: Path, environment: dict[str, str]) -> SimpleNamespace:
-    command = [sys.executable, "-P", "-m", "ragtune", *words]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=HANG_S)
-    return SimpleNamespace(code=done.returncode, out=done.stdout, err=done.stderr)
-
-
-def test_run_is_run_py_from_an_empty_folder_and_sweep_has_one_table(
-    environment: dict[str, str], tmp_path: Path, tiny: list[str]
-) -> None:
-    def call(*words: str) -> SimpleNamespace:
-        return ragtune(*words, *tiny, "tracking=none", "hydra.run.dir=one", cwd=tmp_path, environment=environment)
-
-    assert call("run", "budget=3").out.splitlines()[-1] == str(tmp_path / "one")
-    assert (tmp_path / "one" / "summary.json").is_file()
-    swept = call("sweep", "budget=3,4", "verbosity=0", "hydra.sweep.dir=many")
-    assert swept.code == 0, swept.err
-    assert {folder.name for folder in (tmp_path / "many").iterdir() if folder.is_dir()} == {"0", "1"}
-    refused = call("run", "budgt=3")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "ragtune run --help" in refused.err
 
 
 def test_a_sweep_whose_output_nobody_reads_loses_no_job(
