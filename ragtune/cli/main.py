@@ -69,7 +69,3 @@ def _help() -> Iterator[str]:
     yield from ("", "Options")
     yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
     yield f"  {'--version':<14}print the version"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from ragtune.services.shadow import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from ragtune.facade.ranking import Ranking
     from ragtune.services.shadow import Shadow
@@ -91,9 +89,10 @@ class Metrics:
         self._shared.observe(batches)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """A request has its answer, whatever that is."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.observe(seconds)
+        """A request has its answer, whatever that is; those of the rerank API count."""
+        if path in RERANK_PATHS:
+            self._requests.labels(path, str(status)).inc()
+            self._seconds.observe(seconds)
 
     async def page(self) -> Any:
         """The figures in Prometheus' text format."""
@@ -127,31 +126,6 @@ class _ShadowFigures:
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
-
-
-class Counted:
-    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or scope["path"] not in RERANK_PATHS:
-            await self._app(scope, receive, send)
-            return
-        started, status = time.perf_counter(), 0
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            status = int(message.get("status", status))
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        finally:
-            self._metrics.answered(scope["path"], status, time.perf_counter() - started)
 
 
 @contextmanager

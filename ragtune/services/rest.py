@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
-from ragtune.services.metrics import PATH, Counted
+from ragtune.services.metrics import PATH
 from ragtune.services.openapi import Schemas
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
@@ -62,9 +62,8 @@ def create_app(
     _add_pages(app, runner, ranker, schemas)
     _add_problems(app)
     _describe(app, schemas, security)
-    app.add_middleware(Protection, security=security, limits=limits)
-    if ranker is not None:
-        app.add_middleware(Counted, metrics=ranker.metrics)
+    answered = (lambda *_: None) if ranker is None else ranker.metrics.answered
+    app.add_middleware(Protection, security=security, limits=limits, answered=answered)
     return app
 
 

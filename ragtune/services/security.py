@@ -6,7 +6,8 @@ import asyncio
 import hmac
 import ipaddress
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -109,12 +110,18 @@ def _name(netloc: str) -> str:
 
 
 class Protection:
-    """ASGI middleware. A request's body is read here, within the limits, and handed on as a whole."""
+    """ASGI middleware. A request's body is read here, within the limits, and handed on as a whole.
 
-    def __init__(self, app: ASGIApp, security: Security, limits: ServerLimits) -> None:
+    ``answered`` gets the path, the status and the seconds of every request, refused ones included.
+    """
+
+    def __init__(
+        self, app: ASGIApp, security: Security, limits: ServerLimits, answered: Callable[[str, int, float], None]
+    ) -> None:
         self._app = app
         self._security = security
         self._limits = limits
+        self._answered = answered
         self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,10 +131,22 @@ class Protection:
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            try:
-                await self._serve(scope, receive, send)
-            except AdapterError as error:
-                await _refuse(scope["path"], error, send)
+            await self._counted(scope, receive, send)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = time.perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, watched)
+        except AdapterError as error:
+            await _refuse(scope["path"], error, watched)
+        finally:
+            self._answered(scope["path"], status, time.perf_counter() - started)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
