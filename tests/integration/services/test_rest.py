@@ -26,7 +26,7 @@ from ragtune.canonical import (
 )
 from ragtune.canonical.service import RagService, ServiceLimits
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import InvalidScoreError, LLMError, MissingExtraError, ModelLoadError, StoreError
+from ragtune.core.errors import LLMError, MissingExtraError, StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.services.errors import KINDS
 from ragtune.services.limits import Runner, ServerLimits
@@ -247,10 +247,8 @@ def test_limits_are_named(make_client: Clients) -> None:
     ("error", "status", "kind"),
     [
         (StoreError("gone"), 503, "store"),
-        (ModelLoadError("no such folder"), 503, "model"),
         (LLMError("refused"), 502, "model-service"),
         (MissingExtraError("dense vectors", "models"), 501, "missing-extra"),
-        (InvalidScoreError("nan"), 500, "internal-error"),
         (RuntimeError("secret"), 500, "internal-error"),
     ],
 )

@@ -61,11 +61,6 @@ def embedder() -> Iterator[HeldEmbedder]:
     made.go_on.set()
 
 
-@pytest.fixture(autouse=True)
-def _no_cached_vectors(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path))
-
-
 @pytest.fixture
 def dsn() -> str:
     return fresh_dsn()
