@@ -152,8 +152,6 @@ def test_help_lists_the_commands_and_one_without_its_extra_says_which(run: Run) 
         ("sweep experiment=fixed_depth,settled budget=10", "results/sweeps/*/*.csv"),
         ("study --policies fixed_depth,uncertainty budgets=[10,20]", "results/frontier/*/frontier.csv"),
         ("advise", "results/advice/*/advice.json"),
-        ("prompt dense_bread --auto", "."),
-        ("doctor", "."),
     ],
 )
 def test_the_harness_runs_from_the_wheel_in_an_empty_folder(
