@@ -17,13 +17,6 @@ from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {"serve": serve, "mcp": mcp, "prompt": prompt, "shadow": shadow, "doctor": doctor}
-_SUMMARIES = {
-    "serve": "serve REST, the rerank API and MCP over HTTP",
-    "mcp": "serve MCP over stdin and stdout",
-    "prompt": "build a prompt with context by the SuperPrompt pipeline",
-    "shadow": "report what a budget loses and saves",
-    "doctor": "show what is installed and configured, what is missing and how to get it",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +58,9 @@ def _help() -> Iterator[str]:
     if harness.find_harness() is None:
         yield f"  These need the experiment harness: {harness.HOW}."
     yield from ("", "Services and tools")
-    yield from (f"  {name:<14}{summary}" for name, summary in _SUMMARIES.items())
+    for name, command in SERVICES.items():
+        summary = str(command.__doc__).partition("\n")[0].rstrip(".")
+        yield f"  {name:<14}{summary[0].lower()}{summary[1:]}"
     yield from ("", "Options")
     yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
     yield f"  {'--version':<14}print the version"

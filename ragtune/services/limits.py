@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -170,7 +170,7 @@ class Runner:
                 pass
             _interrupt(permit)
 
-        watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
+        watching, result = asyncio.ensure_future(watch()), asyncio.wrap_future(in_own_thread(work, "ragtune-rerank"))
         try:
             return await self._within(result)
         except CancelledWorkError:  # the client is gone, and nobody reads the answer
@@ -241,24 +241,19 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
     return not (await asyncio.wait(waiting, timeout=max(0.0, until - time.monotonic())))[1]
 
 
-def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
     """The result of work in a daemon thread, which the end of the process does not wait for."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def tell(step: Callable[[Any], None], outcome: Any) -> None:
-        if not future.done():
-            step(outcome)
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            told = partial(tell, future.set_result, work())
-        except Exception as error:
-            told = partial(tell, future.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(told)
+            tell = partial(future.set_result, work())
+        except BaseException as error:
+            tell = partial(future.set_exception, error)
+        with suppress(InvalidStateError):  # nobody waits any more
+            tell()
 
-    threading.Thread(target=run, name="ragtune-rerank", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ragtune.canonical.permit import current
@@ -19,6 +20,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers._wrapped import WrappedReranker
+from ragtune.services.limits import in_own_thread
 
 _log = logging.getLogger(__name__)
 
@@ -173,16 +175,8 @@ class ServedReranker(WrappedReranker):
 
     def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """The scores of a call in a thread of its own."""
-        call: Future[dict[str, float]] = Future()
-        asked = copy_context()
-
-        def work() -> None:
-            try:
-                call.set_result(asked.run(self.inner.rerank, items, context, strategy))
-            except BaseException as error:
-                call.set_exception(error)
-
-        threading.Thread(target=work, name=threading.current_thread().name, daemon=True).start()
+        asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)
+        call: Future[dict[str, float]] = in_own_thread(asked, threading.current_thread().name)
         either: tuple[Future[Any], ...] = (call, self._stopped)
         wait(either, return_when=FIRST_COMPLETED)
         if not call.done():

@@ -1,4 +1,4 @@
-"""Serve REST, the rerank API, and MCP over streamable HTTP at /mcp, until SIGTERM or Ctrl-C."""
+"""Serve REST, the rerank API, and MCP over HTTP at /mcp, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Report the loss and saving of a budget, from requests that ``ragtune serve --shadow`` also reranked in full."""
+"""Report what a budget loses and saves on your own requests.
+
+``ragtune serve --shadow`` has reranked them in full as well, and ``--shadow-file`` has kept the figures.
+"""
 
 from __future__ import annotations
 

@@ -157,46 +157,32 @@ def test_what_is_not_valid_is_named_by_its_place(client: TestClient, name: str, 
     assert problem["detail"].startswith(f"{pointer or '/'}: ")
 
 
+CANDIDATE = b'{"query": "q", "candidates": [{"doc_id": "d", "chunk_index": 0, "content": "", "score": 0, '
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("path", "body", "status"),
     [
-        b"",
-        b"{",
-        b"\xff",
-        b'{"collection": "tea", "query": "q", "plan": {"filters": {"metadata": {"x": NaN}}}}',
-        b'{"collection": "tea", "query": "\\ud800"}',
-        b'{"content":' + b"[" * 100_000,
-        b'{"content":' + b'{"a":' * 100_000,
+        ("retrieve", b"", 400),
+        ("retrieve", b"\xff", 400),
+        ("retrieve", b'{"collection": "tea", "query": "q", "plan": {"filters": {"metadata": {"x": NaN}}}}', 400),
+        ("retrieve", b'{"collection": "tea", "query": "\\ud800"}', 400),
+        ("normalize", b'{"content":' + b"[" * 100_000, 400),
+        ("retrieve", b'{"collection": "tea", "query": "a\\u0000b"}', 422),
+        ("fuse", b'{"candidate_sets": [], "method": "concat", "params": {"k": 1}}', 422),
+        ("embed", b'{"texts": ["x"], "embedder": "other"}', 422),
+        ("rerank", CANDIDATE + b'"metadata": {"x": 1e999}}]}', 422),  # what JSON cannot give back
+        ("rerank", CANDIDATE + b'"sources": {"vector": 1e999}}]}', 422),
     ],
 )
-def test_what_is_no_json_is_refused(client: TestClient, body: bytes) -> None:
-    response = client.post("/v1/retrieve", content=body, headers=JSON)
-    refused(response, 400, "malformed-request")
+def test_what_is_no_json_or_no_valid_request_is_refused(
+    client: TestClient, path: str, body: bytes, status: int
+) -> None:
+    kind = {400: "malformed-request", 422: "invalid-request"}[status]
+    refused(client.post(f"/v1/{path}", content=body, headers=JSON), status, kind)
 
 
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [
-        ("retrieve", {"collection": "tea", "query": "a\x00b"}),
-        ("fuse", {"candidate_sets": [], "method": "concat", "params": {"k": 1}}),
-        ("embed", {"texts": ["x"], "embedder": "other"}),
-    ],
-)
-def test_what_the_library_refuses_is_not_valid(client: TestClient, name: str, body: Any) -> None:
-    refused(client.post(f"/v1/{name}", json=body), 422, "invalid-request")
-
-
-@pytest.mark.parametrize("field", ['"metadata": {"x": 1e999}', '"sources": {"vector": 1e999}'])
-def test_numbers_that_json_cannot_give_back_are_not_valid(client: TestClient, field: str) -> None:
-    start = '{"query": "q", "candidates": [{"doc_id": "d", "chunk_index": 0, "content": "", "score": 0, '
-    body = f"{start}{field}}}]}}"
-    response = client.post("/v1/rerank", content=body, headers=JSON)
-    refused(response, 422, "invalid-request")
-
-
-@pytest.mark.parametrize(
-    "headers", [{"Content-Type": "application/jsonp"}, {"Content-Type": ""}, {**JSON, "Content-Encoding": "gzip"}]
-)
+@pytest.mark.parametrize("headers", [{"Content-Type": "application/jsonp"}, {**JSON, "Content-Encoding": "gzip"}])
 def test_only_plain_json_is_taken(client: TestClient, headers: dict[str, str]) -> None:
     response = client.post("/v1/normalize", content=b'{"content": ""}', headers=headers)
     refused(response, 415, "unsupported-media-type")
@@ -205,17 +191,16 @@ def test_only_plain_json_is_taken(client: TestClient, headers: dict[str, str]) -
 @pytest.mark.parametrize(
     ("path", "query"),
     [
-        ("/v1/collections/tea/documents", {"limit": "0"}),
-        ("/v1/collections/tea/documents", {"limit": "٣"}),
-        ("/v1/collections/tea/documents", {"limit": ["1", "2"]}),
-        ("/v1/collections/tea/documents", {"collection": "other"}),
-        ("/v1/collections/tea/chunks", {}),
-        ("/v1/collections/tea/chunks", {"doc_id": "d", "more": "1"}),
-        ("/v1/collections/te%00a", {}),
+        ("documents", {"limit": "0"}),
+        ("documents", {"limit": "٣"}),
+        ("documents", {"limit": ["1", "2"]}),
+        ("documents", {"collection": "other"}),
+        ("chunks", {}),
+        ("chunks", {"doc_id": "d", "more": "1"}),
     ],
 )
 def test_parameters_are_checked_as_bodies_are(client: TestClient, path: str, query: dict[str, Any]) -> None:
-    refused(client.get(path, params=query), 422, "invalid-request")
+    refused(client.get(f"/v1/collections/tea/{path}", params=query), 422, "invalid-request")
 
 
 def test_other_paths_and_methods_are_refused_saying_which_there_are(client: TestClient) -> None:
