@@ -177,23 +177,18 @@ def _add_problems(app: FastAPI) -> None:
     from fastapi import Response
     from starlette.exceptions import HTTPException
 
-    def answer(request: Request, error: Exception, headers: dict[str, str] | None = None) -> Response:
-        found = problem_of(error, request.url.path)
-        return Response(found.to_json(), found.status, {**headers_of(error, found), **(headers or {})})
-
-    async def on_error(request: Request, error: Exception) -> Response:
-        return answer(request, error)
-
-    async def on_http_error(request: Request, error: Exception) -> Response:
+    async def answer(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             allowed = _methods(app, request)
-            return answer(request, AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
-        return answer(request, AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
+            error = AdapterError("method-not-allowed", f"Allowed: {allowed}.", {"Allow": allowed})
+        elif isinstance(error, HTTPException):
+            error = AdapterError("not-found", f"{request.url.path[:200]} is no path of this server.")
+        found = problem_of(error, request.url.path)
+        return Response(found.to_json(), found.status, headers_of(error, found))
 
-    app.add_exception_handler(HTTPException, on_http_error)
     # What is answered here; anything else goes on to the server's log as well.
-    for kind in (RagtuneError, Exception):
-        app.add_exception_handler(kind, on_error)
+    for kind in (HTTPException, RagtuneError, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 def _methods(app: FastAPI, request: Request) -> str:
