@@ -38,7 +38,7 @@ def modules_after(statement: str) -> set[str]:
             "numpy pydantic mlflow pandas scipy torch matplotlib fastapi mcp psycopg uvicorn",
         ),
         (
-            "import ragtune.superprompt.build, ragtune.superprompt.options, ragtune.superprompt.page.session",
+            "import ragtune.superprompt.pipeline, ragtune.superprompt.options, ragtune.superprompt.page.session",
             "streamlit torch openai psycopg",
         ),
     ],
