@@ -1,13 +1,12 @@
 """How many rerank requests a second ``ragtune serve`` answers, within a budget and reranking everything.
 
     python benchmarks/bench_serve.py [--clients 50] [--seconds 60] [--docs 20] [--documents 100] [--model FOLDER]
-        [--batch-size 5] [--patience 3] [--json FILE]
+        [--batch-size 5] [--json FILE]
 
 Every client is a connection with one request at a time: a query of nfcorpus and the best of its first stage, from the
 collections beside the checkout, reranked by the cross-encoder there. Each server is a process of its own, and so is the
-load. Four ways: within the budget with shared calls of the model and without, and everything, with and without. Target
-on 2 cores that server and load share: within the budget at least 3 times the requests/s of everything, shared calls no
-slower than unshared ones, p99 under 3 times p50, no error.
+load. Two ways: within the budget, and everything. Target on 2 cores that server and load share: within the budget at
+least 3 times the requests/s of everything, p99 under 3 times p50, no error.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 @contextmanager
 def server(options: list[str]) -> Iterator[tuple[psutil.Process, int]]:
     command = [sys.executable, "-m", "ragtune", "serve", "--port", "0", "--store", "memory", *options]
-    command += ["--mcp", "none", "--timeout", "600"]
+    command += ["--timeout", "600"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAGTUNE_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
@@ -113,10 +112,8 @@ def drive(port: int, seconds: float, clients: int, file: Path) -> None:
 
 def measure(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
     ways = {
-        "budget, shared calls": ["--docs", str(arguments.docs), "--patience", str(arguments.patience)],
-        "budget, unshared": ["--docs", str(arguments.docs), "--call-docs", "1"],
-        "everything, shared calls": ["--patience", str(arguments.patience)],
-        "everything, unshared": ["--call-docs", "1"],
+        "budget": ["--docs", str(arguments.docs)],
+        "everything": [],
     }
     figures: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +146,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100, help="candidates of a request")
     parser.add_argument("--batch-size", type=int, default=5)
     parser.add_argument("--max-length", type=int, default=192, help="tokens of a pair, as the recorded scores have it")
-    parser.add_argument("--patience", type=float, default=3.0)
     parser.add_argument("--model", type=Path, default=SHARED / "models" / "ce-minilm-nfcorpus-scifact")
     parser.add_argument("--port", type=int, help="only drive the load against a server that runs")
     parser.add_argument("--requests", type=Path, help="what the load sends, in JSON")
@@ -165,11 +161,7 @@ def main() -> None:
     for way, seen in figures.items():
         print(f"{way}: " + ", ".join(f"{k} {v:.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in seen.items()))
     rate = {way: seen["requests_per_s"] for way, seen in figures.items()}
-    for sharing in ("shared calls", "unshared"):
-        print(f"budget / everything, {sharing}: {rate[f'budget, {sharing}'] / rate[f'everything, {sharing}']:.2f}")
-    print(f"shared calls / unshared, budget: {rate['budget, shared calls'] / rate['budget, unshared']:.2f}")
-    cpu = {way: seen["cpu_s_per_request"] for way, seen in figures.items()}
-    print(f"CPU of shared calls / unshared, budget: {cpu['budget, shared calls'] / cpu['budget, unshared']:.2f}")
+    print(f"budget / everything: {rate['budget'] / rate['everything']:.2f}")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 

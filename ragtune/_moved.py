@@ -10,70 +10,33 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-_MOVED_TO = {
-    "cli": {"cli": "main", "dispatch": "dispatch"},
-    "frameworks": {
-        name: name for name in ("haystack", "langchain", "llamaindex", "pyterrier", "sentence_transformers")
-    },
-    "services": {
-        name: name
-        for name in (
-            *("application", "batching", "limits", "mcp", "metrics", "operations", "payloads"),
-            *("rerank", "rerank_payloads", "rest", "security", "shadow"),
-        )
-    },
+_FOLDERS = {
+    "ragtune.estimators.comparing": (
+        *("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce"),
+        *("setwise_insertion", "sliding", "tdpart", "tourrank"),
+    ),
+    "ragtune.estimators.graph": ("gar", "ore", "quam", "rgs"),
+    "ragtune.estimators.posterior": ("bagel", "similarity", "uncertainty"),
+    "ragtune.rerankers.models": ("bi_encoder", "cross_encoder"),
 }
-"""Former modules of ``ragtune.adapters`` that programs may import: their names in a package, by their old names."""
+"""Modules that went into a folder of their package, by that folder."""
+
+_FRAMEWORKS = ("haystack", "langchain", "llamaindex", "pyterrier", "sentence_transformers")
 
 MOVED = (
-    {
-        f"ragtune.adapters.{old}": f"ragtune.{package}.{new}"
-        for package, names in _MOVED_TO.items()
-        for old, new in names.items()
-    }
+    {f"{folder.rpartition('.')[0]}.{name}": f"{folder}.{name}" for folder, names in _FOLDERS.items() for name in names}
+    | {f"ragtune.adapters.{name}": f"ragtune.frameworks.{name}" for name in _FRAMEWORKS}
     | {
-        f"ragtune.estimators.{name}": f"ragtune.estimators.{folder}.{name}"
-        for folder, names in {
-            "comparing": (
-                *("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce"),
-                *("setwise_insertion", "sliding", "tdpart", "tourrank"),
-            ),
-            "graph": ("gar", "ore", "quam", "rgs"),
-            "posterior": ("bagel", "similarity", "uncertainty"),
-        }.items()
-        for name in names
-    }
-    | {f"ragtune.canonical.{old}": "ragtune.canonical.retrieval" for old in ("fusing", "indexing", "reranking")}
-    | {
-        "ragtune.core.assembly": "ragtune.core.output",
-        "ragtune.core.batches.breaker": "ragtune.core.batches.failures",
-        "ragtune.core.batches.pace": "ragtune.core.batches.runner",
-        "ragtune.core.documents": "ragtune.core.hits",
+        "ragtune.adapters": "ragtune.frameworks",
+        "ragtune.canonical.fusing": "ragtune.canonical.retrieval",
+        "ragtune.canonical.indexing": "ragtune.canonical.retrieval",
+        "ragtune.canonical.reranking": "ragtune.canonical.retrieval",
         "ragtune.core.pool.belief": "ragtune.core.pool.valuation",
-        "ragtune.core.pool.batch": "ragtune.core.pool.items",
-        "ragtune.core.policy.matching": "ragtune.core.policy.batching",
-        "ragtune.core.policy.top_k": "ragtune.core.policy.scaling",
-        "ragtune.core.policy.twins": "ragtune.core.policy.scaling",
-        "ragtune.core.policy.gaussian": "ragtune.core.policy.scaling",
-        "ragtune.core.request.limits": "ragtune.core.request.budget",
-        "ragtune.core.request.request": "ragtune.core.request.context",
         "ragtune.data.arrowfile": "ragtune.data.files.records",
-        "ragtune.data.diskcache": "ragtune.data.caches.diskcache",
-        "ragtune.data.filedigest": "ragtune.data.caches.diskcache",
         "ragtune.data.records": "ragtune.data.files.records",
         "ragtune.data.run": "ragtune.data.runs.run",
         "ragtune.data.runfile": "ragtune.data.runs.runfile",
         "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
-        "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
-        "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
-        "ragtune.data.textfile": "ragtune.data.files.textfile",
-        "ragtune.data.values": "ragtune.data.files.textfile",
-        "ragtune.data.topk": "ragtune.data.corpus",
-        "ragtune.data.words": "ragtune.data.text.analysis",
-        "ragtune.facade.agreement": "ragtune.core.statistics",
-        "ragtune.rerankers.architecture": "ragtune.rerankers.models.architecture",
-        "ragtune.rerankers.bi_encoder": "ragtune.rerankers.models.bi_encoder",
-        "ragtune.rerankers.cross_encoder": "ragtune.rerankers.models.cross_encoder",
         "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
         "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
         "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
@@ -84,7 +47,7 @@ MOVED = (
 
 
 class MovedModules(MetaPathFinder, Loader):
-    """Imports a moved module by its old path. It is asked only where no module is found there."""
+    """Imports a moved module by its old path."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -103,4 +66,4 @@ class MovedModules(MetaPathFinder, Loader):
 def install() -> None:
     """Let Python find moved modules; calling it again does nothing."""
     if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
-        sys.meta_path.append(MovedModules())
+        sys.meta_path.insert(0, MovedModules())

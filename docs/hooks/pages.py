@@ -52,7 +52,7 @@ def commands() -> str:
 
     sections = []
     for name in [*COMMANDS, *SERVICES]:
-        command = SERVICES.get(name) or load(name, [])
+        command = SERVICES.get(name) or load(name)
         parser = argparse.ArgumentParser(prog=f"ragtune {name}")
         declare(command, parser)
         parser.description = None  # told as text, which is wrapped

@@ -19,9 +19,13 @@ class Permit:
     """Permission for the work of one request, which the working thread finds by :func:`current`.
 
     Cancelled work never commits: either :meth:`cancel` or the commit comes first, and both sides know which.
+
+    A model scores background work while no request is under way. ``queued_ms`` is how long batches wait for the model.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_background: bool = False) -> None:
+        self.is_background = is_background
+        self.queued_ms = 0.0
         self._since = time.monotonic()
         self._lock = threading.Lock()
         self._is_withdrawn = False

@@ -17,13 +17,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from ragtune.core.arguments import did_you_mean, nearest
+from ragtune.core.arguments import nearest
 from ragtune.core.errors import InputError, RagtuneError
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Error numbers of the system for a full disk, an exhausted quota and a file that is too large."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, an exhausted quota, a file that is too large
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -33,18 +32,13 @@ class TerminatedError(KeyboardInterrupt):
 class Command(Protocol):
     """A command is a module; its docstring is what ``--help`` says. It imports what it needs when it runs.
 
-    Two more names are optional: ``VERBATIM = True`` says that the words are no business of argparse, ``--help`` and
-    other options included, and arrive as they are as the only argument that it declares; ``KEPT`` says what an
-    interruption leaves and how to go on.
+    Two more names are optional: ``VERBATIM = True`` has all words, ``--help`` included, arrive as they are as the only
+    argument that it declares; ``KEPT`` says what an interruption leaves and how to go on.
     """
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare options and arguments."""
-        ...
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Work, and return the exit code; what goes wrong is raised. ``arguments.command`` is the whole, to repeat."""
-        ...
+    def run(self, arguments: argparse.Namespace) -> int: ...
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
@@ -56,14 +50,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefau
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports in one line which words do not fit, and the option or choice that is spelled nearly so.
+    """Reports in one line which words do not fit, and the option that is spelled nearly so."""
 
-    Attributes:
-        propose: returns the end of the message for an unknown option, by its name without dashes, that no option of the
-            parser is like; None where there is nothing else to propose.
-    """
-
-    propose: Callable[[str], str] | None = None
+    propose: Callable[[str], str] = staticmethod(lambda name: "")
+    """Returns the end of the message for an unknown option, by its name without dashes, that no other one is like."""
 
     def add_subparsers(self, **options: Any) -> Any:
         return super().add_subparsers(parser_class=_Subcommand, **options)
@@ -72,16 +62,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says what is allowed{self._meant(message)}\n")
 
     def _meant(self, message: str) -> str:
-        if unknown := re.search(r"unrecognized arguments: --([\w-]+)", message):  # two dashes say nothing of likeness
-            options = sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage())))
-            # A part of a name is an option as well: argparse completes it.
-            parts = {name[: len(unknown[1])]: name for name in options}
-            if near := nearest(unknown[1], options) or parts.get(nearest(unknown[1], list(parts)) or ""):
-                return f"; did you mean --{near}?"
-            return self.propose(unknown[1]) if self.propose else ""
-        if unknown := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            return did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
-        return ""
+        unknown = re.search(r"unrecognized arguments: --([\w-]+)", message)  # two dashes say nothing of likeness
+        if unknown is None:
+            return ""
+        near = nearest(unknown[1], sorted(set(re.findall(r"--(\w[\w-]*)", self.format_usage()))))
+        return f"; did you mean --{near}?" if near else self.propose(unknown[1])
 
 
 class _Subcommand(Parser):
@@ -102,18 +87,9 @@ def declare(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def run_command(name: str, command: Command, words: Sequence[str]) -> int:
-    """Run a command and say in one line on stderr what went wrong, if something did.
+    """Run a command on the words after its name, and say in one line on stderr what went wrong, if something did.
 
-    Args:
-        name: of the command.
-        command: its module.
-        words: the words after its name.
-
-    Returns:
-        Exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted by Ctrl-C or SIGTERM.
-
-    Raises:
-        SystemExit: by argparse, on ``--help`` (0) and on words that do not fit (2).
+    Returns the exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted by Ctrl-C or SIGTERM.
     """
     parser = Parser(prog=f"ragtune {name}")
     declare(command, parser)
@@ -152,11 +128,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write what stdout still holds, so that a full disk is told like any other failure.
-
-    Raises:
-        OSError: if there is no room; what was left is lost, and the interpreter does not try it again.
-    """
+    """Write what stdout still holds, so that a full disk is told like any other failure."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -167,11 +139,7 @@ def flush_output() -> None:
 def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Path | None = None) -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
 
-    Args:
-        error: what was raised.
-        prefix: what it happened to.
-        kept: what an interruption or a full disk leaves, and how to go on.
-        folder: where files were written, for errors of the system that name none.
+    ``kept`` says what an interruption or a full disk leaves. Errors of the system that name no file get the ``folder``.
     """
     if isinstance(error, BrokenPipeError):
         _close_output()  # whoever read it, as `| head` does, has seen enough
@@ -184,21 +152,18 @@ def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Pat
 
 
 def _explained(error: BaseException, kept: str, folder: Path | None) -> tuple[str, int]:
+    """What happened, and the exit code: a file that cannot be used is bad input, a full disk is not."""
+    more = f"; {kept}" if kept else ""
     if isinstance(error, KeyboardInterrupt):
-        return ("interrupted" + (f"; {kept}" if kept else ""), INTERRUPTED)
+        return f"interrupted{more}", INTERRUPTED
     if isinstance(error, RagtuneError):
         return str(error), BAD_INPUT if isinstance(error, InputError) else FAILED
-    if isinstance(error, OSError):
-        return _about_files(error, kept, folder)
-    return f"{type(error).__name__}: {error}", FAILED
-
-
-def _about_files(error: OSError, kept: str, folder: Path | None) -> tuple[str, int]:
-    """What the system refused, and the exit code: a file that cannot be used is bad input, a full disk is not."""
+    if not isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}", FAILED
     where, why = error.filename or folder or "a file", error.strerror or str(error)
-    if error.errno not in NO_ROOM:
-        return f"cannot use {where}: {why}", BAD_INPUT
-    return f"no room for {where}: {why}" + (f"; {kept}" if kept else ""), FAILED
+    if error.errno in _NO_ROOM:
+        return f"no room for {where}: {why}{more}", FAILED
+    return f"cannot use {where}: {why}", BAD_INPUT
 
 
 def _close_output() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -31,59 +29,21 @@ COMMANDS = {
 
 HOW = "pip install 'ragtune[experiments]', or in a clone of the repository pip install -e '.[experiments]'"
 
-_PACKAGE = "experiments.commands"
-_HERE = Path(__file__).parents[2]
-_WHEEL = Path(ragtune.__file__).with_name("_harness")
+_FOLDERS = (Path(ragtune.__file__).parents[1], Path(ragtune.__file__).with_name("_harness"))
+"""Where the harness lies beside this code: in a checkout, or in the wheel."""
 
 
 def find_harness() -> Path | None:
-    """Return the folder of ``experiments/`` and ``conf/``, or None where no code has them.
-
-    The checkout around the current folder comes first, then the one that holds this code, then the installed wheel's.
-    """
-    return find_checkout() or (_WHEEL if _has_commands(_WHEEL) else None)
+    """Return the folder of ``experiments/`` and ``conf/``; None where the installation has none."""
+    files = ("conf/config.yaml", "experiments/commands/__init__.py")
+    return next((folder for folder in _FOLDERS if all((folder / file).is_file() for file in files)), None)
 
 
-def find_checkout() -> Path | None:
-    """Return the checkout around the current folder, else the one that holds this code, else None."""
-    try:
-        here = Path.cwd()
-    except OSError:  # it has been removed
-        return _HERE if _is_checkout(_HERE) else None
-    return next((folder for folder in (here, *here.parents, _HERE) if _is_checkout(folder)), None)
-
-
-def load(name: str, words: Sequence[str]) -> Command:
-    """Return a command of the harness, and put the harness on the path of this process.
-
-    Args:
-        name: one of :data:`COMMANDS`.
-        words: the arguments of the command, for a checkout that is not the code that runs: it takes over.
-
-    Raises:
-        ConfigError: if there is no harness.
-        SystemExit: if the extra is not installed, with a line that says so.
-    """
+def load(name: str) -> Command:
+    """Return one of :data:`COMMANDS`, and put the harness on the path of this process."""
     folder = find_harness()
     if folder is None:
         raise ConfigError(f"ragtune {name} needs the experiment harness, which this installation lacks: {HOW}")
-    if folder not in (_HERE, _WHEEL) and not folder.samefile(_HERE):
-        _take_over(folder, [name, *words])
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-    return cast(Command, import_module(f"{_PACKAGE}.{name}"))
-
-
-def _take_over(checkout: Path, words: Sequence[str]) -> None:
-    path = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-P", "-m", "ragtune", *words]
-    sys.stdout.flush()
-    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})  # noqa: S606 - Python, with our own module
-
-
-def _has_commands(folder: Path) -> bool:
-    return all((folder / file).is_file() for file in ("conf/config.yaml", "experiments/commands/__init__.py"))
-
-
-def _is_checkout(folder: Path) -> bool:
-    return _has_commands(folder) and all((folder / file).is_file() for file in ("run.py", "ragtune/__init__.py"))
+    return cast(Command, import_module(f"experiments.commands.{name}"))

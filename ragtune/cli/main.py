@@ -8,34 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 
 from ragtune import __version__
 from ragtune.cli import harness
 from ragtune.cli.commands import doctor, mcp, prompt, serve, shadow
 from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
+from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
 
 SERVICES: dict[str, Command] = {"serve": serve, "mcp": mcp, "prompt": prompt, "shadow": shadow, "doctor": doctor}
-_SUMMARIES = {
-    "serve": "serve REST, the rerank API and MCP over HTTP",
-    "mcp": "serve MCP over stdin and stdout",
-    "prompt": "build a prompt with context by the SuperPrompt pipeline",
-    "shadow": "report what a budget loses and saves",
-    "doctor": "show what is installed, which servers answer, what is missing and how to get it",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
-
-    Args:
-        argv: command-line arguments; None takes those of the process.
-
-    Returns:
-        Exit code: 0; 2 on bad input and 1 on another expected failure, each with one line on stderr; 130 if
-        interrupted.
-    """
+    """Run a command on the arguments, by default those of the process, and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and not words[0].startswith("-"):
         return _run(words[0], words[1:])
@@ -56,12 +41,11 @@ def _run(name: str, words: Sequence[str]) -> int:
     if name in SERVICES:
         return run_command(name, SERVICES[name], words)
     if name not in harness.COMMANDS:
-        near = get_close_matches(name, [*SERVICES, *harness.COMMANDS], n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = did_you_mean(name, [*SERVICES, *harness.COMMANDS])
         sys.stderr.write(f"error: no command {name!r}: ragtune --help lists them{meant}\n")
         return BAD_INPUT
     try:
-        command = harness.load(name, words)
+        command = harness.load(name)
     except RagtuneError as error:
         return complain(error)
     return run_command(name, command, words)
@@ -74,11 +58,9 @@ def _help() -> Iterator[str]:
     if harness.find_harness() is None:
         yield f"  These need the experiment harness: {harness.HOW}."
     yield from ("", "Services and tools")
-    yield from (f"  {name:<14}{summary}" for name, summary in _SUMMARIES.items())
+    for name, command in SERVICES.items():
+        summary = str(command.__doc__).partition("\n")[0].rstrip(".")
+        yield f"  {name:<14}{summary[0].lower()}{summary[1:]}"
     yield from ("", "Options")
     yield f"  {'-h, --help':<14}show this help; ragtune COMMAND --help describes one command"
     yield f"  {'--version':<14}print the version"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -97,6 +97,9 @@ class Connection:
 
         try:
             async with asyncio.timeout(within_s), self._client.stream("POST", url, json=dict(body)) as response:
+                if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
+                    # Other codings unpack a few bytes to gigabytes at once.
+                    return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)
                 content = bytearray()
                 async for chunk in response.aiter_bytes():
                     content += chunk

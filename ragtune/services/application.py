@@ -18,45 +18,26 @@ if TYPE_CHECKING:
 
 def create_application(
     service: RagService,
-    security: Security,
-    limits: ServerLimits,
-    *,
+    security: Security | None = None,
+    limits: ServerLimits | None = None,
     ranker: RerankServer | None = None,
-    with_mcp: bool = True,
 ) -> FastAPI:
-    """REST and MCP on one service, with the same threads, limits and protection.
+    """REST, MCP at ``/mcp`` and the rerank API, with the same threads, limits and protection.
 
-    Args:
-        service: the service that both make available; the application does not close it.
-        security: what a request must show to be served.
-        limits: what each request is given.
-        ranker: what the rerank API works on, if the server has a model for it; the application does not close it.
-        with_mcp: whether MCP is served at ``/mcp``.
-
-    Raises:
-        MissingExtraError: without the extra ``services``.
+    The application closes neither the service nor the ranker. Without the extra ``services`` it raises a
+    MissingExtraError.
     """
+    limits = limits or ServerLimits()
     runner = Runner(service, limits)
-    server = mcp.create_server(service, runner=runner) if with_mcp else None
+    server = mcp.create_server(runner)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         try:
-            if server is None:
+            async with server.session_manager.run():
                 yield
-            else:
-                async with server.session_manager.run():
-                    yield
         finally:
             runner.close()
 
-    routes = [] if server is None else mcp.http_routes(server, limits)
-    return rest.create_app(
-        service,
-        security=security,
-        limits=limits,
-        runner=runner,
-        ranker=ranker,
-        routes=routes,
-        lifespan=lifespan,
-    )
+    routes = mcp.http_routes(server, limits)
+    return rest.create_app(runner, security or Security(), limits, ranker, routes, lifespan)

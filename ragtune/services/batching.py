@@ -20,13 +20,9 @@ from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker
-from ragtune.services.background import Background, current_background
 
-_TURN = 8
-"""Documents that a batch may put into a call before the other batches that wait have put in theirs."""
-
-_CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0
-"""Milliseconds that a call should not take longer than, so that whoever comes next does not wait longer."""
+_TURN = 8  # documents that a batch may put into a call before the other batches that wait have put in theirs
+_CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0  # that a call may take, since whoever comes next waits for its end
 
 
 @dataclass(eq=False)
@@ -36,7 +32,6 @@ class _Waiting:
     batch: RerankBatch
     permit: Permit
     rest: deque[PoolItem]
-    background: Background | None = field(default_factory=current_background)
     since: float = field(default_factory=time.monotonic)
     scores: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
@@ -46,11 +41,9 @@ class _Waiting:
 
     @property
     def left_ms(self) -> float:
-        """The time that its request has left."""
         return self.batch.context.time_left_ms
 
     def take(self, most: int) -> RerankBatch:
-        """The next documents, as a batch of their own."""
         items = [self.rest.popleft() for _ in range(min(most, len(self.rest)))]
         return self.batch._replace(items=items)
 
@@ -70,8 +63,7 @@ class _Waiting:
         meter = self.batch.context.meter
         waited_ms = 1000.0 * max(0.0, time.monotonic() - self.since - self.own_s)
         meter.wait(waited_ms)
-        if self.background is not None:
-            self.background.waited_ms += waited_ms
+        self.permit.queued_ms += waited_ms
         if self.calls > 1:
             meter.charged, meter.actual = (meter.charged and _one_call(meter.charged)), _one_call(meter.actual)
         self.done.set()
@@ -83,21 +75,15 @@ class SharedCalls(WrappedReranker):
     One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
     So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
     should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
-    documents are not cut. Batches of :class:`~ragtune.services.background.Background` work are scored while no request
-    is under way, in calls of a twentieth of a second. A batch gets the scores that it would get alone, as
-    ``rerank_many`` promises, and its own error.
+    documents are not cut. Background work is scored while no request is under way. A batch gets the scores that it
+    would get alone, as ``rerank_many`` promises, and its own error.
 
-    Between calls, a batch ends whose client is gone or whose request has no time left. It has the scores that are there
+    Between calls, a batch ends whose client is gone or whose request has no time left, with the scores that are there
     by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
     reported, so that a rush teaches no request that the model is slow.
 
-    Args:
-        inner: the reranker.
-        patience_ms: milliseconds that a call waits for the batches of other requests under way, see :meth:`request`,
-            >= 0; a lone request waits for nobody.
-        docs: documents of a call, >= 1; a batch that is not cut may have more.
-        waiting: batches that may wait, >= 1; a further one fails.
-        observe: told the batches and the documents of every call.
+    A call waits up to ``patience_ms`` for the batches of other requests under way (see :meth:`request`), and has up to
+    ``docs`` documents. A batch fails where ``waiting`` others wait. ``observe`` gets the number of batches of a call.
     """
 
     def __init__(
@@ -106,13 +92,13 @@ class SharedCalls(WrappedReranker):
         patience_ms: float = 3.0,
         docs: int = 128,
         waiting: int = 1024,
-        observe: Callable[[int, int], None] | None = None,
+        observe: Callable[[int], None] = lambda batches: None,
     ) -> None:
         super().__init__(inner)
         self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
         self._docs = check_count("docs of a call", docs, low=1)
         self._most_waiting = check_count("waiting batches", waiting, low=1)
-        self._observe = observe or (lambda batches, docs: None)
+        self._observe = observe
         self._changed = threading.Condition()
         self._queue: deque[_Waiting] = deque()
         self._at_work: set[_Waiting] = set()
@@ -145,11 +131,7 @@ class SharedCalls(WrappedReranker):
             self._changed.notify_all()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker, of those documents that were scored in time.
-
-        Raises:
-            NotAskedError: if too many batches wait, or the request ends before any document is scored.
-        """
+        """The scores of the inner reranker, of those documents that were scored in time."""
         (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
         if isinstance(outcome, Exception):
             raise outcome
@@ -234,13 +216,13 @@ class SharedCalls(WrappedReranker):
 
     def _admitted(self) -> list[_Waiting]:
         """The batches that wait, those of the background only while no request is under way."""
-        clients = [waiting for waiting in self._queue if waiting.background is None]
+        clients = [waiting for waiting in self._queue if not waiting.permit.is_background]
         return clients or ([] if self._open_requests else list(self._queue))
 
     def _dealt(self) -> dict[_Waiting, RerankBatch]:
         """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
         order = self._admitted()
-        room = self._room(_CALL_MS if order[0].background is None else _BACKGROUND_CALL_MS)
+        room = self._room(_BACKGROUND_CALL_MS if order[0].permit.is_background else _CALL_MS)
         counts: dict[_Waiting, int] = {}
         while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
             for waiting in turns:
@@ -282,7 +264,7 @@ class SharedCalls(WrappedReranker):
         except BaseException as error:  # as a panic in Rust is; with this thread all requests to come would hang
             outcomes = [RuntimeError(f"the model panicked: {describe(error)}") for _ in batches]
         took_s = time.monotonic() - begun
-        self._observe(len(batches), docs)
+        self._observe(len(batches))
         with self._changed:
             self._pace.observe(docs, 1000.0 * took_s)
             self._at_work = set()

@@ -31,12 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class FieldError(BaseModel):
-    """What is wrong with a part of the request.
-
-    Attributes:
-        pointer: JSON pointer (RFC 6901) into the request.
-        detail: what is allowed.
-    """
+    """What is wrong with a part of the request, by its JSON pointer (RFC 6901)."""
 
     pointer: str
     detail: str
@@ -45,14 +40,7 @@ class FieldError(BaseModel):
 
 
 class AdapterError(RagtuneError):
-    """What only a service can fail in; carries what clients are told.
-
-    Args:
-        kind: key of :data:`KINDS`.
-        detail: what the client is told.
-        headers: headers that the response carries.
-        errors: what is wrong, field by field.
-    """
+    """A failure of a service itself: a key of :data:`KINDS`, and what the client is told."""
 
     def __init__(
         self,
@@ -68,16 +56,7 @@ class AdapterError(RagtuneError):
 
 
 class Problem(BaseModel):
-    """Problem details (RFC 9457).
-
-    Attributes:
-        type: URN of the kind of problem: what programs should look at.
-        title: the kind in words.
-        status: HTTP status code.
-        detail: this problem in words.
-        errors: what is wrong, field by field, where the request is not valid.
-        message: the detail again, where clients of the rerank API look for it; they know no problem details.
-    """
+    """Problem details (RFC 9457), with the detail in ``message`` again for clients of the rerank API."""
 
     type: str
     title: str
@@ -89,12 +68,11 @@ class Problem(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def to_json(self) -> bytes:
-        """The body of the response."""
         return self.model_dump_json(exclude_none=True).encode()
 
 
 class Kind(NamedTuple):
-    """A kind of problem."""
+    """A kind of problem: its HTTP status, and a title."""
 
     status: int
     title: str

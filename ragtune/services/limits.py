@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,11 +28,8 @@ _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 class ServerLimits(BaseModel):
     """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
 
-    Attributes:
-        body_bytes: size of a request's body.
-        timeout_s: seconds that sending a request may take, and again seconds that serving it may take.
-        in_flight: requests at once; more are refused.
-        threads: queries, writes, and large requests that are worked on at once, so many of each; the others wait.
+    Sending a request may take ``timeout_s``, and serving it once more. ``threads`` are of queries, of writes, and of
+    large requests each.
     """
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
@@ -125,10 +122,6 @@ class Runner:
     Writes of the same documents are applied in order of arrival. Work that takes too long is cancelled: what waits for
     a thread never begins, a statement of the database is interrupted, and other work ends before its next batch. Its
     transaction is undone.
-
-    Args:
-        service: service that the operations run on.
-        limits: limits of the server.
     """
 
     def __init__(self, service: RagService, limits: ServerLimits) -> None:
@@ -140,15 +133,9 @@ class Runner:
         self._reading = Lane("reading writes", 1)  # one thread, so that writes keep their order
         self._order = WriteOrder()
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
-        self._interrupts = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-interrupt")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
-        """Run one operation, with a request and a response in JSON.
-
-        Raises:
-            AdapterError: if the operation takes too long, or the request is not valid.
-            RagtuneError: as :func:`~ragtune.services.operations.decode` and the library raise it.
-        """
+        """Run one operation, with a request and a response in JSON."""
         until = time.monotonic() + self._timeout_s
         is_large = len(data) > _LARGE
         if operation.effect == "reads":
@@ -170,15 +157,7 @@ class Runner:
     ) -> bytes:
         """As :meth:`run`, in a thread of its own, where the operation and what serves it are chosen as well.
 
-        A thread that nobody waits for any more puts no further batch to a model.
-
-        Args:
-            choose: chooses the operation and what serves it.
-            data: the request.
-            receive: reports that the client is gone.
-
-        Raises:
-            AdapterError, RagtuneError: as :meth:`run`.
+        When ``receive`` reports that the client is gone, the thread puts no further batch to a model.
         """
         permit = Permit()
 
@@ -189,10 +168,9 @@ class Runner:
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            permit.withdraw()
-            self._interrupts.submit(permit.interrupt)
+            _interrupt(permit)
 
-        watching, result = asyncio.ensure_future(watch()), _in_own_thread(work)
+        watching, result = asyncio.ensure_future(watch()), asyncio.wrap_future(in_own_thread(work, "ragtune-rerank"))
         try:
             return await self._within(result)
         except CancelledWorkError:  # the client is gone, and nobody reads the answer
@@ -200,25 +178,15 @@ class Runner:
         finally:
             watching.cancel()
             if result.cancelled():
-                permit.withdraw()
-                self._interrupts.submit(permit.interrupt)
+                _interrupt(permit)
 
     def check_threads(self) -> None:
-        """Check that every kind of request can be worked on.
-
-        Raises:
-            AdapterError: if requests of a kind hang.
-        """
+        """Refuse work if requests of a kind hang."""
         for lane in (self._queries, self._writes, self._large):
             lane.check()
 
     async def check(self) -> None:
-        """Ask the database whether it answers.
-
-        Raises:
-            StoreError: if the database does not answer; the message says why.
-            AdapterError: if the answer takes too long, or requests hang.
-        """
+        """Ask the database whether it answers."""
         self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
@@ -241,8 +209,7 @@ class Runner:
         finally:
             if not result.done():
                 result.cancel()
-                permit.withdraw()
-                self._interrupts.submit(permit.interrupt)
+                _interrupt(permit)
 
     async def _within(self, work: asyncio.Future[T]) -> T:
         try:
@@ -257,8 +224,13 @@ class Runner:
         """Let the threads go as soon as they are done."""
         for lane in (self._queries, self._writes, self._large, self._reading):
             lane.close()
-        for threads in (self._checks, self._interrupts):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._checks.shutdown(wait=False, cancel_futures=True)
+
+
+def _interrupt(permit: Permit) -> None:
+    """End the work, in a thread since that may take seconds."""
+    permit.withdraw()
+    threading.Thread(target=permit.interrupt, name="ragtune-interrupt", daemon=True).start()
 
 
 async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
@@ -269,24 +241,19 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
     return not (await asyncio.wait(waiting, timeout=max(0.0, until - time.monotonic())))[1]
 
 
-def _in_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
     """The result of work in a daemon thread, which the end of the process does not wait for."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def tell(step: Callable[[Any], None], outcome: Any) -> None:
-        if not future.done():
-            step(outcome)
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            told = partial(tell, future.set_result, work())
-        except Exception as error:
-            told = partial(tell, future.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed, so nobody waits
-            loop.call_soon_threadsafe(told)
+            tell = partial(future.set_result, work())
+        except BaseException as error:
+            tell = partial(future.set_exception, error)
+        with suppress(InvalidStateError):  # nobody waits any more
+            tell()
 
-    threading.Thread(target=run, name="ragtune-rerank", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
-from ragtune.canonical.service import RagService
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.errors import problem_of
 from ragtune.services.limits import Runner, ServerLimits
@@ -28,27 +27,16 @@ _INSTRUCTIONS = (
 )
 
 
-def create_server(
-    service: RagService, *, limits: ServerLimits | None = None, runner: Runner | None = None
-) -> MCPServer:
+def create_server(runner: Runner) -> MCPServer:
     """The MCP adapter; ``run("stdio")`` serves it over stdin and stdout.
 
     A tool's arguments and its structured content are those of the REST endpoint of the same name. A failed call has the
     endpoint's problem as text, and no structured content.
-
-    Args:
-        service: the service that the tools work on; the server does not close it.
-        limits: what each call is given.
-        runner: runs the operations; None makes a runner.
-
-    Raises:
-        MissingExtraError: without the extra ``services``.
     """
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
         raise MissingExtraError("the MCP adapter", "services") from error
-    runner = runner or Runner(service, limits or ServerLimits())
     return MCPServer(
         "ragtune",
         title="RAGtune",
@@ -61,11 +49,7 @@ def create_server(
 
 
 def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
-    """Streamable HTTP at ``/mcp``, unprotected, for an application that brings its protection.
-
-    No sessions: a POST is answered with JSON, and nothing is sent unasked. While the application runs, so must
-    ``server.session_manager.run()``.
-    """
+    """Streamable HTTP at ``/mcp`` without sessions, which works while ``server.session_manager.run()`` is open."""
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.routing import Route
 
@@ -76,11 +60,12 @@ def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
         max_request_body_size=limits.body_bytes,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    # A GET would hold a connection for messages that never come.
     return [Route(PATH, _Endpoint(server), methods=["POST"], include_in_schema=False)]
 
 
 class _Endpoint:
-    """The server's ASGI application; a GET would hold a connection for messages that never come."""
+    """The server's ASGI application."""
 
     def __init__(self, server: MCPServer) -> None:
         self._manager = server.session_manager

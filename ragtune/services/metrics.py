@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.rerank_payloads import RERANK_PATHS
-from ragtune.services.shadow_records import FIGURES
+from ragtune.services.shadow import FIGURES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ragtune.facade.doubts import Doubts
     from ragtune.facade.ranking import Ranking
     from ragtune.services.shadow import Shadow
 
@@ -26,11 +23,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """The figures of one server, in a registry of its own; thread-safe.
-
-    Raises:
-        MissingExtraError: without the extra ``services``.
-    """
+    """The figures of one server, in a registry of its own; thread-safe."""
 
     def __init__(self) -> None:
         try:
@@ -76,10 +69,6 @@ class Metrics:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
         self.registry.register(_ShadowFigures(shadow))
 
-    def watch_doubts(self, doubts: Doubts) -> None:
-        """Ask this, whenever the figures are read, how sources agree beside the model."""
-        self.registry.register(_DoubtFigures(doubts))
-
     def ranked(self, ranking: Ranking, search_units: int) -> None:
         """A request has its ranking, for which so many search units are billed."""
         scored = sum(one.reranked for one in ranking)
@@ -95,14 +84,15 @@ class Metrics:
         self._errors.inc(ranking.batches.failed)
         self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
 
-    def called(self, batches: int, docs: int) -> None:
+    def called(self, batches: int) -> None:
         """The model was called for that many batches at once."""
         self._shared.observe(batches)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """A request has its answer, whatever that is."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.observe(seconds)
+        """A request has its answer, whatever that is; those of the rerank API count."""
+        if path in RERANK_PATHS:
+            self._requests.labels(path, str(status)).inc()
+            self._seconds.observe(seconds)
 
     async def page(self) -> Any:
         """The figures in Prometheus' text format."""
@@ -132,80 +122,15 @@ class _ShadowFigures:
         yield CounterMetricFamily(f"{name}_tokens", "Tokens that the model was charged for it.", value=spent.tokens)
         yield CounterMetricFamily(f"{name}_usd", "Dollars that were charged for it.", value=spent.usd)
         for measure, (mean, low, high) in self._shadow.figures().items():
-            gauge = GaugeMetricFamily(f"{name}_{measure}", FIGURES[measure], labels=["figure"])
+            gauge = GaugeMetricFamily(f"{name}_{measure}", f"{FIGURES[measure].capitalize()}.", labels=["figure"])
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
 
 
-class _DoubtFigures:
-    """Prometheus' collector of how sources agree with each other, beside the model."""
-
-    def __init__(self, doubts: Doubts) -> None:
-        self._doubts = doubts
-
-    def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        name = "ragtune_rerank_source"
-        requests = CounterMetricFamily(f"{name}_requests", "Requests that compare a source.", labels=["source"])
-        margins = GaugeMetricFamily(
-            f"{name}_margin",
-            "By how much a source agrees better with the other sources than the model does (correlations).",
-            labels=["source", "figure"],
-        )
-        doubted = GaugeMetricFamily(f"{name}_doubts", "1 where that was told as more than chance.", labels=["source"])
-        told = self._doubts.reported
-        for source, evidence in self._doubts.evidence.items():
-            requests.add_metric([source], evidence.requests)
-            margins.add_metric([source, "mean"], evidence.mean)
-            doubted.add_metric([source], float(source in told))
-        yield from (requests, margins, doubted)
-
-
-class Counted:
-    """ASGI middleware that counts the requests of the rerank API, those that are refused at the door included.
-
-    Args:
-        app: the ASGI application.
-        metrics: where they are counted.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http" or scope["path"] not in RERANK_PATHS:
-            await self._app(scope, receive, send)
-            return
-        started, status = time.perf_counter(), 0
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            status = int(message.get("status", status))
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        finally:
-            self._metrics.answered(scope["path"], status, time.perf_counter() - started)
-
-
 @contextmanager
 def span(name: str, attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A span around a piece of work; without the extra ``telemetry`` nothing but the work.
-
-    Where spans go is the program's own choice, by OpenTelemetry's SDK and its environment variables.
-
-    Args:
-        name: what is done.
-        attributes: what is known of it beforehand.
-
-    Yields:
-        A dict whose entries become attributes once the work is done.
-    """
+    """A span around a piece of work, and a dict for further attributes; without the extra ``telemetry`` no span."""
     found: dict[str, Any] = {}
     try:
         from opentelemetry import trace

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from inspect import Parameter, signature
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
 
-from ragtune.canonical.chunking import chunk
-from ragtune.canonical.normalization import NormalizedText, normalize
+from ragtune.canonical import chunking, normalization
+from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.rows import shared_metadata
-from ragtune.canonical.types import Collection
+from ragtune.canonical.types import LISTED, OTHER, Chunk, Collection, Content, SourceDocument, kind
 from ragtune.core.errors import InputError
 from ragtune.services import payloads as p
+from ragtune.services.payloads import CandidateList, CollectionName, Many, Model
 
 R = TypeVar("R", bound=p.Request)
+
+Method = Literal["GET", "POST", "DELETE"]
+Effect = Literal["reads", "writes", "deletes"]
+
+_CHUNKS, _PLAN, _EXCERPTS, _RRF = ChunkPolicy(), RetrievalPlan(), CompressPolicy(), p.FuseParams()
 
 
 class MalformedRequestError(InputError):
@@ -26,20 +33,10 @@ class MalformedRequestError(InputError):
 
 @dataclass(frozen=True)
 class Operation(Generic[R]):
-    """A function of the service.
+    """A function of the service, or of what ranks, which :attr:`call` gets.
 
-    Attributes:
-        name: name of the tool, and operation id in OpenAPI.
-        summary: one line on what the operation does.
-        request: type of the request.
-        response: type of the response.
-        call: function that carries the operation out on what serves it: a service, or what ranks.
-        method: HTTP method.
-        path: HTTP path; names in braces are fields of the request. Other fields of GET and DELETE are query parameters,
-            those of POST the body.
-        effect: what it does to the database.
-        documents: function that gives the ids of the documents that a request writes; None where it writes the
-            collection as a whole, or nothing.
+    Names in braces of the path are fields of the request. Other fields of GET and DELETE are query parameters.
+    ``documents`` gives the ids that a request writes; it is None where that is the whole collection, or nothing.
     """
 
     name: str
@@ -47,32 +44,22 @@ class Operation(Generic[R]):
     request: type[R]
     response: Any
     call: Callable[[Any, R], Any]
-    method: Literal["GET", "POST", "DELETE"] = "POST"
-    path: str = ""
-    effect: Literal["reads", "writes", "deletes"] = "reads"
+    path: str
+    method: Method = "POST"
+    effect: Effect = "reads"
     documents: Callable[[R], Iterable[str]] | None = None
     adapter: TypeAdapter[Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", self.path or f"/v1/{self.name}")
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
     def answer(self, service: Any, request: R) -> bytes:
-        """Run the operation, with a response in JSON.
-
-        Raises:
-            RagtuneError: as the library raises it.
-        """
+        """The response in JSON."""
         return self.adapter.dump_json(self.call(service, request), warnings=False)
 
 
 def decode(request: type[R], data: bytes) -> R:
-    """A request from JSON. Types are taken as they stand: no number is read out of a string.
-
-    Raises:
-        MalformedRequestError: on text that is not JSON (RFC 8259: NaN and Infinity are not).
-        ValidationError: on JSON that is not a request of this operation.
-    """
+    """A request from JSON (RFC 8259: without NaN and Infinity), whose types are taken as they stand."""
     try:
         if b"NaN" in data or b"Infinity" in data:  # perhaps in a string, but the validator takes the numbers too
             from_json(data, allow_inf_nan=False)
@@ -88,157 +75,182 @@ def decode(request: type[R], data: bytes) -> R:
         raise MalformedRequestError(f"Invalid JSON: {error}") from None
 
 
-def _describe(service: RagService, request: p.InCollection) -> dict[str, Any]:
-    collection, counts = service.describe_collection(request.collection)
-    return {**collection.model_dump(), **counts.model_dump()}
+OPERATIONS: list[Operation[Any]] = []
+"""All operations. The function of each has its name, its summary, and the fields of its request."""
 
 
-def _embed(service: RagService, request: p.EmbedRequest) -> dict[str, Any]:
-    name, model, vectors = service.embed(request.texts, request.embedder)
+def _operation(
+    response: Any,
+    path: str = "",
+    method: Method = "POST",
+    effect: Effect = "reads",
+    documents: Callable[[Any], Iterable[str]] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        name, types = function.__name__, get_type_hints(function, include_extras=True)
+        fields: dict[str, Any] = {
+            field: (types[field], ... if given.default is Parameter.empty else given.default)
+            for field, given in list(signature(function).parameters.items())[1:]
+        }
+        title = "".join(part.title() for part in name.split("_"))
+        request = create_model(f"{title}Request", __base__=p.Request, **fields)
+
+        def call(service: RagService, given: p.Request) -> Any:
+            return function(service, **{field: getattr(given, field) for field in fields})
+
+        summary, place = str(function.__doc__), path or f"/v1/{name}"
+        OPERATIONS.append(Operation(name, summary, request, response, call, place, method, effect, documents))
+        return function
+
+    return declare
+
+
+@_operation(normalization.NormalizedText)
+def normalize(_: RagService, content: Content) -> Any:
+    """Bring a text to the one form that all blocks work on."""
+    return normalization.normalize(content)
+
+
+@_operation(p.Chunks)
+def chunk(
+    _: RagService,
+    content: Content,
+    policy: ChunkPolicy = _CHUNKS,
+    doc_id: str = "",
+    tags: Many[str] = (),
+    metadata: dict[str, Any] = {},  # noqa: B006 - the default of a field, which Pydantic copies
+) -> Any:
+    """Cut a document into chunks."""
+    return {"chunks": chunking.chunk(content, policy, doc_id=doc_id, tags=tags, metadata=metadata)}
+
+
+@_operation(p.Vectors)
+def embed(service: RagService, texts: Many[str], embedder: Model = None) -> Any:
+    """Turn texts into vectors."""
+    name, model, vectors = service.embed(texts, embedder)
     return {"embedder": name, "embed_model": model, "embed_dims": vectors.shape[1], "embeddings": vectors.tolist()}
 
 
-def _document(service: RagService, request: p.OneDocument) -> dict[str, Any]:
-    chunks = service.chunks(request.collection, request.doc_id)
-    return {"chunks": chunks, "metadata": shared_metadata(chunks)}
+@_operation(p.Indexed, effect="writes", documents=lambda request: [chunk.doc_id for chunk in request.chunks])
+def index(service: RagService, collection: CollectionName, chunks: Many[Chunk]) -> Any:
+    """Embed chunks of whole documents and store them; idempotent."""
+    return service.index(collection, chunks)
 
 
-def _chunk(_: RagService, request: p.ChunkRequest) -> dict[str, Any]:
-    made = chunk(request.content, request.policy, doc_id=request.doc_id, tags=request.tags, metadata=request.metadata)
-    return {"chunks": made}
+@_operation(p.Indexed, effect="writes", documents=lambda request: [one.doc_id for one in request.documents])
+def ingest(
+    service: RagService, collection: CollectionName, documents: Many[SourceDocument], policy: ChunkPolicy = _CHUNKS
+) -> Any:
+    """Normalize, chunk, embed and store raw documents; idempotent."""
+    return service.ingest(collection, documents, policy)
 
 
-def _package(service: RagService, request: p.PackageRequest) -> dict[str, Any]:
-    excerpts = None if request.excerpts is None else [excerpt.model_dump() for excerpt in request.excerpts]
-    return service.package(request.query, request.candidates, excerpts, request.include_content)
+@_operation(p.Candidates)
+def retrieve(service: RagService, collection: CollectionName, query: str, plan: RetrievalPlan = _PLAN) -> Any:
+    """Find the best candidates for a query by vector, by term, or both."""
+    return {"candidates": service.retrieve(collection, query, plan)}
 
 
-OPERATIONS: tuple[Operation[Any], ...] = (
-    Operation(
-        "normalize",
-        "Bring a text to the one form that all blocks work on.",
-        p.NormalizeRequest,
-        NormalizedText,
-        lambda _, request: normalize(request.content),
-    ),
-    Operation("chunk", "Cut a document into chunks.", p.ChunkRequest, p.Chunks, _chunk),
-    Operation("embed", "Turn texts into vectors.", p.EmbedRequest, p.Vectors, _embed),
-    Operation(
-        "index",
-        "Embed chunks of whole documents and store them; idempotent.",
-        p.IndexRequest,
-        p.Indexed,
-        lambda service, request: service.index(request.collection, request.chunks),
-        effect="writes",
-        documents=lambda request: [chunk.doc_id for chunk in request.chunks],
-    ),
-    Operation(
-        "ingest",
-        "Normalize, chunk, embed and store raw documents; idempotent.",
-        p.IngestRequest,
-        p.Indexed,
-        lambda service, request: service.ingest(request.collection, request.documents, request.policy),
-        effect="writes",
-        documents=lambda request: [document.doc_id for document in request.documents],
-    ),
-    Operation(
-        "retrieve",
-        "Find the best candidates for a query by vector, by term, or both.",
-        p.RetrieveRequest,
-        p.Candidates,
-        lambda service, request: {"candidates": service.retrieve(request.collection, request.query, request.plan)},
-    ),
-    Operation(
-        "fuse",
-        "Merge ranked lists into one.",
-        p.FuseRequest,
-        p.Candidates,
-        lambda service, request: {
-            "candidates": service.fuse(
-                request.candidate_sets, request.method, request.params.model_dump(exclude_none=True)
-            )
-        },
-    ),
-    Operation(
-        "rerank",
-        "Score candidates anew by a reranker of the server.",
-        p.RerankRequest,
-        p.Candidates,
-        lambda service, request: {"candidates": service.rerank(request.query, request.candidates, request.model)},
-    ),
-    Operation(
-        "compress",
-        "Cut candidates down to the sentences that matter for the query.",
-        p.CompressRequest,
-        p.Excerpts,
-        lambda service, request: {"excerpts": service.compress(request.query, request.candidates, request.policy)},
-    ),
-    Operation("package", "Put candidates and excerpts into one answer.", p.PackageRequest, p.Package, _package),
-    Operation(
-        "list_collections",
-        "List the collections.",
-        p.NoArguments,
-        p.Collections,
-        lambda service, _: {"collections": service.collections()},
-        method="GET",
-        path="/v1/collections",
-    ),
-    Operation(
-        "create_collection",
-        "Make a collection unless it is there; idempotent.",
-        p.NewCollection,
-        Collection,
-        lambda service, request: service.create_collection(request.collection, request.embedder, request.analyzer),
-        path="/v1/collections",
-        effect="writes",
-        documents=lambda _: [],
-    ),
-    Operation(
-        "get_collection",
-        "Describe a collection and count what it holds.",
-        p.InCollection,
-        p.CollectionInfo,
-        _describe,
-        method="GET",
-        path="/v1/collections/{collection}",
-    ),
-    Operation(
-        "delete_collection",
-        "Delete a collection with all it holds.",
-        p.InCollection,
-        p.Dropped,
-        lambda service, request: {"dropped": service.drop_collection(request.collection)},
-        method="DELETE",
-        path="/v1/collections/{collection}",
-        effect="deletes",
-    ),
-    Operation(
-        "list_documents",
-        "List document ids, page by page.",
-        p.DocumentPage,
-        p.DocumentIds,
-        lambda service, request: {"doc_ids": service.doc_ids(request.collection, request.after, request.limit)},
-        method="GET",
-        path="/v1/collections/{collection}/documents",
-    ),
-    Operation(
-        "delete_documents",
-        "Delete documents with their chunks.",
-        p.SomeDocuments,
-        p.Deleted,
-        lambda service, request: {"deleted": service.delete_documents(request.collection, request.doc_ids)},
-        method="DELETE",
-        path="/v1/collections/{collection}/documents",
-        effect="deletes",
-        documents=lambda request: request.doc_ids,
-    ),
-    Operation(
-        "get_chunks",
-        "Get a document's metadata and its chunks in order; none if it is not there.",
-        p.OneDocument,
-        p.DocumentChunks,
-        _document,
-        method="GET",
-        path="/v1/collections/{collection}/chunks",
-    ),
+CandidateSets = Annotated[
+    Annotated[dict[str, CandidateList], Tag(OTHER)] | Annotated[Many[CandidateList], Tag(LISTED)], Discriminator(kind)
+]
+
+
+@_operation(p.Candidates)
+def fuse(
+    service: RagService,
+    candidate_sets: CandidateSets,
+    method: Literal["rrf", "concat"] = "rrf",
+    params: p.FuseParams = _RRF,
+) -> Any:
+    """Merge ranked lists into one."""
+    return {"candidates": service.fuse(candidate_sets, method, params.model_dump(exclude_none=True))}
+
+
+@_operation(p.Candidates)
+def rerank(
+    service: RagService,
+    query: str,
+    candidates: CandidateList,
+    model: Annotated[str | None, Field(description="A reranker; null leaves candidates as they are.")] = None,
+) -> Any:
+    """Score candidates anew by a reranker of the server."""
+    return {"candidates": service.rerank(query, candidates, model)}
+
+
+@_operation(p.Excerpts)
+def compress(service: RagService, query: str, candidates: CandidateList, policy: CompressPolicy = _EXCERPTS) -> Any:
+    """Cut candidates down to the sentences that matter for the query."""
+    return {"excerpts": service.compress(query, candidates, policy)}
+
+
+@_operation(p.Package)
+def package(
+    service: RagService,
+    query: str,
+    candidates: CandidateList,
+    excerpts: Many[p.Excerpt] | None = None,
+    include_content: bool = True,
+) -> Any:
+    """Put candidates and excerpts into one answer."""
+    given = None if excerpts is None else [excerpt.model_dump() for excerpt in excerpts]
+    return service.package(query, candidates, given, include_content)
+
+
+@_operation(p.Collections, "/v1/collections", "GET")
+def list_collections(service: RagService) -> Any:
+    """List the collections."""
+    return {"collections": service.collections()}
+
+
+@_operation(Collection, "/v1/collections", effect="writes", documents=lambda _: [])
+def create_collection(
+    service: RagService,
+    collection: CollectionName,
+    embedder: Model = None,
+    analyzer: Annotated[str | None, Field(description="Text analysis, e.g. english, german, cjk, none.")] = None,
+) -> Any:
+    """Make a collection unless it is there; idempotent."""
+    return service.create_collection(collection, embedder, analyzer)
+
+
+@_operation(p.CollectionInfo, "/v1/collections/{collection}", "GET")
+def get_collection(service: RagService, collection: CollectionName) -> Any:
+    """Describe a collection and count what it holds."""
+    described, counts = service.describe_collection(collection)
+    return {**described.model_dump(), **counts.model_dump()}
+
+
+@_operation(p.Dropped, "/v1/collections/{collection}", "DELETE", "deletes")
+def delete_collection(service: RagService, collection: CollectionName) -> Any:
+    """Delete a collection with all it holds."""
+    return {"dropped": service.drop_collection(collection)}
+
+
+@_operation(p.DocumentIds, "/v1/collections/{collection}/documents", "GET")
+def list_documents(
+    service: RagService,
+    collection: CollectionName,
+    after: Annotated[str, Field(description="List the ids that follow this one.")] = "",
+    limit: Annotated[int, Field(ge=1)] = 100,
+) -> Any:
+    """List document ids, page by page."""
+    return {"doc_ids": service.doc_ids(collection, after or None, limit)}
+
+
+@_operation(
+    p.Deleted,
+    "/v1/collections/{collection}/documents",
+    *("DELETE", "deletes"),
+    documents=lambda request: request.doc_ids,
 )
+def delete_documents(service: RagService, collection: CollectionName, doc_ids: Many[str]) -> Any:
+    """Delete documents with their chunks."""
+    return {"deleted": service.delete_documents(collection, doc_ids)}
+
+
+@_operation(p.DocumentChunks, "/v1/collections/{collection}/chunks", "GET")
+def get_chunks(service: RagService, collection: CollectionName, doc_id: str) -> Any:
+    """Get a document's metadata and its chunks in order; none if it is not there."""
+    chunks = service.chunks(collection, doc_id)
+    return {"chunks": chunks, "metadata": shared_metadata(chunks)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NotRequired, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from ragtune.canonical.normalization import check_metadata
-from ragtune.canonical.policies import ChunkPolicy, CompressPolicy, RetrievalPlan
-from ragtune.canonical.types import LISTED, OTHER, Candidate, Chunk, Collection, Content, SourceDocument, kind
+from ragtune.canonical.types import Candidate, Chunk, Collection
 
 T = TypeVar("T")
 
@@ -40,119 +39,11 @@ class Request(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NoArguments(Request):
-    """A request without arguments."""
-
-
-class InCollection(Request):
-    """A collection."""
-
-    collection: CollectionName
-
-
-class NewCollection(InCollection):
-    """A collection to be made."""
-
-    embedder: Model = None
-    analyzer: str | None = Field(
-        default=None, description="Text analysis, e.g. english, german, cjk, none; by default english, or its own."
-    )
-
-
-class DocumentPage(InCollection):
-    """Which document ids to list."""
-
-    after: str | None = Field(default=None, description="List the ids that follow this one.")
-    limit: int = Field(default=100, ge=1)
-
-
-class OneDocument(InCollection):
-    """A document of a collection."""
-
-    doc_id: str
-
-
-class SomeDocuments(InCollection):
-    """Documents of a collection."""
-
-    doc_ids: Many[str]
-
-
-class NormalizeRequest(Request):
-    """Text to be normalized."""
-
-    content: Content
-
-
-class ChunkRequest(Request):
-    """A text to be cut into chunks, and how."""
-
-    content: Content
-    policy: ChunkPolicy = ChunkPolicy()
-    doc_id: str = ""
-    tags: Many[str] = ()
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class EmbedRequest(Request):
-    """Texts to be embedded."""
-
-    texts: Many[str]
-    embedder: Model = None
-
-
-class IndexRequest(InCollection):
-    """Chunks of whole documents."""
-
-    chunks: Many[Chunk]
-
-
-class IngestRequest(InCollection):
-    """Raw documents."""
-
-    documents: Many[SourceDocument]
-    policy: ChunkPolicy = ChunkPolicy()
-
-
-class RetrieveRequest(InCollection):
-    """A query, and how candidates are retrieved for it."""
-
-    query: str
-    plan: RetrievalPlan = RetrievalPlan()
-
-
 class FuseParams(Request):
     """Arguments of reciprocal rank fusion; ``concat`` takes none."""
 
     k: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None
-
-
-class FuseRequest(Request):
-    """Ranked lists, by name or in order."""
-
-    candidate_sets: Annotated[
-        Annotated[dict[str, CandidateList], Tag(OTHER)] | Annotated[Many[CandidateList], Tag(LISTED)],
-        Discriminator(kind),
-    ]
-    method: Literal["rrf", "concat"] = "rrf"
-    params: FuseParams = FuseParams()
-
-
-class RerankRequest(Request):
-    """Candidates to be scored anew."""
-
-    query: str
-    candidates: CandidateList
-    model: str | None = Field(default=None, description="Name of a reranker; null leaves candidates as they are.")
-
-
-class CompressRequest(Request):
-    """Candidates to be cut down."""
-
-    query: str
-    candidates: CandidateList
-    policy: CompressPolicy = CompressPolicy()
 
 
 class Excerpt(Request):
@@ -165,15 +56,6 @@ class Excerpt(Request):
     text: str
     score: float = Field(allow_inf_nan=False)
     tokens: int
-
-
-class PackageRequest(Request):
-    """Results to be packaged."""
-
-    query: str
-    candidates: CandidateList
-    excerpts: Many[Excerpt] | None = None
-    include_content: bool = True
 
 
 class Collections(TypedDict):

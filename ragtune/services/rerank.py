@@ -24,7 +24,7 @@ from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
 from ragtune.services.metrics import Metrics, span
 from ragtune.services.operations import Operation
-from ragtune.services.shadow import Served, Shadow, ShadowOptions
+from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
@@ -35,32 +35,10 @@ if TYPE_CHECKING:
 class RerankServer:
     """Ranks what requests bring, within their budgets.
 
-    A request is given the server's budget, unit by unit unless it names its own. Where there is none, everything is
-    reranked in one call, unless the policy compares: then it asks until it has nothing left to ask.
-
-    Where requests say that a source seems to know better than the reranker, a line on standard error says so, once.
-
-    Args:
-        reranker: the component that scores; made ready here and not closed.
-        model: its name, as answers give it.
-        budget: default limits of a query by unit, see :class:`ragtune.services.rerank_payloads.Budget`.
-        caps: limits of a query by unit that a request can lower, but neither raise nor lift.
-        policy: how documents are chosen where there is a budget, as in
-            :class:`~ragtune.facade.reranker.BudgetedReranker`.
-        batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares.
-        trust: whose word counts where scores cannot tell, for a policy by name: 0 the sources', 1 the reranker's.
-        max_documents: documents that a request may bring, >= 1.
-        patience_ms: milliseconds that a call of the model waits for the batches of other requests; None has the
-            requests' own threads call it, for a reranker that is a server.
-        shadow: which answers are compared with reranking everything, in the background; None for none.
-        call_docs: documents of a call that requests share, >= 1.
-        time_s: seconds after which a request's calls of a reranker that is a server are given up, so that what was read
-            by then, or the first stage's order, is the answer; None for no limit but those of the budget.
-        failures: how long a failing reranker is tried.
-
-    Raises:
-        ConfigError: on an argument out of range.
-        InputError: if the model cannot be loaded.
+    A request is given the server's budget, unit by unit unless it names its own, and never more than the caps. Where
+    there is none, everything is reranked in one call, unless the policy compares: then it asks until it has nothing
+    left to ask. ``patience_ms`` is of a model that requests share; None has their own threads call it, for a reranker
+    that is a server. Its calls are given up after ``time_s``, so that what was read by then is the answer.
     """
 
     def __init__(
@@ -75,7 +53,6 @@ class RerankServer:
         trust: float = TRUST,
         max_documents: int = 1000,
         patience_ms: float | None = None,
-        call_docs: int = 128,
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
         failures: FailurePolicy | None = None,
@@ -86,7 +63,6 @@ class RerankServer:
 
         parts = policy_named(policy, batch_size, trust=trust) if isinstance(policy, str) else policy
         self.model = model
-        self._policy = policy if isinstance(policy, str) else type(policy.estimator).__name__
         self._ends_by_itself = parts.compares
         self.max_documents = max_documents
         self._time_ms = None if time_s is None else 1000.0 * time_s
@@ -97,9 +73,7 @@ class RerankServer:
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
-        self._shared = (
-            None if patience_ms is None else SharedCalls(reranker, patience_ms, call_docs, observe=self.metrics.called)
-        )
+        self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
         self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
             doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
@@ -108,9 +82,9 @@ class RerankServer:
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
-                self._shadow = Shadow(shadow, model, self._full)
+                name = policy if isinstance(policy, str) else type(policy.estimator).__name__
+                self._shadow = Shadow(shadow, model, name, self._full)
                 self.metrics.watch_shadow(self._shadow)
-            self.metrics.watch_doubts(doubts)
         except BaseException:
             self.close()
             raise
@@ -137,12 +111,7 @@ class RerankServer:
         self.close()
 
     def rank(self, request: p.RerankQuery) -> Ranking:
-        """The ranking of all documents of a request.
-
-        Raises:
-            LimitExceededError: on too many documents.
-            InputError: on unusable input.
-        """
+        """The ranking of all documents of a request."""
         if len(request.documents) > self.max_documents:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"
@@ -159,7 +128,7 @@ class RerankServer:
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
-            self._shadow.offer(Served(job, ranking, self._policy, limits))
+            self._shadow.offer(job, ranking, limits)
         return ranking
 
     def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:
@@ -286,7 +255,7 @@ def _operation(name: str, path: str, version: str, response: Any, with_documents
         p.RerankQuery,
         response,
         lambda server, request: _answer(server, request, version, with_documents),
-        path=path,
+        path,
     )
 
 

@@ -126,17 +126,8 @@ class Usage(TypedDict):
     prompt_tokens: int
 
 
-class Spending(TypedDict):
-    """A cost in every unit; those that nobody has priced are left out."""
-
-    docs: int
-    calls: int
-    tokens: int
-    ms: float
-    usd: float
-    flops: NotRequired[float]
-    search_units: NotRequired[int]
-    joules: NotRequired[float]
+Spending = dict[str, int | float]
+"""A cost by unit; those that nobody has priced are left out."""
 
 
 class Stop(TypedDict):

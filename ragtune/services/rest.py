@@ -6,56 +6,38 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragtune.canonical.service import RagService
+from pydantic_core import from_json, to_json
+
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
-from ragtune.services.metrics import PATH, Counted, Metrics
-from ragtune.services.openapi import Schema, Schemas
+from ragtune.services.metrics import PATH
+from ragtune.services.openapi import Schemas
 from ragtune.services.operations import OPERATIONS, Operation
-from ragtune.services.protection import STATIC_PATH, Protection
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
-from ragtune.services.security import Security
+from ragtune.services.security import STATIC_PATH, Protection, Security
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
     from starlette.routing import BaseRoute
 
 _JSON = "application/json"
-_TEXT = {"text/plain": {"type": "string"}}
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 def create_app(
-    service: RagService,
-    *,
-    security: Security | None = None,
-    limits: ServerLimits | None = None,
-    runner: Runner | None = None,
-    ranker: RerankServer | None = None,
-    routes: Sequence[BaseRoute] = (),
-    lifespan: Callable[[FastAPI], Any] | None = None,
+    runner: Runner,
+    security: Security,
+    limits: ServerLimits,
+    ranker: RerankServer | None,
+    routes: Sequence[BaseRoute],
+    lifespan: Callable[[FastAPI], Any],
 ) -> FastAPI:
-    """The REST adapter as an ASGI application.
-
-    Args:
-        service: the service that the endpoints work on; the application does not close it.
-        security: what a request must show; by default no key, but a loopback Host.
-        limits: what each request is given.
-        runner: runs the operations; None makes a runner.
-        ranker: what the rerank API works on; None has it say that there is no model. The application does not close it.
-        routes: further routes, which get the same protection.
-        lifespan: context that must be open while the application runs.
-
-    Raises:
-        MissingExtraError: without the extra ``services``.
-    """
+    """The REST adapter as an ASGI application, with further routes behind the same protection."""
     try:
         from fastapi_offline import FastAPIOffline
     except ImportError as error:
         raise MissingExtraError("the REST adapter", "services") from error
-    limits = limits or ServerLimits()
-    runner = runner or Runner(service, limits)
     app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
@@ -67,24 +49,27 @@ def create_app(
         lifespan=lifespan,
     )
     schemas = Schemas()
-    at_path = {operation.path: operation for operation in RERANK_OPERATIONS}
-    for operation in OPERATIONS:
-        if operation.path not in at_path:
-            _add(app, _endpoint(operation, runner), schemas, operation)
     blocks = {operation.path: operation for operation in OPERATIONS}
+    shared = {operation.path for operation in RERANK_OPERATIONS}
+    for operation in OPERATIONS:
+        if operation.path not in shared:
+            tag = "collections" if operation.path.startswith("/v1/collections") else "blocks"
+            _add(app, _endpoint(operation, runner), tag, schemas, operation)
     for operation in RERANK_OPERATIONS:
         block = blocks.get(operation.path)
-        _add(app, _rerank_endpoint(operation, block, runner, ranker), schemas, *filter(None, (block, operation)))
-    _add_pages(app, runner, None if ranker is None else ranker.metrics, schemas)
+        endpoint = _rerank_endpoint(operation, block, runner, ranker)
+        _add(app, endpoint, "rerank API", schemas, *filter(None, (block, operation)))
+    _add_pages(app, runner, ranker, schemas)
     _add_problems(app)
     _describe(app, schemas, security)
-    app.add_middleware(Protection, security=security or Security(), limits=limits)
-    if ranker is not None:
-        app.add_middleware(Counted, metrics=ranker.metrics)
+    answered = (lambda *_: None) if ranker is None else ranker.metrics.answered
+    app.add_middleware(Protection, security=security, limits=limits, answered=answered)
     return app
 
 
-def _add(app: FastAPI, endpoint: Callable[[Request], Any], schemas: Schemas, *operations: Operation[Any]) -> None:
+def _add(
+    app: FastAPI, endpoint: Callable[[Request], Any], tag: str, schemas: Schemas, *operations: Operation[Any]
+) -> None:
     """Add an endpoint for the first operation, or for any of several that its path and method are shared by."""
     operation = operations[0]
     describe = schemas.body if operation.method == "POST" else schemas.parameters
@@ -95,25 +80,17 @@ def _add(app: FastAPI, endpoint: Callable[[Request], Any], schemas: Schemas, *op
         operation_id=operation.name,
         name=operation.name,
         summary=" Or: ".join(each.summary for each in operations),
-        tags=[_tag(operation)],
+        tags=[tag],
         responses=schemas.responses(*operations),
         openapi_extra=describe(*operations),
     )
 
 
-def _tag(operation: Operation[Any]) -> str:
-    if operation in RERANK_OPERATIONS:
-        return "rerank API"
-    return "collections" if operation.path.startswith("/v1/collections") else "blocks"
-
-
 def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], Any]:
     from fastapi import Request, Response
 
-    read = _read_body if operation.method == "POST" else _read_parameters
-
     async def endpoint(request: Request) -> Response:
-        data = await read(operation, request)
+        data = await _read_body(request) if operation.method == "POST" else _read_parameters(operation, request)
         return Response(await runner.run(operation, data), media_type=_JSON)
 
     # FastAPI reads annotations from the module, which does not import it.
@@ -132,7 +109,7 @@ def _rerank_endpoint(
         return operation, ranker
 
     async def endpoint(request: Request) -> Response:
-        data = await _read_body(operation, request)
+        data = await _read_body(request)
         return Response(await runner.rerank(choose, data, request.receive), media_type=_JSON)
 
     endpoint.__annotations__ = {"request": Request, "return": Response}
@@ -141,8 +118,6 @@ def _rerank_endpoint(
 
 def _has_candidates(data: bytes) -> bool:
     """Whether a request is the block's, not the rerank API's, which has ``documents``."""
-    from pydantic_core import from_json
-
     if b'"candidates"' not in data:
         return False
     try:
@@ -152,18 +127,15 @@ def _has_candidates(data: bytes) -> bool:
     return isinstance(given, dict) and "candidates" in given
 
 
-async def _read_body(_: Operation[Any], request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     given = request.headers.get("content-type", "")
-    kind = given.partition(";")[0].strip().lower()
-    if kind != _JSON:
+    if given.partition(";")[0].strip().lower() != _JSON:
         raise AdapterError("unsupported-media-type", f"Content-Type: {given[:100]!r}, allowed is {_JSON}.")
     return await request.body()
 
 
-async def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
+def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
     """The request as the JSON that it would be in a body, so that both are checked alike."""
-    from pydantic_core import to_json
-
     values: dict[str, Any] = dict(request.path_params)
     for name in request.query_params:
         if name in request.path_params:
@@ -177,8 +149,13 @@ async def _read_parameters(operation: Operation[Any], request: Request) -> bytes
     return to_json(values)
 
 
-def _add_pages(app: FastAPI, runner: Runner, metrics: Metrics | None, schemas: Schemas) -> None:
-    from fastapi.responses import JSONResponse
+def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schemas: Schemas) -> None:
+    """Health, readiness, and the figures of the rerank API."""
+    from fastapi.responses import JSONResponse, PlainTextResponse
+
+    def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
+        problems = schemas.problems(statuses)
+        app.get(path, operation_id=path[1:], summary=summary, tags=["health"], responses=problems, **options)(endpoint)
 
     async def healthz() -> Any:
         runner.check_threads()
@@ -188,56 +165,30 @@ def _add_pages(app: FastAPI, runner: Runner, metrics: Metrics | None, schemas: S
         await runner.check()
         return JSONResponse({"status": "ok"})
 
-    status: Schema = {"type": "object", "properties": {"status": {"const": "ok"}}, "required": ["status"]}
-    for path, endpoint, summary, schema, statuses in (
-        ("/healthz", healthz, "Does the server run, and do requests end?", {_JSON: status}, [403, 421, 503]),
-        ("/readyz", readyz, "Do requests end, and does the database answer?", {_JSON: status}, [403, 421, 503, 504]),
-        (
-            PATH,
-            None if metrics is None else metrics.page,
-            "Reranking's cost and savings, for Prometheus.",
-            _TEXT,
-            [401, 403, 421],
-        ),
-    ):
-        if endpoint is None:
-            continue
-        ok: dict[int | str, Schema] = {
-            200: {"description": "Yes", "content": {kind: {"schema": each} for kind, each in schema.items()}}
-        }
-        app.add_api_route(
-            path,
-            endpoint,
-            methods=["GET"],
-            operation_id=path[1:],
-            summary=summary,
-            tags=["health"],
-            responses=ok | schemas.problems(statuses),
-            openapi_extra={} if path == PATH else {"security": []},
-        )
+    public: dict[str, Any] = {"openapi_extra": {"security": []}}
+    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
+    add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
+    if ranker is not None:
+        summary = "Reranking's cost and savings, for Prometheus."
+        add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
 
 
 def _add_problems(app: FastAPI) -> None:
     from fastapi import Response
     from starlette.exceptions import HTTPException
 
-    def answer(request: Request, error: Exception, headers: dict[str, str] | None = None) -> Response:
-        found = problem_of(error, request.url.path)
-        return Response(found.to_json(), found.status, {**headers_of(error, found), **(headers or {})})
-
-    async def on_error(request: Request, error: Exception) -> Response:
-        return answer(request, error)
-
-    async def on_http_error(request: Request, error: Exception) -> Response:
+    async def answer(request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
             allowed = _methods(app, request)
-            return answer(request, AdapterError("method-not-allowed", f"Allowed: {allowed}."), {"Allow": allowed})
-        return answer(request, AdapterError("not-found", f"{request.url.path[:200]} is no path of this server."))
+            error = AdapterError("method-not-allowed", f"Allowed: {allowed}.", {"Allow": allowed})
+        elif isinstance(error, HTTPException):
+            error = AdapterError("not-found", f"{request.url.path[:200]} is no path of this server.")
+        found = problem_of(error, request.url.path)
+        return Response(found.to_json(), found.status, headers_of(error, found))
 
-    app.add_exception_handler(HTTPException, on_http_error)
     # What is answered here; anything else goes on to the server's log as well.
-    for kind in (RagtuneError, Exception):
-        app.add_exception_handler(kind, on_error)
+    for kind in (HTTPException, RagtuneError, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 def _methods(app: FastAPI, request: Request) -> str:
@@ -250,22 +201,22 @@ def _methods(app: FastAPI, request: Request) -> str:
     return ", ".join(sorted(found))
 
 
-def _describe(app: FastAPI, schemas: Schemas, security: Security | None) -> None:
+def _describe(app: FastAPI, schemas: Schemas, security: Security) -> None:
     """Put the schemas that the operations refer to into the application's OpenAPI."""
     original = app.openapi
 
     def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            made = original()
-            components = made.setdefault("components", {})
-            components["schemas"] = schemas.components
-            if security is not None and security.api_key is not None:
-                components["securitySchemes"] = {
-                    "bearer": {"type": "http", "scheme": "bearer"},
-                    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-                }
-                made["security"] = [{"bearer": []}, {"header": []}]
-        assert app.openapi_schema is not None  # noqa: S101 -- set above; for the type checker
-        return app.openapi_schema
+        if app.openapi_schema is not None:
+            return app.openapi_schema
+        made = original()
+        components = made.setdefault("components", {})
+        components["schemas"] = schemas.components
+        if security.api_key is not None:
+            components["securitySchemes"] = {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            }
+            made["security"] = [{"bearer": []}, {"header": []}]
+        return made
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -1,63 +1,57 @@
-"""Who may ask: an API key, and host and origin checks against web pages that reach for a local server."""
+"""What every request passes before REST or MCP sees it: host, origin, key, a place, size and speed."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
-import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from ragtune.core.errors import ConfigError
-from ragtune.services.errors import AdapterError
+from ragtune.services.errors import AdapterError, headers_of, problem_of
+from ragtune.services.limits import ServerLimits
+from ragtune.services.metrics import PATH as METRICS_PATH
 
-API_KEY_VARIABLE = "RAGTUNE_API_KEY"
+KEY_VARIABLE = "RAGTUNE_API_KEY"
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+STATIC_PATH = "/docs/static"
+"""Below it are the files of Swagger UI."""
+
+_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+"""Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SHORTEST_KEY = 16
 
 
 @dataclass(frozen=True)
 class Security:
-    """What a request must show.
+    """The key that a request must show, and the names without ports that its Host header may have; None allows all.
 
-    Attributes:
-        api_key: key that requests send as ``Authorization: Bearer KEY`` or ``X-API-Key: KEY``; None asks for none.
-        allowed_hosts: names that the Host header may have, without ports; None allows all. Without this check a web
-            page could reach a server on its visitor's machine by a name that resolves to it (DNS rebinding).
-        allowed_origins: origins (``scheme://host[:port]``) of other web pages that may send requests. Pages of an
-            allowed host of loopback, and those of the server's own address, always may.
+    Without the check of names, a web page could reach a server on its visitor's machine by a name that resolves to it
+    (DNS rebinding).
     """
 
     api_key: str | None = field(default=None, repr=False)
-    allowed_hosts: frozenset[str] | None = frozenset(_LOOPBACK_NAMES)
-    allowed_origins: frozenset[str] = frozenset()
+    allowed_hosts: frozenset[str] | None = _LOOPBACK_NAMES
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Check that host and origin are allowed.
-
-        Args:
-            headers: the request's headers by lower-case name.
-
-        Raises:
-            AdapterError: with status 421 (host) or 403 (origin) if they are not.
-        """
+        """Refuse a host that is not allowed (421), and web pages of other origins (403)."""
         host = headers.get("host", "")
         if self.allowed_hosts is not None and _name(host) not in self.allowed_hosts:
             raise AdapterError("wrong-host", "The Host header names another server.")
         origin = headers.get("origin")
-        if origin is not None and not self._is_allowed(origin, host):
+        if origin is not None and not _is_own_page(origin, host):
             raise AdapterError("forbidden-origin", "The Origin header names a page that is not allowed.")
 
     def check_key(self, headers: Mapping[str, str]) -> None:
-        """Check the key of a request, in constant time.
-
-        Raises:
-            AdapterError: with status 401 if the key is missing or wrong.
-        """
+        """Refuse a missing or wrong key (401), in constant time."""
         if self.api_key is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -69,54 +63,22 @@ class Security:
                 {"WWW-Authenticate": "Bearer"},
             )
 
-    def _is_allowed(self, origin: str, host: str) -> bool:
-        if origin in self.allowed_origins:
-            return True
-        try:
-            parts = urlsplit(origin)
-        except ValueError:
-            return False
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            return False
-        return parts.netloc.lower() == host.lower() or (
-            _name(host) in _LOOPBACK_NAMES and _name(parts.netloc) in _LOOPBACK_NAMES
-        )
 
+def secure(host: str, allowed_hosts: frozenset[str] = frozenset()) -> Security:
+    """What a server on that address must ask for; an address that is not loopback needs a key from the environment.
 
-def secure(
-    host: str,
-    api_key_env: str = API_KEY_VARIABLE,
-    allowed_hosts: frozenset[str] = frozenset(),
-    allowed_origins: frozenset[str] = frozenset(),
-) -> Security:
-    """What a server on that address must ask for; the key comes from the environment only.
-
-    Args:
-        host: address or name that the server listens on.
-        api_key_env: NAME of the variable that holds the key.
-        allowed_hosts: further names of the server. A server on loopback knows its own; any other one is open to every
-            name unless some are given.
-        allowed_origins: origins of other web pages that may send requests, as in :class:`Security`.
-
-    Raises:
-        ConfigError: on an address that is not loopback without a key, a short key, or no name of a variable. The value
-            is not quoted, it may be a key given by mistake.
+    A server on loopback knows its own names. Any other one is open to every name, unless some are given.
     """
-    if not _VARIABLE.fullmatch(api_key_env):
-        raise ConfigError("api_key_env: allowed is the NAME of an environment variable, never the key")
-    key = os.environ.get(api_key_env) or None
+    key = os.environ.get(KEY_VARIABLE) or None
     if key is not None and (len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key):
         raise ConfigError(
-            f"{api_key_env}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces"
+            f"{KEY_VARIABLE}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces"
         )
-    local = is_loopback(host)
-    if key is None and not local:
-        raise ConfigError(f"host={host!r}: allowed without an API key is loopback only; set {api_key_env}")
-    if local:
-        names: frozenset[str] | None = frozenset(_LOOPBACK_NAMES) | {host.lower()} | allowed_hosts
-    else:
-        names = allowed_hosts | {host.lower()} if allowed_hosts else None
-    return Security(key, names, allowed_origins)
+    if is_loopback(host):
+        return Security(key, _LOOPBACK_NAMES | {host.lower()} | allowed_hosts)
+    if key is None:
+        raise ConfigError(f"host={host!r}: allowed without an API key is loopback only; set {KEY_VARIABLE}")
+    return Security(key, allowed_hosts | {host.lower()} if allowed_hosts else None)
 
 
 def is_loopback(host: str) -> bool:
@@ -129,9 +91,125 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _is_own_page(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        return False
+    return parts.netloc.lower() == host.lower() or {_name(host), _name(parts.netloc)} <= _LOOPBACK_NAMES
+
+
 def _name(netloc: str) -> str:
     """A Host header without port and brackets."""
     name = netloc.rsplit("@", 1)[-1].lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0]
+
+
+class Protection:
+    """ASGI middleware. A request's body is read here, within the limits, and handed on as a whole.
+
+    ``answered`` gets the path, the status and the seconds of every request, refused ones included.
+    """
+
+    def __init__(
+        self, app: ASGIApp, security: Security, limits: ServerLimits, answered: Callable[[str, int, float], None]
+    ) -> None:
+        self._app = app
+        self._security = security
+        self._limits = limits
+        self._answered = answered
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._counted(scope, receive, send)
+
+    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, status = time.perf_counter(), 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            status = int(message.get("status", status))
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, watched)
+        except AdapterError as error:
+            await _refuse(scope["path"], error, watched)
+        finally:
+            self._answered(scope["path"], status, time.perf_counter() - started)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        path = scope["path"]
+        is_open = path in _OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
+        self._security.check(headers)
+        if not is_open:
+            self._security.check_key(headers)
+        if is_open or path == METRICS_PATH:  # served however many requests are under way
+            await self._hand_on(headers, scope, receive, send)
+            return
+        if self._in_flight >= self._limits.in_flight:
+            raise AdapterError("saturated", f"{self._in_flight} requests are under way.", {"Retry-After": "1"})
+        self._in_flight += 1
+        try:
+            await self._hand_on(headers, scope, receive, send)
+        finally:
+            self._in_flight -= 1
+
+    async def _hand_on(self, headers: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+        message = await self._read(headers, receive)
+        if message is None:  # the client is gone
+            return
+
+        async def replay() -> Message:
+            nonlocal message
+            if message is None:
+                return await receive()
+            first, message = message, None
+            return first
+
+        await self._app(scope, replay, send)
+
+    async def _read(self, headers: dict[str, str], receive: Receive) -> Message | None:
+        """The whole body in one message."""
+        declared = headers.get("content-length", "")
+        if declared.isdigit():
+            self._check_size(int(declared))
+        if "content-encoding" in headers:
+            raise AdapterError("unsupported-media-type", "Content-Encoding: allowed is none.")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.timeout_s):
+                while (message := await receive())["type"] == "http.request":
+                    body += message.get("body", b"")
+                    self._check_size(len(body))
+                    if not message.get("more_body"):
+                        return {"type": "http.request", "body": bytes(body), "more_body": False}
+        except TimeoutError:
+            detail = f"It was not complete after {self._limits.timeout_s:g} s."
+            raise AdapterError("slow-request", detail, {"Connection": "close"}) from None
+        return None
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.body_bytes:
+            detail = f"Allowed are at most {self._limits.body_bytes} bytes."
+            raise AdapterError("too-large", detail, {"Connection": "close"})
+
+
+async def _refuse(path: str, error: AdapterError, send: Send) -> None:
+    found = problem_of(error, path)
+    body = found.to_json()
+    headers = {**headers_of(error, found), "Content-Length": str(len(body))}
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": found.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

@@ -2,51 +2,127 @@
 
 from __future__ import annotations
 
-import errno
-import os
+import math
 import queue
 import random
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from ragtune.canonical.permit import Permit
 from ragtune.core.arguments import check_number
-from ragtune.core.errors import ConfigError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
-from ragtune.services.background import Background
-from ragtune.services.shadow_records import DEPTH, Interval, ShadowRecord, figures
 
 if TYPE_CHECKING:
     from ragtune.facade.ranking import Ranking
     from ragtune.facade.reranker import BudgetedReranker, Job
 
+_DEPTH = 10
 _WAITING, _REMEMBERED = 32, 10_000
 _LONGEST_CLOSE_S = 2.0
 
 
+class ShadowRecord(BaseModel):
+    """One request, as it was answered and as it would have been without a budget.
+
+    ``quality`` is nDCG@10 of the answer, where the model's own scores are the gains. The orders are the first 10 by
+    their index in the request.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: str
+    model: str
+    policy: str
+    budget: Mapping[str, float]
+    documents: NonNegativeInt
+    reranked: NonNegativeInt
+    overlap: float = Field(ge=0.0, le=1.0)
+    rbo: float = Field(ge=0.0, le=1.0)
+    quality: float = Field(ge=0.0, le=1.0)
+    spent: CostObject
+    full: CostObject
+    served_order: tuple[NonNegativeInt, ...]
+    full_order: tuple[NonNegativeInt, ...]
+
+
+class Interval(NamedTuple):
+    """A mean over requests, and the 95% interval of it by Student's t; no bounds below two requests."""
+
+    mean: float
+    low: float
+    high: float
+
+
+FIGURES = {
+    "overlap": "overlap of the top 10",
+    "rbo": "rank-biased overlap of the top 10",
+    "quality_loss": "estimated loss of nDCG@10",
+    "saved_docs": "documents saved a request",
+    "saved_tokens": "tokens saved a request",
+    "saved_ms": "milliseconds saved a request",
+    "saved_usd": "dollars saved a request",
+}
+"""What :func:`figures` tells, in words."""
+
+
+def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
+    """What the records say: agreement, estimated loss, and what a request saves."""
+    return {
+        "overlap": _interval([one.overlap for one in records], 0.0, 1.0),
+        "rbo": _interval([one.rbo for one in records], 0.0, 1.0),
+        "quality_loss": _interval([1.0 - one.quality for one in records], 0.0, 1.0),
+        "saved_docs": _interval([one.full.docs - one.spent.docs for one in records]),
+        "saved_tokens": _interval([one.full.tokens - one.spent.tokens for one in records]),
+        "saved_ms": _interval([one.full.latency_ms - one.spent.latency_ms for one in records]),
+        "saved_usd": _interval([one.full.usd - one.spent.usd for one in records]),
+    }
+
+
+def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
+    """The mean of values that lie between low and high, and its interval, cut there."""
+    from scipy.special import stdtrit
+
+    count = len(values)
+    mean = math.fsum(values) / count if count else math.nan
+    if count < 2:
+        return Interval(mean, math.nan, math.nan)
+    spread = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    half = float(stdtrit(count - 1, 0.975)) * math.sqrt(spread / count)
+    return Interval(mean, max(low, mean - half), min(high, mean + half))
+
+
+def read_records(file: Path) -> tuple[list[ShadowRecord], int]:
+    """The records of a file of JSON lines, and how many of its lines are none, as a crash cuts them short."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from None
+    records = []
+    for line in lines:
+        with suppress(ValidationError):
+            records.append(ShadowRecord.model_validate_json(line))
+    if not records:
+        raise InputError(f"{file}: holds no record of a shadowed request; ragtune serve --shadow writes them")
+    return records, len(lines) - len(records)
+
+
 @dataclass(frozen=True)
 class ShadowOptions:
-    """What is shadowed, and what is kept of it.
-
-    Attributes:
-        share: of the requests with a budget, in (0, 1].
-        file: where each record is appended as a line of JSON; None keeps none.
-        with_texts: whether a record holds the query and the first documents of both rankings.
-
-    Raises:
-        ConfigError: on an argument out of range, or a file that cannot be written.
-    """
+    """The share of the requests with a budget that is shadowed, in (0, 1], and a file for a line of JSON each."""
 
     share: float
     file: Path | None = None
-    with_texts: bool = False
 
     def __post_init__(self) -> None:
         if check_number("shadow share", self.share, low=0.0, high=1.0) == 0.0:
@@ -54,18 +130,9 @@ class ShadowOptions:
         if self.file is None:
             return
         try:
-            _append(self.file, "")
+            self.file.open("a").close()
         except OSError as error:
             raise ConfigError(f"shadow file {self.file}: cannot be written ({error})") from error
-
-
-class Served(NamedTuple):
-    """A request that has its answer."""
-
-    job: Job
-    ranking: Ranking
-    policy: str
-    budget: Mapping[str, float]
 
 
 class Shadow:
@@ -74,35 +141,31 @@ class Shadow:
     A model of this process is asked while no request is under way, so an answer waits at most for the small call that
     has begun. What comes while too much waits is dropped and counted. Which requests are taken is drawn by a generator
     with a fixed seed.
-
-    Args:
-        options: what is shadowed and kept.
-        model: the server's model.
-        ranker: reads everything.
     """
 
-    def __init__(self, options: ShadowOptions, model: str, ranker: BudgetedReranker) -> None:
+    def __init__(self, options: ShadowOptions, model: str, policy: str, ranker: BudgetedReranker) -> None:
         self._options = options
         self._model = model
+        self._policy = policy
         self._ranker = ranker
         self._draws = random.Random(0)  # noqa: S311 - a sample, no secret
         self._lock = threading.Lock()
         self._records: deque[ShadowRecord] = deque(maxlen=_REMEMBERED)
         self._spent = FREE
-        self._outcomes = Counter(measured=0, failed=0, dropped=0, unwritten=0)
-        self._queue: queue.Queue[Served | None] = queue.Queue(_WAITING)
+        self._outcomes = Counter(measured=0, failed=0, dropped=0)
+        self._queue: queue.Queue[tuple[Job, Ranking, Mapping[str, float]] | None] = queue.Queue(_WAITING)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="ragtune-shadow", daemon=True)
         self._thread.start()
 
-    def offer(self, served: Served) -> None:
-        """Take the request, if it is its turn."""
+    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
+        """Take a request that has its answer, if it is its turn."""
         with self._lock:
             is_taken = self._draws.random() < self._options.share
         if not is_taken or self._is_closed.is_set():
             return
         try:
-            self._queue.put_nowait(served)
+            self._queue.put_nowait((job, ranking, budget))
         except queue.Full:
             self._count("dropped")
 
@@ -120,7 +183,7 @@ class Shadow:
             return self._spent
 
     def outcomes(self) -> dict[str, int]:
-        """How many of the requests taken were measured, failed, were dropped, or could not be written down."""
+        """How many of the requests taken were measured, failed or were dropped."""
         with self._lock:
             return dict(self._outcomes)
 
@@ -137,7 +200,7 @@ class Shadow:
     def _work(self) -> None:
         while (served := self._queue.get()) is not None and not self._is_closed.is_set():
             try:
-                record = self._measured(served)
+                record = self._measured(*served)
             except Exception as error:  # whatever a model raises must not end the thread
                 sys.stderr.write(f"ragtune: a shadowed request failed: {error}\n")
                 record = None
@@ -147,59 +210,45 @@ class Shadow:
             with self._lock:
                 self._outcomes["measured"] += 1
                 self._records.append(record)
-            self._write(record, served)
+            self._write(record)
 
-    def _measured(self, served: Served) -> ShadowRecord | None:
+    def _measured(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> ShadowRecord | None:
         """The record; None if a document could not be read, so that there is no full ranking to compare with."""
         # Those that the answer has read are read again, in as few calls as the ranker makes: so what everything costs
         # is measured too, which is more than a part's cost and the other's where a call has a price of its own.
-        background = Background()
-        with background.used():
-            everything = self._ranker.rank(**served.job._asdict())
-        took_ms = max(0.0, everything.cost.latency_ms - background.waited_ms)
+        permit = Permit(is_background=True)
+        with permit.used():
+            everything = self._ranker.rank(**job._asdict())
+        took_ms = max(0.0, everything.cost.latency_ms - permit.queued_ms)
         cost = everything.cost.model_copy(update={"latency_ms": took_ms})
         with self._lock:
             self._spent += cost
         gains = {one.index: one.reranker_score for one in everything if one.reranker_score is not None}
-        order = [one.index for one in served.ranking]
+        order = [one.index for one in ranking]
         if len(gains) < len(order):
             return None
         full = [one.index for one in everything]
         return ShadowRecord(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             model=self._model,
-            policy=served.policy,
-            budget=served.budget,
+            policy=self._policy,
+            budget=budget,
             documents=len(order),
-            reranked=sum(one.reranked for one in served.ranking),
-            overlap=overlap(order, full, DEPTH),
-            rbo=rank_biased_overlap(order, full, DEPTH),
-            quality=gain_kept(order, gains, DEPTH),
-            spent=served.ranking.cost,
+            reranked=sum(one.reranked for one in ranking),
+            overlap=overlap(order, full, _DEPTH),
+            rbo=rank_biased_overlap(order, full, _DEPTH),
+            quality=gain_kept(order, gains, _DEPTH),
+            spent=ranking.cost,
             full=cost,
-            served_order=tuple(order[:DEPTH]),
-            full_order=tuple(full[:DEPTH]),
+            served_order=tuple(order[:_DEPTH]),
+            full_order=tuple(full[:_DEPTH]),
         )
 
-    def _write(self, record: ShadowRecord, served: Served) -> None:
+    def _write(self, record: ShadowRecord) -> None:
         if self._options.file is None:
             return
-        if self._options.with_texts:
-            texts = served.job.documents
-            shown = {index: texts[index] for index in sorted({*record.served_order, *record.full_order})}
-            record = record.model_copy(update={"query": served.job.query, "texts": shown})
         try:
-            _append(self._options.file, record.model_dump_json(exclude_none=True) + "\n")
+            with self._options.file.open("a", encoding="utf-8") as kept:
+                kept.write(record.model_dump_json(exclude_none=True) + "\n")
         except OSError as error:
             sys.stderr.write(f"ragtune: {self._options.file}: a shadowed request was not written ({error})\n")
-            self._count("unwritten")
-
-
-def _append(file: Path, line: str) -> None:
-    """Add a line to a file, which may be shared, and whose last line a crash or a full disk may have cut short."""
-    with file.open("a+b", buffering=0) as kept:
-        size = kept.seek(0, os.SEEK_END)
-        kept.seek(max(0, size - 1))
-        begin = b"" if kept.read(1) in (b"", b"\n") else b"\n"
-        if kept.write(content := begin + line.encode()) < len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

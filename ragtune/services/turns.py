@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ragtune.canonical.permit import current
@@ -19,20 +20,14 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers._wrapped import WrappedReranker
+from ragtune.services.limits import in_own_thread
 
 _log = logging.getLogger(__name__)
 
-_ANSWER_S = 0.02
-"""Seconds that one answer takes: on two cores, a request costs .01 s of processor time."""
-
-_SHARE = 0.5
-"""Of a request's time that is left to its calls, however many answers fall due at the same time."""
-
-_UNHURRIED_S = 30.0
-"""Seconds after its arrival that a request without a limit has its place in the order."""
-
-_LAST_CALL_S = 2.0
-"""Seconds after the stop of the server that a call under way is waited for; less than uvicorn waits for requests."""
+_ANSWER_S = 0.02  # that one answer takes: on two cores, a request costs .01 s of processor time
+_SHARE = 0.5  # of a request's time that is left to its calls, however many answers fall due at the same time
+_UNHURRIED_S = 30.0  # after its arrival, a request without a limit has its place in the order
+_LAST_CALL_S = 2.0  # that the call under way has after the stop of the server; uvicorn waits longer for requests
 
 
 @dataclass(order=True)
@@ -62,16 +57,9 @@ class Turns:
 
     @contextmanager
     def within(self, limit_ms: float | None) -> Iterator[float | None]:
-        """Wait for a turn, and keep it while the block lasts.
+        """Wait for a turn of a request that may take so long from its arrival, and keep it while the block lasts.
 
-        Args:
-            limit_ms: milliseconds that the request may take, counted from its arrival; None for no limit.
-
-        Yields:
-            The milliseconds from now until its calls must end, >= 0; None for no limit.
-
-        Raises:
-            CancelledWorkError: if nobody waits for the answer any more.
+        Yields the milliseconds from now until its calls must end, >= 0; None for no limit.
         """
         arrived = time.monotonic() - current().waited_ms / 1000.0
         limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
@@ -147,11 +135,8 @@ class ServedReranker(WrappedReranker):
 
     A request that nobody waits for ends, so its ranking has what was spent so far. When the server stops, a call under
     way has two seconds to end. A longer one is given up: its thread is a daemon, which keeps no process alive.
-    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails.
-
-    Args:
-        inner: the reranker.
-        turns: the turns of the requests, which others have while a request waits for its scores.
+    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails. While a
+    request waits for its scores, others have their turns.
     """
 
     def __init__(self, inner: BaseReranker, turns: Turns) -> None:
@@ -170,13 +155,7 @@ class ServedReranker(WrappedReranker):
         return self._stopped.done()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker.
-
-        Raises:
-            RequestOverError: if nobody waits for them, or the server is being closed.
-            InconclusiveError: if the call was given up because the server is being closed.
-            RuntimeError: if the inner reranker cannot be used as it is set up.
-        """
+        """The scores of the inner reranker, while somebody waits for them and the server is open."""
         self._require_open()
         try:
             with self._turns.away():
@@ -196,16 +175,8 @@ class ServedReranker(WrappedReranker):
 
     def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         """The scores of a call in a thread of its own."""
-        call: Future[dict[str, float]] = Future()
-        asked = copy_context()
-
-        def work() -> None:
-            try:
-                call.set_result(asked.run(self.inner.rerank, items, context, strategy))
-            except BaseException as error:
-                call.set_exception(error)
-
-        threading.Thread(target=work, name=threading.current_thread().name, daemon=True).start()
+        asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)
+        call: Future[dict[str, float]] = in_own_thread(asked, threading.current_thread().name)
         either: tuple[Future[Any], ...] = (call, self._stopped)
         wait(either, return_when=FIRST_COMPLETED)
         if not call.done():

@@ -24,7 +24,7 @@ ALIASES = {
 """Commands of a checkout, by the file that is an alias of each."""
 
 HARNESS = list(harness.COMMANDS)
-COMMANDS: dict[str, Command] = {name: harness.load(name, ()) for name in HARNESS} | SERVICES
+COMMANDS: dict[str, Command] = {name: harness.load(name) for name in HARNESS} | SERVICES
 
 
 def pages() -> dict[str, str]:

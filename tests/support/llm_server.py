@@ -36,7 +36,7 @@ FAULTS = (
 )  # fmt: skip
 """The first six fail the request; the others answer, with a bill, what cannot be used."""
 
-HOSTILE = ("drip", "endless", "bomb", "no_choices")
+HOSTILE = ("drip", "endless", "bomb", "strange_coding", "redirect", "no_choices")
 """What no honest server does: only on demand, never at random. The last one bills for nothing."""
 
 DIMS = 16
@@ -303,10 +303,14 @@ def _failure(fault: Fault, record: Recorded) -> Response | None:
     if fault.kind == "unauthorized":
         told = record.headers.get("authorization", "")
         return JSONResponse({"error": {"message": f"Incorrect API key provided: {told}"}}, 401)
+    if fault.kind == "redirect":  # of a rerank request, to the same server by another name
+        port = record.headers["host"].rpartition(":")[2]
+        return Response(None, 307, {"Location": f"http://localhost:{port}/cohere/v2/rerank"})
     others: dict[str, Callable[[], Response]] = {
         "garbage": lambda: PlainTextResponse("<html>bad gateway</html>"),
         "drop": lambda: StreamingResponse(_break_off(), headers={"Content-Length": "1000"}),
         "drip": lambda: StreamingResponse(_drip()),
+        "strange_coding": lambda: Response(b"?", headers={"Content-Encoding": "zstd"}),
         "endless": lambda: StreamingResponse(_endless()),
         "bomb": lambda: Response(gzip.compress(bytes(8 * 2**20), mtime=0), headers={"Content-Encoding": "gzip"}),
     }

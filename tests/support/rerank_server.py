@@ -1,4 +1,4 @@
-"""A real server of the rerank API in this process, and a client of it."""
+"""A real server of REST, MCP and the rerank API in this process, and a client of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import uvicorn
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -25,16 +25,20 @@ HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))
 
 
 @contextmanager
-def serving(ranker: RerankServer | None, limits: ServerLimits | None = None) -> Iterator[str]:
+def serving(
+    ranker: RerankServer | None,
+    limits: ServerLimits | None = None,
+    service: RagService | None = None,
+    key: str | None = KEY,
+) -> Iterator[str]:
     """The address of a real server."""
-    service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
-    app = create_application(service, Security(api_key=KEY), limits or ServerLimits(), ranker=ranker, with_mcp=False)
+    service = service or RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
+    app = create_application(service, Security(api_key=key), limits, ranker)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started and thread.is_alive():
-            threading.Event().wait(0.01)
+        wait_until(lambda: server.started or not thread.is_alive())
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True

@@ -21,13 +21,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
 
 _QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
 ]
 
 
@@ -59,11 +54,7 @@ def start_serving(
 ) -> tuple[subprocess.Popen[bytes], str]:
     """The process of ``command --port N`` and where it serves, once its ``health`` path answers.
 
-    Args:
-        command: what ends, if somebody else has the port.
-        health: path.
-        port: 0 takes a free one, and another one where somebody was faster.
-        options: of the process.
+    Port 0 takes a free one, and another one where somebody was faster.
     """
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     for _ in range(5):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -15,8 +14,6 @@ import pytest
 import yaml
 from patience import HANG_S
 from prose import sentences
-
-from experiments.config.compose import compose
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
@@ -37,7 +34,7 @@ CODE = [
     if file.suffix in {".py", ".yaml", ".sql"} and file != Path(__file__)
 ]
 DATA = [file for folder in ("ragtune/superprompt", "ragtune/llm") for file in (ROOT / folder).rglob("*.json")]
-WORDS = {"query_embedding", "test_NAME"} | {  # a rule's own words, and a name to be filled in
+WORDS = {"query_embedding", "test_NAME", "test_mine"} | {  # a rule's own words, and a name to be filled in
     word
     for text in [*MADE.values(), *(f.read_text(encoding="utf-8") for f in [*CODE, *DATA]), *(f.stem for f in CODE)]
     for word in re.findall(r"\w+", text)
@@ -78,23 +75,6 @@ def test_every_name_that_a_page_sets_as_code_stands_in_the_code(page: str) -> No
     assert sorted(named - WORDS) == []
 
 
-def commands() -> list[list[str]]:
-    """The options of every ``ragtune run`` or ``python run.py`` that a page or the README has in full."""
-    text = re.sub(r" *\\\n *", " ", EVERYTHING + (ROOT / "README.md").read_text(encoding="utf-8"))
-    lines = re.findall(r"^ *(?:python run\.py|ragtune (?:run|sweep)) (?!\.\.\.)(.+)$", text, re.MULTILINE)
-    found = [shlex.split(line, comments=True) for line in lines]
-    made = {f"{Path(path).parent.name}={Path(path).stem}" for path in MADE} | {"<group>=mine", "reranker=overlap"}
-    return [options for options in found if not made & set(options) and "--help" not in options]
-
-
-def test_the_options_of_every_command_compose() -> None:
-    assert len(commands()) > 15
-    for options in commands():
-        wanted = [option for option in options if option not in {"-m", "..."} and not option.startswith("hydra")]
-        first = [option if "[" in option else option.split(",")[0].replace("interval(", "") for option in wanted]
-        assert compose(first)["seed"] == 0
-
-
 def test_the_components_that_pages_tell_to_write_do_what_their_tests_say(
     fakes: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -122,23 +102,17 @@ def test_sentences_are_short() -> None:
     assert len(long) + sum(len(words) > 30 for words in readme) <= 0.03 * (len(found) + len(readme)), long
 
 
-@pytest.mark.parametrize("page", ["docs/howto/own-reranker.md", "docs/reference/library.md"])
-def test_the_python_of_a_page_runs(page: str) -> None:
+def test_the_python_of_a_page_runs() -> None:
+    page = "docs/howto/own-reranker.md"  # tests/e2e/test_wheel.py runs the others
     code = "\n".join(re.findall(r"```python\n(.*?)```", TEXTS[page], flags=re.DOTALL))
     exec(compile(code, page, "exec"), {"__name__": "page"})  # noqa: S102 - the pages of this checkout
 
 
-# -- rules -------------------------------------------------------------------------------------------------------------
-
-
-def test_rules_are_numbered_without_gaps() -> None:
+def test_rules_are_numbered_without_gaps_and_every_rule_that_is_cited_exists() -> None:
     numbers: dict[str, list[int]] = {}
     for rule in re.findall(r"^\*\*([A-Z]\d+)\.", TEXTS["docs/rules.md"], flags=re.MULTILINE):
         numbers.setdefault(rule[0], []).append(int(rule[1:]))
     assert all(found == list(range(1, len(found) + 1)) for found in numbers.values())
-
-
-def test_every_rule_that_is_cited_exists() -> None:
     cited = {
         rule
         for text in [*TEXTS.values(), *(file.read_text(encoding="utf-8") for file in CODE)]
@@ -158,18 +132,23 @@ def test_code_cites_nothing_that_a_reader_cannot_open() -> None:
     ] == []
 
 
+COMPOSE = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+IMAGE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
 def test_what_the_compose_file_starts_is_what_its_programs_take() -> None:
     from mlflow.cli import server
     from psycopg.conninfo import conninfo_to_dict
     from sqlalchemy import make_url
 
-    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
-    made = yaml.safe_load(text)
+    made = yaml.safe_load(COMPOSE)
     services = made["services"]
     for service in services.values():
         assert ("image" in service) != (service.get("build") == ".")
         assert set(service.get("depends_on", ())) < set(services)
         assert {volume.partition(":")[0] for volume in service["volumes"]} <= set(made["volumes"])
+    # The image first starts a server for its own scripts, which answers at its socket and at no address.
+    assert "--host" in services["postgres"]["healthcheck"]["test"]
     options = server.make_context("mlflow", services["mlflow"]["command"]).params
     store = make_url(options["backend_store_uri"])
     store.get_dialect().import_dbapi()  # its driver is among the extras of the image
@@ -180,14 +159,13 @@ def test_what_the_compose_file_starts_is_what_its_programs_take() -> None:
     assert host == f"mlflow:{options['port']}"
     assert host in options["allowed_hosts"].split(",")
     compile(services["mlflow"]["healthcheck"]["test"][-1], "healthcheck", "exec")
-    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    (chosen,) = re.findall(r"^ARG EXTRAS=(.*)", image, flags=re.MULTILINE)
+    (chosen,) = re.findall(r"^ARG EXTRAS=(.*)", IMAGE, flags=re.MULTILINE)
     assert {"experiments", "postgres"} <= set(chosen.split(",")) <= set(extras)
 
 
 def test_the_compose_files_password_may_have_any_character_and_is_in_no_command() -> None:
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    services = yaml.safe_load(COMPOSE)["services"]
     given = {name: service.pop("environment") for name, service in services.items()}
     assert "$" not in str(services)
     whole = {
@@ -200,20 +178,12 @@ def test_the_compose_files_password_may_have_any_character_and_is_in_no_command(
     assert str(given).count("$") == len(whole)
 
 
-def test_a_database_that_is_still_being_made_is_not_healthy() -> None:
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    # The image first starts a server for its own scripts, which answers at its socket and at no address.
-    assert "--host" in services["postgres"]["healthcheck"]["test"]
-
-
-def test_images_have_their_whole_names_since_podman_searches_no_registry() -> None:
-    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
-    bases = re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+def test_images_have_their_whole_names_and_nothing_that_git_ignores() -> None:
+    services = yaml.safe_load(COMPOSE)["services"].values()
+    bases = re.findall(r"^FROM (\S+)", IMAGE, flags=re.MULTILINE)
     named = [*bases, *(service["image"] for service in services if "image" in service)]
+    # Podman searches no registry.
     assert [re.fullmatch(r"docker\.io/[^/]+/[^/:]+:.+", name) is not None for name in named] == [True, True]
-
-
-def test_the_image_is_given_nothing_that_git_ignores() -> None:
     ignored = re.findall(r"^[^#\s].*", (ROOT / ".gitignore").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert ".env" in ignored  # where Compose looks for the password
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").replace("**/", "").split()

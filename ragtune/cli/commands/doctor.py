@@ -1,8 +1,6 @@
 """Show what is installed and configured, what is missing, and how to get it.
 
-The command asks the servers of the environment: the language model's for its list of models, PostgreSQL for its
-version, MLflow and rerank servers for their health pages. Nothing is billed, loaded or changed, and
-no secret is shown. The exit code is 1 if a configured server cannot be used.
+No server is asked, nothing is loaded or changed, and no secret is shown.
 """
 
 from __future__ import annotations
@@ -12,18 +10,12 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragtune import __version__
 from ragtune.cli.harness import HOW, find_harness
-from ragtune.core.arguments import check_number
-
-if TYPE_CHECKING:
-    from ragtune.services.probes import Finding
-
 
 _FOR = {
     "experiments": "run.py of a checkout: Hydra, MLflow, measures",
@@ -67,74 +59,28 @@ VARIABLES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
-    parser.add_argument(
-        "--url", metavar="URL", action="append", default=[], help="a further rerank server to check; repeatable"
-    )
-    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds to wait for a server")
-    parser.add_argument("--offline", action="store_true", help="contact no server")
+    """The command has no options."""
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print one line a finding; what is not installed or not configured is no failure.
-
-    Raises:
-        ConfigError: on a URL that is none or holds a password, or a time out of range.
-    """
-    from ragtune.llm.credentials import check_base_url
-
-    for url in arguments.url:
-        check_base_url("--url", url, "RERANK_API_KEY")
-    timeout_s = check_number("--timeout", arguments.timeout, 0.1, 60.0)
-    _tell(_installation())
-    _tell(_folders())
-    _tell(_environment())
-    if arguments.offline:
-        return 0
-    _tell(["", "Servers"])
-    asked = _servers(arguments.url, timeout_s)
-    wrong = 0
-    for name, finding in asked:
-        wrong += finding.is_well is False
-        _tell([f"  {'!' if finding.is_well is False else ' '} {name:<15} {finding.text}"])
-    if wrong:
-        _tell(["", f"{wrong} of the servers that are configured cannot be used."])
-    return 1 if wrong else 0
+def run(_: argparse.Namespace) -> int:
+    """Print one line a finding; what is not installed or not configured is no failure."""
+    sys.stdout.writelines(f"{line}\n" for line in _findings())
+    return 0
 
 
-def _tell(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+def _findings() -> Iterator[str]:
+    from ragtune.data.caches.diskcache import default_cache_dir
 
-
-def _servers(urls: Sequence[str], timeout_s: float) -> Iterator[tuple[str, Finding]]:
-    from ragtune.services import probes
-
-    yield "language model", probes.probe_language_model(timeout_s)
-    yield "PostgreSQL", probes.probe_postgres(timeout_s)
-    yield "MLflow", probes.probe_tracking(timeout_s)
-    for url in urls:
-        yield "rerank server", probes.probe_rerank_server(url, timeout_s)
-
-
-def _installation() -> Iterator[str]:
     yield f"ragtune {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     yield f"  {Path(__file__).parents[2]}"
     yield "\nExtras"
     for extra, purpose in _FOR.items():
-        missing = [name for name in _packages(extra) if _version(name) is None]
-        state = f"{_listed(missing)} missing: pip install 'ragtune[{extra}]'" if missing else "installed"
+        missing = [name for name in _packages(extra) if not _is_installed(name)]
+        state = f"{', '.join(missing)} missing: pip install 'ragtune[{extra}]'" if missing else "installed"
         yield f"  {extra:<12} {purpose:<50} {state}"
-
-
-def _folders() -> Iterator[str]:
     yield "\nFolders"
-    yield f"  scores, answers and indexes are kept in {_cache()}"
+    yield f"  scores, answers and indexes are kept in {default_cache_dir()}"
     yield f"  experiment harness: {find_harness() or f'none: {HOW}'}"
-
-
-def _environment() -> Iterator[str]:
     yield "\nEnvironment"
     for name, meaning in VARIABLES.items():
         state = "set" if name in os.environ else "not set"  # what it holds may be a secret
@@ -154,21 +100,9 @@ def _packages(extra: str) -> list[str]:
     return found
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-
-def _version(distribution: str) -> str | None:
+def _is_installed(distribution: str) -> bool:
     try:
-        return version(distribution)
+        version(distribution)
     except PackageNotFoundError:
-        return None
-
-
-def _cache() -> str:
-    from ragtune.data.caches.diskcache import default_cache_dir
-    from ragtune.services.probes import find_obstacle
-
-    folder = default_cache_dir()
-    obstacle = find_obstacle(folder)
-    return f"{folder}{f', and cannot be: nothing can be put into {obstacle}' if obstacle else ''}"
+        return False
+    return True

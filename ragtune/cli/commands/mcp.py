@@ -19,11 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stdin ends or a signal comes."""
+    from ragtune.services.limits import Runner
     from ragtune.services.mcp import create_server
 
     limits = make_limits(arguments)
     with suppress(TerminatedError), make_service(arguments) as service:
-        server = create_server(service, limits=limits)
+        server = create_server(Runner(service, limits))
         with _exit_on_signals(service.close):
             server.run("stdio")
     return 0

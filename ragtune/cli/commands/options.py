@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseEmbedder, BaseReranker
     from ragtune.services.limits import ServerLimits
 
-EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
-RERANKERS = ("cross_encoder", "hashing")
+_EMBEDDERS = ("hashing", "sentence_transformer", "openai_compatible")
+_RERANKERS = ("cross_encoder", "hashing")
 
 
 def add_service_options(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +26,13 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
     store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
     store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
     models = parser.add_argument_group("models")
-    models.add_argument("--embedder", choices=EMBEDDERS, default="hashing", help="hashing compares words, not meanings")
+    models.add_argument(
+        "--embedder", choices=_EMBEDDERS, default="hashing", help="hashing compares words, not meanings"
+    )
     models.add_argument("--embedder-model", metavar="MODEL", help="folder or name of the embedding model")
-    models.add_argument("--embedder-dims", metavar="N", type=int, help="length of the vectors, if you can choose")
-    models.add_argument("--embedder-url", metavar="URL", help="OpenAI-compatible server; else $OPENAI_BASE_URL")
-    models.add_argument("--reranker", choices=RERANKERS, help="the reranker for clients; hashing needs no model")
+    models.add_argument("--reranker", choices=_RERANKERS, help="the reranker for clients; hashing needs no model")
     models.add_argument("--reranker-model", metavar="MODEL", help="folder or name of the reranking model")
     limits = parser.add_argument_group("limits")
-    limits.add_argument("--max-k", metavar="N", type=int, default=1000, help="results and candidates of a list")
     limits.add_argument("--max-batch", metavar="N", type=int, default=1000, help="texts, chunks, documents, candidates")
     limits.add_argument(
         "--timeout", metavar="S", type=float, default=30.0, help="seconds for a request, and for a database statement"
@@ -43,20 +43,10 @@ def add_service_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_service(arguments: argparse.Namespace) -> RagService:
-    """The service that the options describe, its models loaded before a client waits for them.
-
-    Its database is open, and cancels what takes longer than a request may.
-
-    Raises:
-        InputError: on options that do not fit together, or a missing extra.
-        ModelLoadError: if a model cannot be loaded.
-        StoreError: if the database cannot be reached or started.
-    """
+    """The service that the options describe, with loaded models and an open database."""
     from ragtune.canonical.service import RagService, ServiceLimits
 
-    if min(arguments.max_k, arguments.max_batch) < 1:
-        raise ConfigError("--max-k and --max-batch: allowed is at least 1")
-    limits = ServiceLimits(k=arguments.max_k, candidate_pool=arguments.max_k, batch=arguments.max_batch)
+    limits = ServiceLimits(batch=check_count("--max-batch", arguments.max_batch, low=1))
     embedders = {arguments.embedder: _make_embedder(arguments)}
     rerankers = _make_rerankers(arguments)
     for part in (*embedders.values(), *rerankers.values()):
@@ -65,11 +55,7 @@ def make_service(arguments: argparse.Namespace) -> RagService:
 
 
 def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
-    """The limits of the server that the options describe.
-
-    Raises:
-        ConfigError: naming the first limit that is out of range.
-    """
+    """The limits of the server that the options describe."""
     from pydantic import ValidationError
 
     from ragtune.services.limits import ServerLimits
@@ -101,43 +87,40 @@ def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
 
 
 def _make_embedder(arguments: argparse.Namespace) -> BaseEmbedder:
-    model, dims, url = arguments.embedder_model, arguments.embedder_dims, arguments.embedder_url
-    if url and arguments.embedder != "openai_compatible":
-        raise ConfigError("--embedder-url: allowed with --embedder openai_compatible only")
-    if arguments.embedder == "hashing":
+    kind, model = arguments.embedder, arguments.embedder_model
+    _check_model("--embedder", kind, model)
+    if kind == "hashing":
         from ragtune.embedders.hashing import HashingEmbedder
 
-        if model:
-            raise ConfigError("--embedder-model: allowed with the other embedders only")
-        return HashingEmbedder() if dims is None else HashingEmbedder(dims)
-    if not model:
-        raise ConfigError(f"--embedder {arguments.embedder} needs --embedder-model")
-    if arguments.embedder == "sentence_transformer":
+        return HashingEmbedder()
+    if kind == "sentence_transformer":
         from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
 
-        if dims is not None:
-            raise ConfigError("--embedder-dims: the model decides them, allowed with the other embedders only")
         return SentenceTransformerEmbedder(model)
     from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
     from ragtune.llm.client import LLMClient
 
-    return OpenAICompatibleEmbedder(LLMClient(model=model, base_url=url, mode="live"), dims)
+    return OpenAICompatibleEmbedder(LLMClient(model=model, mode="live"))
 
 
 def _make_rerankers(arguments: argparse.Namespace) -> dict[str, BaseReranker]:
-    if arguments.reranker is None:
-        if arguments.reranker_model:
-            raise ConfigError("--reranker-model: allowed with --reranker only")
+    kind, model = arguments.reranker, arguments.reranker_model
+    _check_model("--reranker", kind, model)
+    if kind is None:
         return {}
-    if arguments.reranker == "hashing":
+    if kind == "hashing":
         from ragtune.embedders.hashing import HashingEmbedder
         from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
-        if arguments.reranker_model:
-            raise ConfigError("--reranker-model: allowed with --reranker cross_encoder only")
-        return {"hashing": BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
+        return {kind: BiEncoderReranker(HashingEmbedder(), cache_dir=None)}
     from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
-    if not arguments.reranker_model:
-        raise ConfigError(f"--reranker {arguments.reranker} needs --reranker-model")
-    return {arguments.reranker: CrossEncoderReranker(arguments.reranker_model)}
+    return {kind: CrossEncoderReranker(model)}
+
+
+def _check_model(option: str, kind: str | None, model: str | None) -> None:
+    takes_one = kind not in (None, "hashing")
+    if takes_one and not model:
+        raise ConfigError(f"{option} {kind} needs {option}-model")
+    if model and not takes_one:
+        raise ConfigError(f"{option}-model: allowed with another {option} only")

@@ -11,22 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import UNITS
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
     from ragtune.services.rerank import RerankServer
 
-_UNITS = (
-    ("docs", int, "documents that may be reranked"),
-    ("calls", int, "calls of the model"),
-    ("tokens", int, "tokens that the model may read"),
-    ("ms", float, "milliseconds"),
-    ("usd", float, "dollars"),
-    ("flops", float, "floating-point operations, of a model with --architecture"),
-    ("search_units", int, "search units, of a server that bills them"),
-    ("joules", float, "joules, of a reranker that reports them"),
-)
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
     "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
@@ -41,11 +32,7 @@ _LLM = {
     "llm": ("how", str, "listwise or setwise: --model is a language model that orders documents, or picks the best"),
     "llm_base_url": ("base_url", str, "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
     "llm_key_env": ("api_key_env", str, "NAME of the variable with its key; default: OPENAI_API_KEY"),
-    "llm_thinking_tokens": (
-        "thinking_tokens",
-        int,
-        "tokens of reasoning before an answer; default: 4096",
-    ),
+    "llm_thinking_tokens": ("thinking_tokens", int, "tokens of reasoning before an answer; default: 4096"),
 }
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
@@ -53,8 +40,8 @@ _COMMON = ("max_length", "usd_per_1k_tokens")
 _UPSTREAM_CALLS = 32
 """Calls of a rerank server or a language model that are under way at once, where nobody says."""
 
-_LOCAL = ("architecture",)
-"""Options that only a model in this process has."""
+_PATIENCE_MS = 3.0
+"""Milliseconds that a call of a model in this process waits for other requests."""
 
 _SHARE_OF_TIME = 0.9
 """Of a request's time that a rerank server may take; the rest is for the answer without it."""
@@ -96,12 +83,11 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
-    for unit, kind, meaning in _UNITS:
-        group.add_argument(_flag(unit), metavar="N", type=kind, help=f"{meaning} a query")
-    for unit, kind, meaning in _UNITS:
-        group.add_argument(
-            _flag(f"max_{unit}"), metavar="N", type=kind, help=f"{meaning} a query, whatever a request says"
-        )
+    for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
+        for unit in UNITS:
+            kind = int if unit.is_count else float
+            meaning = f"{unit.noun} a query{addition}"
+            group.add_argument(_flag(prefix + unit.short), metavar="N", type=kind, help=meaning)
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
     group.add_argument(
         "--policy",
@@ -120,14 +106,6 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         help=f"0: order of first stages and signals, 1: the model's order; default: {TRUST}",
     )
-    group.add_argument(
-        "--patience",
-        metavar="MS",
-        type=float,
-        default=3.0,
-        help="milliseconds that a call waits for other requests",
-    )
-    group.add_argument("--call-docs", metavar="N", type=int, default=128, help="most documents of a call")
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
@@ -135,22 +113,15 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
     )
     shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
-    shadow.add_argument("--shadow-texts", action="store_true", help="add the query and the top documents")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
-    """What the rerank API works on, its model loaded; None without ``--model``.
-
-    Raises:
-        InputError: on options that do not fit together, a missing extra, or a model that cannot be loaded.
-    """
-    budget = {unit: getattr(arguments, unit) for unit, _, _ in _UNITS}
-    caps = {unit: getattr(arguments, f"max_{unit}") for unit, _, _ in _UNITS}
-    if arguments.shadow_texts and arguments.shadow_file is None:
-        raise ConfigError("--shadow-texts: allowed with --shadow-file only")
+    """What the rerank API works on, its model loaded; None without ``--model``."""
+    budget = {unit.short: getattr(arguments, unit.short) for unit in UNITS}
+    caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
-        theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON, *_LOCAL]
-        theirs += ["upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
+        theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -161,13 +132,10 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
-    shadow = None
-    if arguments.shadow is not None:
-        shadow = ShadowOptions(arguments.shadow, arguments.shadow_file, arguments.shadow_texts)
+    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
-    patience_ms = check_number("--patience", arguments.patience, low=0.0)
     return RerankServer(
         reranker,
         arguments.upstream_model or arguments.model,
@@ -177,8 +145,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         **policy,
         max_documents=arguments.max_batch,
         # A server takes one query a call, and several calls at once: there is nothing to share.
-        patience_ms=None if is_remote else patience_ms,
-        call_docs=arguments.call_docs,
+        patience_ms=None if is_remote else _PATIENCE_MS,
         time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
         shadow=shadow,
     )
@@ -188,9 +155,9 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     """The reranker that the options describe, and whether it is asked over a network."""
     from ragtune.facade.models import is_address, language_model, reranker_for
 
-    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
+    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
     if arguments.llm is not None:
-        _refuse(arguments, [*_UPSTREAM, *_LOCAL], "without --llm only")
+        _refuse(arguments, [*_UPSTREAM, "architecture"], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
@@ -199,7 +166,7 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     if not is_address(arguments.model):
         _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
         return reranker_for(arguments.model, options), False
-    _refuse(arguments, list(_LOCAL), "where --model is a model, not an address")
+    _refuse(arguments, ["architecture"], "where --model is a model, not an address")
     options |= _calls(arguments) | {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
     return reranker_for(arguments.model, options), True
 

@@ -1,4 +1,4 @@
-"""Serve REST, the rerank API, and MCP over streamable HTTP at /mcp, until SIGTERM or Ctrl-C."""
+"""Serve REST, the rerank API, and MCP over HTTP at /mcp, until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,14 +21,9 @@ _LONGEST_SHUTDOWN_S = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
-    parser.add_argument("--host", default="127.0.0.1", help="address; other than loopback needs an API key")
+    parser.add_argument("--host", default="127.0.0.1", help="address; other than loopback needs $RAGTUNE_API_KEY")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
-    parser.add_argument("--mcp", choices=("http", "none"), default="http", help="serve MCP at /mcp")
-    parser.add_argument(
-        "--api-key-env", metavar="NAME", default="RAGTUNE_API_KEY", help="variable with the API key, if any"
-    )
     parser.add_argument("--allow-host", metavar="NAME", action="append", help="further name of this server; repeatable")
-    parser.add_argument("--allow-origin", metavar="ORIGIN", action="append", help="web page with access; repeatable")
     parser.add_argument("--access-log", action="store_true", help="log every request to stderr")
     add_service_options(parser)
     add_rerank_options(parser)
@@ -46,17 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ragtune.services.application import create_application
     from ragtune.services.security import secure
 
-    security = secure(
-        arguments.host,
-        arguments.api_key_env,
-        frozenset(name.lower() for name in arguments.allow_host or ()),
-        frozenset(arguments.allow_origin or ()),
-    )
-    limits = make_limits(
-        arguments,
-        body_bytes=arguments.max_body,
-        in_flight=arguments.max_in_flight,
-    )
+    security = secure(arguments.host, frozenset(name.lower() for name in arguments.allow_host or ()))
+    limits = make_limits(arguments, body_bytes=arguments.max_body, in_flight=arguments.max_in_flight)
     logging = deepcopy(LOGGING_CONFIG)
     logging["handlers"]["access"]["stream"] = "ext://sys.stderr"
     with (
@@ -65,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         make_ranker(arguments) as ranker,
         make_service(arguments) as service,
     ):
-        app = create_application(service, security, limits, ranker=ranker, with_mcp=arguments.mcp == "http")
+        app = create_application(service, security, limits, ranker)
         config = uvicorn.Config(
             app,
             log_config=logging,
@@ -76,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             ws="none",
             timeout_graceful_shutdown=min(_LONGEST_SHUTDOWN_S, max(1, round(limits.timeout_s))),
         )
-        sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store}, MCP {arguments.mcp})\n")
+        sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store})\n")
         sys.stdout.flush()
 
         class Server(uvicorn.Server):

@@ -1,83 +1,58 @@
-"""Report the loss and saving of a budget, from requests that ``ragtune serve --shadow`` also reranked in full."""
+"""Report what a budget loses and saves on your own requests.
+
+``ragtune serve --shadow`` has reranked them in full as well, and ``--shadow-file`` has kept the figures.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragtune.services.shadow_records import Interval, ShadowRecord
+    from ragtune.services.shadow import ShadowRecord
 
+_FORMS = {"saved_docs": "{:.1f}", "saved_tokens": "{:.0f}", "saved_ms": "{:.1f}", "saved_usd": "{:.6f}"}
 
-_ROWS = (
-    ("overlap", "overlap of the top 10", "{:.3f}"),
-    ("rbo", "rank-biased overlap of the top 10", "{:.3f}"),
-    ("quality_loss", "estimated loss of nDCG@10", "{:.3f}"),
-    ("saved_docs", "documents saved a request", "{:.1f}"),
-    ("saved_tokens", "tokens saved a request", "{:.0f}"),
-    ("saved_ms", "milliseconds saved a request", "{:.1f}"),
-    ("saved_usd", "dollars saved a request", "{:.6f}"),
-)
+_NOTE = """The loss is by the model's own scores: where the model does harm, it can be a gain.
+Intervals are 95%, of the mean over requests (Student's t)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("action", choices=("report",), help="print the report")
     parser.add_argument("file", metavar="FILE", type=Path, help="the file of --shadow-file")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a table for each model, policy and budget in the file.
+    """Print a table for each model, policy and budget in the file, since no mean over several says anything of one."""
+    from ragtune.services.shadow import read_records
 
-    Raises:
-        InputError: if the file cannot be read, or holds something else.
-    """
-    from ragtune.services.shadow_records import figures, grouped, read_records
-
-    records, cut = read_records(arguments.file)
-    groups = [(group, figures(group)) for group in grouped(records)]
-    if arguments.json:
-        sys.stdout.write(json.dumps([_as_json(*group) for group in groups], indent=1) + "\n")
-    else:
-        sys.stdout.write("\n\n".join("\n".join(_table(*group)) for group in groups) + f"\n\n{_NOTE}\n")
-    if cut:
-        sys.stderr.write(f"ragtune: {cut} lines of {arguments.file} were cut short and are left out\n")
+    records, unread = read_records(arguments.file)
+    groups: dict[tuple[object, ...], list[ShadowRecord]] = {}
+    for one in records:
+        groups.setdefault((one.model, one.policy, *sorted(one.budget.items())), []).append(one)
+    for group in groups.values():
+        sys.stdout.write("\n".join(_table(group)) + "\n\n")
+    sys.stdout.write(f"{_NOTE}\n")
+    if unread:
+        sys.stderr.write(f"ragtune: {unread} lines of {arguments.file} are no records and are left out\n")
     return 0
 
 
-_NOTE = """The loss is by the model's own scores: where the model does harm, it can be a gain.
-Intervals are 95%, of the mean over requests (Student's t)."""
+def _table(group: Sequence[ShadowRecord]) -> Iterator[str]:
+    from ragtune.services.shadow import FIGURES, figures
 
-
-def _table(group: Sequence[ShadowRecord], found: dict[str, Interval]) -> Iterator[str]:
-    first, last = group[0], group[-1]
+    first, last, found = group[0], group[-1], figures(group)
     limits = ", ".join(f"{unit} {limit:g}" for unit, limit in first.budget.items())
     yield f"{first.model}, {first.policy}, {limits}: {len(group)} requests, {first.at[:10]} to {last.at[:10]}"
     read, candidates = sum(one.reranked for one in group), sum(one.documents for one in group)
     yield f"  {'documents read':<36}{read / len(group):.1f} of {candidates / len(group):.1f} a request"
-    for measure, words, form in _ROWS:
+    for measure, words in FIGURES.items():
         mean, low, high = found[measure]
-        bounds = "" if low != low else f"  [{form.format(low)}, {form.format(high)}]"
+        form = _FORMS.get(measure, "{:.3f}")
+        bounds = f"  [{form.format(low)}, {form.format(high)}]" if len(group) > 1 else ""
         if measure != "saved_usd" or mean:
             yield f"  {words:<36}{form.format(mean)}{bounds}"
-
-
-def _as_json(group: Sequence[ShadowRecord], found: dict[str, Interval]) -> dict[str, object]:
-    first = group[0]
-    told = {
-        measure: {name: None if value != value else value for name, value in figure._asdict().items()}
-        for measure, figure in found.items()
-    }
-    return {
-        "model": first.model,
-        "policy": first.policy,
-        "budget": dict(first.budget),
-        "requests": len(group),
-        "documents": sum(one.documents for one in group),
-        "reranked": sum(one.reranked for one in group),
-    } | told

@@ -14,7 +14,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.services.rest import create_app
+from ragtune.services.application import create_application
 
 
 class LengthReranker(BaseReranker):
@@ -39,10 +39,10 @@ Clients = Callable[..., TestClient]
 
 @pytest.fixture
 def make_client(service: RagService) -> Clients:
-    """``make_client(**options of create_app)``: a client that calls the server by a name of loopback."""
+    """``make_client(**options of create_application)``: a client that calls the server by a name of loopback."""
 
     def make(**options: Any) -> TestClient:
-        app = create_app(options.pop("service", service), **options)
+        app = create_application(**{"service": service, **options})
         return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
     return make

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,11 +14,14 @@ from langchain_core.documents import Document
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.postprocessor.cohere_rerank import CohereRerank as LlamaCohere
 from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from patience import wait_until
 from rerank_server import KEY, ask, serving
 
 from ragtune.rerankers.function import FunctionReranker
-from ragtune.rerankers.http.reranker import HttpReranker
 from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.services.limits import ServerLimits
 from ragtune.services.rerank import RerankServer
@@ -41,7 +43,8 @@ def dead(query: str, texts: Sequence[str]) -> list[float]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving(RerankServer(FunctionReranker(count_tea), "counter", batch_size=2, max_documents=100)) as address:
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", batch_size=2, max_documents=100)
+    with serving(ranker, ServerLimits(body_bytes=10_000)) as address:
         yield address
 
 
@@ -68,7 +71,7 @@ def test_coheres_own_client_reads_both_versions(url: str) -> None:
         assert answer.meta.warnings is None
 
 
-def test_langchains_rerankers_read_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_langchains_and_llamaindexes_rerankers_read_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [Document(text, metadata={"n": i}) for i, text in enumerate(TEXTS)]
     monkeypatch.setattr(langchain_jina, "JINA_API_URL", f"{url}/v1/rerank")
     for compressor in (
@@ -78,17 +81,14 @@ def test_langchains_rerankers_read_it(url: str, monkeypatch: pytest.MonkeyPatch)
         found = compressor.compress_documents(documents, "tea")
         assert [one.metadata["n"] for one in found] == BEST_FIRST[:3]
         assert found[0].metadata["relevance_score"] == pytest.approx(0.3)
-
-
-def test_llamaindexes_rerankers_read_it(url: str) -> None:
     nodes = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
     for postprocessor in (
         LlamaCohere(api_key=KEY, base_url=url, top_n=3),
         LlamaJina(api_key=KEY, base_url=f"{url}/v1", top_n=3),
     ):
-        found = postprocessor.postprocess_nodes(nodes, QueryBundle("tea"))
-        assert [one.node_id for one in found] == [str(i) for i in BEST_FIRST[:3]]
-        assert found[0].score == pytest.approx(0.3)
+        ranked = postprocessor.postprocess_nodes(nodes, QueryBundle("tea"))
+        assert [one.node_id for one in ranked] == [str(i) for i in BEST_FIRST[:3]]
+        assert ranked[0].score == pytest.approx(0.3)
 
 
 def test_clients_find_the_reason_where_they_look_for_it(url: str) -> None:
@@ -104,8 +104,7 @@ def test_clients_find_the_reason_where_they_look_for_it(url: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["uncertainty", "settled", "fixed_depth"])
-@pytest.mark.parametrize("path", PATHS)
-def test_a_scored_document_has_the_models_score_and_any_other_is_marked(path: str, policy: str) -> None:
+def test_a_scored_document_has_the_models_score_and_any_other_is_marked(policy: str) -> None:
     texts = [f"{'tea ' * (i * 7 % 10)}text {i}" for i in range(30)]
 
     class Forgetful(FunctionReranker):
@@ -115,20 +114,13 @@ def test_a_scored_document_has_the_models_score_and_any_other_is_marked(path: st
 
     with serving(RerankServer(Forgetful(count_tea), "counter", policy=policy, batch_size=3)) as address:
         request = {"query": "tea", "documents": texts, "budget": {"docs": 12}, "scores": [30 - i for i in range(30)]}
-        answer = ask(address, path, request).json()
+        answer = ask(address, PATHS[0], request).json()
     read = answer["ragtune"]["reranked"]
     assert 0 < len(read) < len(texts)
     assert answer["ragtune"]["failed"]
     for one in answer["results"]:
         assert one["estimated"] is (one["index"] not in read)
         assert one["estimated"] or one["relevance_score"] == count_tea("tea", [texts[one["index"]]])[0]
-
-
-SCHEMAS = {
-    "/v1/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
-    "/v2/rerank": {"id", "results", "meta", "ragtune"},
-    "/rerank": {"id", "results", "meta", "model", "usage", "ragtune"},
-}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -146,12 +138,9 @@ def test_requests_are_read_as_other_servers_read_them(url: str, path: str) -> No
     shown = ask(url, path, {"query": "tea", "documents": documents, "return_documents": True}).json()["results"]
     assert [one["document"] for one in shown] == [{"text": documents[1]}, documents[0], documents[2]]
     assert order(ask(url, path, {"query": "tea", "documents": []})) == []
-
-
-def test_what_is_not_known_is_ignored_with_a_warning(url: str) -> None:
-    answer = ask(url, "/v2/rerank", {"query": "tea", "documents": TEXTS, "topn": 1})
-    assert order(answer) == BEST_FIRST
-    assert answer.json()["meta"]["warnings"] == ["'topn' is unknown here and ignored"]
+    unknown = ask(url, path, {"query": "tea", "documents": TEXTS, "topn": 1})
+    assert order(unknown) == BEST_FIRST
+    assert unknown.json()["meta"]["warnings"] == ["'topn' is unknown here and ignored"]
 
 
 def test_a_budget_is_kept_and_what_it_saved_is_told(url: str) -> None:
@@ -198,36 +187,21 @@ def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(ur
 WRONG = [
     (b'{"query": "tea", ', 400, "malformed-request", "EOF"),
     (b'{"query": "tea", "documents": ["a"], "scores": [NaN]}', 400, "malformed-request", "Invalid JSON"),
-    ({"documents": ["a"]}, 422, "invalid-request", "/query"),
     ({"query": "tea"}, 422, "invalid-request", "/documents"),
-    ({"query": 1, "documents": ["a"]}, 422, "invalid-request", "/query"),
-    ({"query": "tea", "documents": "a"}, 422, "invalid-request", "/documents"),
-    ({"query": "tea", "documents": [1]}, 422, "invalid-request", "/documents/0"),
     ({"query": "tea", "documents": [{"title": "a"}]}, 422, "invalid-request", "/documents/0"),
     ({"query": "tea", "documents": ["a"], "top_n": -1}, 422, "invalid-request", "/top_n"),
     ({"query": "tea", "documents": ["a"], "budget": {"docks": 1}}, 422, "invalid-request", "/budget/docks"),
-    ({"query": "tea", "documents": ["a"], "budget": {"docs": -1}}, 422, "invalid-request", "/budget/docs"),
     ({"query": "tea", "documents": ["a"], "scores": [1, 2]}, 422, "invalid-request", "2 scores"),
     ({"query": "tea", "documents": ["a"], "signals": {"x": [1, 2]}}, 422, "invalid-request", "2 values of signal 'x'"),
-    ({"query": "tea", "documents": ["a"], "signals": {"x": ["1"]}}, 422, "invalid-request", "/signals/x/0"),
     ({"query": "tea", "documents": ["a"], "query_vector": [1]}, 422, "invalid-request", "without vectors"),
-    ({"query": "tea", "documents": ["a"], "vectors": [[]]}, 422, "invalid-request", "/vectors/0"),
     ({"query": "tea", "documents": ["a"] * 101}, 422, "limit-exceeded", "101"),
     ({"query": "tea", "documents": ["a" * 20_000]}, 413, "too-large", "10000 bytes"),
 ]
 
 
-@pytest.fixture(scope="module")
-def small_url() -> Iterator[str]:
-    ranker = RerankServer(FunctionReranker(count_tea), "counter", max_documents=100)
-    with serving(ranker, ServerLimits(body_bytes=10_000)) as address:
-        yield address
-
-
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("body", "status", "kind", "told"), WRONG, ids=[f"{w[2]} {w[3]}" for w in WRONG])
-def test_bad_input_is_named(small_url: str, path: str, body: Any, status: int, kind: str, told: str) -> None:
-    answer = ask(small_url, path, body)
+def test_bad_input_is_named(url: str, body: Any, status: int, kind: str, told: str) -> None:
+    answer = ask(url, PATHS[0], body)
     problem = answer.json()
     assert (answer.status_code, problem["type"]) == (status, f"urn:ragtune:problem:{kind}")
     assert told in problem["message"] == problem["detail"]
@@ -262,9 +236,7 @@ def test_a_dead_model_leaves_the_first_stages_order_with_a_warning_and_is_soon_l
     assert "ragtune_rerank_upstream_errors_total 6.0" in figures
 
 
-def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figures(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_model_that_opposes_agreeing_sources_is_told_of_once(capfd: pytest.CaptureFixture[str]) -> None:
     def against(query: str, texts: Sequence[str]) -> list[float]:
         return [1.0 - int(text.split()[1]) / 20 for text in texts]
 
@@ -277,21 +249,13 @@ def test_a_model_that_opposes_agreeing_sources_is_told_of_once_and_in_the_figure
     with serving(RerankServer(FunctionReranker(against), "against", budget={"docs": 8}, trust=0.4)) as address:
         for query in [*range(30), *[29] * 30]:
             assert "warnings" not in ask(address, "/v2/rerank", request(query)).json()["meta"]
-        figures = httpx2.get(f"{address}/metrics", headers={"X-API-Key": KEY}).text
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("ragtune: warning: ")]
     assert len(told) == 2
     assert "the source 'bm25' agrees better with the other sources than the reranker does" in told[0]
     assert "see --trust (0 follows the sources, 1 the model)" in told[0]
-    assert 'ragtune_rerank_source_requests_total{source="clicks"} 30.0' in figures
-    assert 'ragtune_rerank_source_doubts{source="bm25"} 1.0' in figures
-    (low,) = re.findall(r'ragtune_rerank_source_margin{figure="low",source="bm25"} ([\d.]+)', figures)
-    assert 0.5 < float(low) < 2.0
 
 
-@pytest.mark.parametrize("patience_ms", [None, 1.0])
-def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has_nothing_left_to_ask(
-    patience_ms: float | None,
-) -> None:
+def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has_nothing_left_to_ask() -> None:
     def order_by_tea(query: str, texts: Sequence[str]) -> list[int]:
         counted = count_tea(query, texts)
         return sorted(range(len(texts)), key=lambda i: -counted[i])
@@ -302,7 +266,7 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
         policy="sliding",
         batch_size=4,
         budget={"calls": 2},
-        patience_ms=patience_ms,
+        patience_ms=1.0,
         shadow=ShadowOptions(1.0),
     )
     documents = [f"text {i}{' tea' * (i % 9)}" for i in range(18)]
@@ -322,19 +286,10 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
     assert "warnings" not in some["meta"]
 
 
-def test_it_stands_in_front_of_a_rerank_server_and_cuts_its_work(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UPSTREAM_KEY", KEY)
-    upstream = HttpReranker(url, model="m", api_key_env="UPSTREAM_KEY", cache_dir=None)
-    with serving(RerankServer(upstream, "m", budget={"docs": 3}, batch_size=3)) as address:
-        answer = ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS})
-    assert sorted(order(answer)) == [0, 1, 2, 3, 4]
-    assert "warnings" not in answer.json()["meta"]
-    own = answer.json()["ragtune"]
-    assert len(own["reranked"]) == 3
-    assert (own["spent"]["docs"], own["spent"]["calls"], own["saved"]["docs"]) == (3, 1, 2)
-
-
-def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None:
+def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
     ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
     with serving(ranker, ServerLimits(in_flight=1)) as address:
         assert httpx2.get(f"{address}/metrics").status_code == 401
@@ -345,31 +300,14 @@ def test_metrics_count_requests_documents_and_reasons_and_need_the_key() -> None
     assert answer.headers["content-type"].startswith("text/plain")
     for line in (
         'requests_total{path="/v2/rerank",status="200"} 1.0',
-        'requests_total{path="/rerank",status="422"} 1.0',
         'requests_total{path="/rerank",status="401"} 1.0',
         'documents_total{outcome="scored"} 2.0',
-        'documents_total{outcome="saved"} 3.0',
         'stops_total{reason="budget_exhausted"} 1.0',
         "breaker_open 0.0",
         "seconds_count 3.0",
         "shared_batches_count 1.0",
     ):
         assert f"\nragtune_rerank_{line}\n" in answer.text, line
-
-
-def test_a_span_tells_what_a_request_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
-    with serving(RerankServer(FunctionReranker(count_tea), "counter")) as address:
-        ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
     (span,) = exporter.get_finished_spans()
-    assert span.attributes is not None
-    assert span.name == "rerank"
-    told = {name: span.attributes[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs", "stop")}
-    assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3, "stop": "budget_exhausted"}
+    told = {name: (span.attributes or {})[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs")}
+    assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3}

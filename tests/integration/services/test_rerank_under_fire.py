@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -194,53 +193,26 @@ def test_a_request_whose_client_hangs_up_waits_for_no_turn() -> None:
         pass
 
 
-def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any) -> None:
-    seen: list[str] = []
-
-    class Redirecting(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            seen.append(self.path)
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(307)
-            self.send_header("Location", f"{llm_server.rerank_url('cohere')}/v2/rerank")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Redirecting) as elsewhere:
-        thread = threading.Thread(target=elsewhere.serve_forever)
-        thread.start()
-        asked = {"model": "test", "cache_dir": None, "max_retries": 0}
-        url = f"http://127.0.0.1:{elsewhere.server_port}"
-        try:
-            refused, followed = (
-                RerankServer(HttpReranker(url, **asked, follow_redirects=allowed), "m").rank(
-                    RerankQuery(query="tea", documents=tuple(TEXTS))
-                )
-                for allowed in (False, True)
-            )
-        finally:
-            elsewhere.shutdown()
-            thread.join(HANG_S)
-    assert len(seen) == 2
-    assert not any(one.reranked for one in refused)
-    assert f"redirects to http://127.0.0.1:{llm_server.port}, which is not followed" in " ".join(refused.warnings)
-    assert len(llm_server.requests) == 1
-    assert all(one.reranked for one in followed)
-
-
-def test_a_reranker_that_cannot_be_used_is_not_the_requests_fault_and_no_path_is_told(tmp_path: Any) -> None:
+def test_a_reranker_that_cannot_be_used_is_not_the_requests_fault_and_no_path_is_told(tmp_path: Path) -> None:
     def broken(query: str, texts: Sequence[str]) -> list[float]:
         raise ConfigError(f"the score cache {tmp_path} cannot be used")
 
     with serving(RerankServer(FunctionReranker(broken), "m")) as url:
         answer = ask(url, PATH, {"query": "tea", "documents": TEXTS})
-    assert answer.status_code == 200
-    assert [one["index"] for one in answer.json()["results"]] == list(range(20))
+    assert (answer.status_code, [one["index"] for one in answer.json()["results"]]) == (200, list(range(20)))
     assert str(tmp_path) not in answer.text
     assert "the server's log says why" in answer.text
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_redirect_is_refused_unless_it_is_allowed(llm_server: Any, is_allowed: bool) -> None:
+    llm_server.faults += [Fault("redirect")]
+    ranker = RerankServer(upstream(llm_server, follow_redirects=is_allowed), "m")
+    found = ranker.rank(RerankQuery(query="tea", documents=tuple(TEXTS)))
+    assert len(llm_server.requests) == 1 + is_allowed
+    assert [one.reranked for one in found] == [is_allowed] * 20
+    warning = f"redirects to http://localhost:{llm_server.port}, which is not followed"
+    assert (warning in " ".join(found.warnings)) != is_allowed
 
 
 def test_every_ledger_agrees_with_the_upstreams_whatever_fails(llm_server: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import (
@@ -14,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.rest import create_app
 from ragtune.services.security import Security
 
@@ -23,7 +26,9 @@ HOST = {"Host": "localhost"}
 def load(security: Security) -> schemathesis.BaseSchema:
     service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
     service.create_collection("c")
-    app = create_app(service, security=security)
+    limits = ServerLimits()
+    # Schemathesis opens the lifespan of the application anew for every request, which MCP does not allow.
+    app = create_app(Runner(service, limits), security, limits, None, [], lambda _: nullcontext())
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers={**HOST, "X-API-Key": security.api_key or ""})
 
 

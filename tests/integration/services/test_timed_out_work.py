@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from patience import HANG_S, wait_until
-from postgres_server import fresh_dsn
+from postgres_server import await_idle, fresh_dsn, slow_down_writes
 from starlette.testclient import TestClient
 
 from ragtune.canonical.service import RagService
@@ -19,12 +22,15 @@ from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Embedding
+from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.services.limits import ServerLimits
-from ragtune.services.rest import create_app
+from ragtune.services.application import create_application
+from ragtune.services.limits import Runner, ServerLimits
+from ragtune.services.mcp import create_server
 
 SHORT = ServerLimits(timeout_s=0.5, threads=2)
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+INGEST = {"collection": "tea", "documents": [{"doc_id": "after", "content": "Tea."}]}
 HUGE = "slow " * 2000  # more than a small request has
 
 
@@ -55,14 +61,52 @@ def embedder() -> Iterator[HeldEmbedder]:
     made.go_on.set()
 
 
-@pytest.fixture(autouse=True)
-def _no_cached_vectors(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path))
-
-
 @pytest.fixture
 def dsn() -> str:
     return fresh_dsn()
+
+
+@pytest.fixture
+def slow_dsn(dsn: str) -> Iterator[tuple[str, Any]]:
+    """Of a database in which writes take far longer than its limit, and a connection to it."""
+    with PostgresDatabase(dsn) as database:
+        database.open("tea", HashingEmbedder(), create=True)
+    with closing(psycopg.connect(dsn, autocommit=True)) as connection:
+        slow_down_writes(connection)
+        yield dsn, connection
+
+
+def assert_nothing_written(connection: Any) -> None:
+    await_idle(connection)
+    assert connection.execute("SELECT documents, chunks, terms FROM ragtune.collections").fetchone() == (0, 0, 0)
+
+
+def test_a_statement_that_the_database_cancels_is_a_timeout_by_rest_and_mcp(slow_dsn: tuple[str, Any]) -> None:
+    database = PostgresDatabase(slow_dsn[0], statement_timeout_s=2.5)  # a much shorter limit than the server's
+    limits = ServerLimits(timeout_s=HANG_S)
+    with RagService(database, {"hashing": HashingEmbedder()}) as service:
+        client = TestClient(create_application(service, limits=limits), base_url="http://localhost")
+        response = client.post("/v1/ingest", json=INGEST)
+        result: Any = asyncio.run(create_server(Runner(service, limits)).call_tool("ingest", INGEST))
+    assert (response.status_code, response.headers["content-type"]) == (504, "application/problem+json")
+    assert "2.5 s" in response.json()["detail"]
+    assert result.is_error
+    for problem in (response.json(), json.loads(result.content[0].text)):
+        assert (problem["type"], problem["status"]) == ("urn:ragtune:problem:timeout", 504)
+    assert_nothing_written(slow_dsn[1])
+
+
+def test_the_database_of_a_command_has_the_time_limit_of_a_request(slow_dsn: tuple[str, Any]) -> None:
+    dsn, connection = slow_dsn
+    parser = argparse.ArgumentParser()
+    add_service_options(parser)
+    arguments = parser.parse_args(["--dsn", dsn, "--timeout", "2.5"])
+    with make_service(arguments) as service:
+        client = TestClient(create_application(service, limits=make_limits(arguments)), base_url="http://localhost")
+        assert client.post("/v1/ingest", json=INGEST).status_code == 504
+        assert_nothing_written(connection)
+        connection.execute("DROP TRIGGER slow ON ragtune.chunks_1")
+        assert client.post("/v1/ingest", json=INGEST).status_code == 200
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -79,7 +123,7 @@ def serve(embedder: HeldEmbedder) -> Iterator[Callable[..., TestClient]]:
 
     def make(database: BaseDatabase, limits: ServerLimits) -> TestClient:
         service = RagService(database, {"held": embedder})
-        client = TestClient(create_app(service, limits=limits), base_url="http://localhost")
+        client = TestClient(create_application(service, limits=limits), base_url="http://localhost")
         open_clients.append(client.__enter__())  # one event loop for all requests
         for name in ("tea", "other"):
             assert client.post("/v1/collections", json={"collection": name}).status_code == 200

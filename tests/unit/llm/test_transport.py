@@ -231,6 +231,12 @@ def test_a_body_is_read_no_further_than_it_may_be_long(
     assert client.chat(HELLO).text == "You said: hello"
 
 
+def test_a_reply_in_another_coding_than_asked_for_is_not_unpacked(llm_server: Any, make_client: Make) -> None:
+    llm_server.faults.append(Fault("strange_coding"))
+    with pytest.raises(ServiceError, match="packed otherwise than asked for"):
+        make_client(max_retries=0).chat(HELLO)
+
+
 def test_an_error_with_a_status_of_success_is_told_in_the_servers_words(llm_server: Any, make_client: Make) -> None:
     llm_server.alter = lambda whole: {"error": {"message": "the model is loading"}, "usage": whole["usage"]}
     with pytest.raises(ServiceError, match="unusable reply: the server says 'the model is loading'") as caught:
