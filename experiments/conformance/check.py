@@ -25,23 +25,18 @@ _STARTED_NS = time.time_ns()
 def differences_once(
     name: str, sources: Sources, modules: Iterable[str], data: Sequence[Path], check: Callable[[], Sequence[str]]
 ) -> list[str]:
-    """What a check finds, one line a difference: from the cache if the same code was checked before.
+    """What a check of these modules and files finds, from the cache if the same code was checked before.
 
-    A process that began before a file changed may have loaded the text from before. So it checks what it has loaded,
-    and neither reads nor writes the cache. A cache that cannot be used costs time only.
-
-    Args:
-        name: what is checked.
-        sources: the code.
-        modules: modules that the check runs.
-        data: further files that it reads.
-        check: finds the differences; it is called only if it has to be.
+    A process that began before a file changed may have loaded the earlier text, so it neither reads nor writes the
+    cache. A cache that cannot be used costs time only.
     """
     files = [*sources.files(modules).values(), *data]
     if any(file.stat().st_mtime_ns > _STARTED_NS for file in files):
         return list(check())
     key = SqliteCache.key(name, sources.digest(modules, data))
-    with closing(_cache()) as cache:
+    folder = resolve_cache_dir(AUTO)
+    assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
+    with closing(SqliteCache[str](folder / "conformance.sqlite", "outcome", "differences TEXT")) as cache:
         with suppress(ConfigError, sqlite3.OperationalError):  # to put warns about it
             if known := cache.get([key]):
                 return [str(line) for line in json.loads(known[key])]
@@ -50,29 +45,17 @@ def differences_once(
     return found
 
 
-def _cache() -> SqliteCache[str]:
-    folder = resolve_cache_dir(AUTO)
-    assert folder is not None  # noqa: S101 -- AUTO always names one; for the type checker
-    return SqliteCache(folder / "conformance.sqlite", "outcome", "differences TEXT")
-
-
-SHOWN = 5
-"""Number of differences that an outcome names."""
-
+_SHOWN = 5  # differences that an outcome names
 _BLOCKS = "ragtune.canonical."
 _SUITE = ("ragtune.canonical.conformance.suite", "experiments.conformance.canonical")
 
 
 def conformance_of(config: Mapping[str, Any]) -> Conformance:
-    """Check the components of a configuration, or repeat what an earlier check of the same code has found.
-
-    Args:
-        config: plain data.
-    """
+    """Check the components of a configuration, or repeat what an earlier check of the same code has found."""
     try:
         return _checked(config)
     except OSError as error:  # someone changes the checkout meanwhile: that costs no result
-        return Conformance(**dict(outcome([f"the code cannot be read: {error}"], "decisions")))
+        return Conformance(**dict(_outcome([f"the code cannot be read: {error}"], "decisions")))
 
 
 def _checked(config: Mapping[str, Any]) -> Conformance:
@@ -87,18 +70,19 @@ def _checked(config: Mapping[str, Any]) -> Conformance:
             without += sorted(parts.difference(code_of(component)[0]))
     has_blocks = _imports_blocks(frozenset(targets_of(config)))
     return Conformance(
-        **dict(outcome(found, "decisions", is_checked=bool(checked))),
+        **dict(_outcome(found, "decisions", is_checked=bool(checked))),
         checked=checked,
         without=without,
-        canonical=outcome(check_canonical(), "canonical") if has_blocks else None,
+        canonical=_outcome(check_canonical(), "canonical") if has_blocks else None,
     )
 
 
-def outcome(differences: Sequence[str], suite: str, *, is_checked: bool = True) -> Outcome:
-    """The outcome of a check that found these differences."""
+def _outcome(differences: Sequence[str], suite: str, *, is_checked: bool = True) -> Outcome:
     found: Literal["passed", "failed"] = "failed" if differences else "passed"
     return Outcome(
-        outcome=found if is_checked else "no golden decisions", spec=SPECS[suite], differences=list(differences[:SHOWN])
+        outcome=found if is_checked else "no golden decisions",
+        spec=SPECS[suite],
+        differences=list(differences[:_SHOWN]),
     )
 
 
@@ -110,11 +94,7 @@ def _imports_blocks(targets: frozenset[str]) -> bool:
 
 @cache
 def check_decisions(component: str) -> list[str]:
-    """Where the decisions of a component differ from the golden ones, one line each.
-
-    Args:
-        component: ``group/name``.
-    """
+    """Where the decisions of a component (``group/name``) differ from the golden ones, one line each."""
     return differences_once(component, _sources(), *code_of(component), lambda: differences_of(component))
 
 
@@ -132,8 +112,7 @@ def _sources() -> Sources:
 
 
 def _ask_memory() -> Sequence[str]:
-    from experiments.conformance.canonical import open_target
+    from experiments.conformance.canonical import LibraryTarget
     from ragtune.canonical.conformance.suite import run_suite
 
-    with open_target("memory") as target:
-        return run_suite(target, lambda done, total: None, SPECS["canonical"]).lines
+    return run_suite(LibraryTarget()).lines

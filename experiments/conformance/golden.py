@@ -27,6 +27,7 @@ SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
 
 FIXTURES = Path(__file__).with_name(f"v{SPECS['decisions']}")
+DECISIONS = FIXTURES / "decisions"
 
 BUDGET_DOCS = 12
 """Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
@@ -56,88 +57,64 @@ def components() -> list[str]:
 
 
 @cache
-def component_of(group: str, target: str, fixtures: Path = FIXTURES) -> str | None:
-    """The component whose golden decisions those of a class are compared with, as ``group/name``; None without any.
-
-    Args:
-        group: one of :data:`COUNTERPARTS`.
-        target: the class that a configuration names.
-        fixtures: folder of the fixed inputs.
-    """
+def component_of(group: str, target: str) -> str | None:
+    """The component (``group/name``) with whose golden decisions those of a class are compared; None without any."""
     component = f"{group}/{target.rpartition('.')[0].rpartition('.')[2]}"
     file = CONF / f"{component}.yaml"
     is_ours = file.is_file() and target in targets_of([file])
-    return component if is_ours and _file(component, fixtures).is_file() else None
+    return component if is_ours and _file(component).is_file() else None
 
 
 @cache
-def code_of(component: str, fixtures: Path = FIXTURES) -> tuple[list[str], list[Path]]:
-    """What the decisions of a component depend on.
-
-    Returns:
-        The modules that decide, and the other files: the configuration, the fixed inputs and the golden decisions.
-    """
+def code_of(component: str) -> tuple[list[str], list[Path]]:
+    """The modules and the other files on which the decisions of a component depend."""
     group, name = component.split("/")
     (other,) = COUNTERPARTS.keys() - {group}
     counterparts = COUNTERPARTS[group] + (COMPARING if group == "estimator" else ())
     chosen = [_CHOSEN | _IDLE | {group: name, other: counterpart} for counterpart in counterparts]
     conf = sorted({file for choices in chosen for file in files_of(choices)})
-    inputs = sorted(file for file in fixtures.rglob("*") if file.is_file() and "decisions" not in file.parts)
+    inputs = sorted(file for file in FIXTURES.rglob("*") if file.is_file() and "decisions" not in file.parts)
     targets = targets_of([file for file in conf if file.parent != CONF])
-    return sorted({__name__, *targets}), [*conf, *inputs, _file(component, fixtures)]
+    return sorted({__name__, *targets}), [*conf, *inputs, _file(component)]
 
 
-def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
-    """Let one component decide on the fixed inputs.
-
-    Args:
-        component: ``group/name``, see :func:`components`.
-        fixtures: folder of the fixed inputs.
-    """
+def decide(component: str) -> Decisions:
+    """Let one component decide on the fixed inputs."""
     group, name = component.split("/")
+    config = _config(group, name)
+    compares = getattr(get_class(config[group]["_target_"]), "compares", False)
     decisions = {}
-    for other in _counterparts(group, name, fixtures):
-        estimator, scheduler = (name, other) if group == "estimator" else (other, name)
-        choice = {"scheduler": _config("scheduler", scheduler, fixtures)["scheduler"]}
-        decisions[other] = _decided({**_config("estimator", estimator, fixtures), **choice})
+    for other in COMPARING if compares else COUNTERPARTS[group]:
+        scheduler = config if group == "scheduler" else _config("scheduler", other)
+        estimator = config if group == "estimator" else _config("estimator", other)
+        decisions[other] = _decided({**estimator, "scheduler": scheduler["scheduler"]})
     return decisions
 
 
-def _counterparts(group: str, name: str, fixtures: Path) -> tuple[str, ...]:
-    target = get_class(_config(group, name, fixtures)[group]["_target_"])
-    return COMPARING if getattr(target, "compares", False) else COUNTERPARTS[group]
-
-
-def differences(fixtures: Path = FIXTURES) -> list[str]:
-    """Where the decisions of today differ from the pinned ones, one line each; an empty list means conformance.
-
-    A component that cannot be built or run is a difference too.
-    """
+def differences() -> list[str]:
+    """Where the decisions of today differ from the pinned ones, one line each; an empty list means conformance."""
     now = components()
-    pinned = {f"{file.parent.name}/{file.stem}" for file in _pinned_files(fixtures)}
+    pinned = {f"{file.parent.name}/{file.stem}" for file in _pinned_files()}
     found = [f"{component}: pinned, but there is no such component" for component in sorted(pinned - set(now))]
     for component in now:
-        if component not in pinned:
+        if component in pinned:
+            found += differences_of(component)
+        else:
             found.append(f"{component}: not pinned: ragtune conformance --update pins it")
-            continue
-        found += differences_of(component, fixtures)
     return found
 
 
-def differences_of(component: str, fixtures: Path = FIXTURES) -> list[str]:
-    """Where the decisions of a component of today differ from the pinned ones, one line each.
-
-    A component that cannot be built or run is a difference too.
-    """
+def differences_of(component: str) -> list[str]:
+    """As :func:`differences`, of one component; that it cannot be built or run is a difference too."""
     try:
-        return list(_differences_of(component, fixtures))
+        return list(_differences_of(component))
     except Exception as error:
         return [f"{component}: {type(error).__name__}: {error}"]
 
 
-def _differences_of(component: str, fixtures: Path) -> Iterator[str]:
-    pinned: Decisions = json.loads(_file(component, fixtures).read_text(encoding="utf-8"))
-    now = decide(component, fixtures)
+def _differences_of(component: str) -> Iterator[str]:
+    pinned: Decisions = json.loads(_file(component).read_text(encoding="utf-8"))
+    now = decide(component)
     if (ours := _places(now)) != (theirs := _places(pinned)):
         yield f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"
         return
@@ -152,22 +129,22 @@ def _places(decisions: Decisions) -> list[tuple[str, str]]:
     return [(counterpart, query_id) for counterpart, queries in decisions.items() for query_id in queries]
 
 
-def pin(fixtures: Path = FIXTURES) -> None:
+def pin() -> None:
     """Make the decisions of today the golden ones: one file a component, none of components that are gone."""
-    texts = {_file(component, fixtures): _lines(decide(component, fixtures)) for component in components()}
-    for file in set(_pinned_files(fixtures)) - set(texts):
+    texts = {_file(component): _lines(decide(component)) for component in components()}
+    for file in set(_pinned_files()) - set(texts):
         file.unlink()
     for file, text in texts.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
 
-def _pinned_files(fixtures: Path) -> Iterator[Path]:
-    return (fixtures / "decisions").glob("*/*.json")
+def _pinned_files() -> Iterator[Path]:
+    return DECISIONS.glob("*/*.json")
 
 
-def _file(component: str, fixtures: Path) -> Path:
-    return fixtures / "decisions" / f"{component}.json"
+def _file(component: str) -> Path:
+    return DECISIONS / f"{component}.json"
 
 
 def _lines(decisions: Decisions) -> str:
@@ -181,8 +158,8 @@ def _lines(decisions: Decisions) -> str:
 
 def _decided(config: dict[str, Any]) -> dict[str, dict[str, str]]:
     session = build_session(config)
-    outputs = {q: session.controller.run(text, query_id=q) for q, text in session.dataset.queries.items()}
-    return {query_id: _digest(output) for query_id, output in outputs.items()}
+    queries = session.dataset.queries.items()
+    return {query_id: _digest(session.controller.run(text, query_id=query_id)) for query_id, text in queries}
 
 
 def _digest(output: ControllerOutput) -> dict[str, str]:
@@ -197,15 +174,15 @@ def _digest(output: ControllerOutput) -> dict[str, str]:
 
 
 @cache
-def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
+def _config(group: str, name: str) -> dict[str, Any]:
     """A whole configuration for one component, the others at their defaults; composing one takes longer than a pair."""
     return compose(
         [
             *(f"{chosen}={value}" for chosen, value in _CHOSEN.items()),
-            f"dataset.path={fixtures}",
-            f"retriever.paths={fixtures / 'bm25.run'}",
+            f"dataset.path={FIXTURES}",
+            f"retriever.paths={FIXTURES / 'bm25.run'}",
             f"{group}={name}",
-            f"reranker.scores={fixtures / 'scores.run'}",
+            f"reranker.scores={FIXTURES / 'scores.run'}",
             "reranker.scale=identity",
             f"budget.max_reranker_docs={BUDGET_DOCS}",
         ]

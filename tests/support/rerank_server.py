@@ -25,9 +25,11 @@ HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))
 
 
 @contextmanager
-def serving(ranker: RerankServer | None, limits: ServerLimits | None = None) -> Iterator[str]:
+def serving(
+    ranker: RerankServer | None, limits: ServerLimits | None = None, service: RagService | None = None
+) -> Iterator[str]:
     """The address of a real server."""
-    service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
+    service = service or RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
     app = create_application(service, Security(api_key=KEY), limits or ServerLimits(), ranker=ranker, with_mcp=False)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
