@@ -34,7 +34,6 @@ class PostgresDatabase(BaseDatabase):
         on_close: function that is called after the connections are closed.
         statement_timeout_s: the server cancels a statement after this time and undoes its transaction, 0.001 to
             2147483.647. None keeps the server's own setting. Creating the schema is not limited.
-        revive: function that starts the server again if it was killed. None if another program does that.
 
     Raises:
         MissingExtraError: without the extra ``postgres``.
@@ -49,11 +48,10 @@ class PostgresDatabase(BaseDatabase):
         exact_below: int = 2000,
         on_close: Callable[[], None] | None = None,
         statement_timeout_s: float | None = None,
-        revive: Callable[[], None] | None = None,
     ) -> None:
         self._exact_below = check_count("postgres exact_below", exact_below)
         self._on_close = on_close
-        self._connections = Connections(dsn, pool_size, statement_timeout_s, revive)
+        self._connections = Connections(dsn, pool_size, statement_timeout_s)
         self._connections.start(_ensure_schema)
 
     def open(
