@@ -81,7 +81,7 @@ def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
 
 def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
     """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
-    made = run("dataset=demo", "store=postgres", "analyzer=english-1", script="scripts/ingest.py", cwd=folder)
+    made = run("dataset=demo", "store=postgres", "analyzer=german", script="scripts/ingest.py", cwd=folder)
     assert (made.code, made.err) == (0, "")
     assert "341 documents (0 unchanged, 0 without text, 0 pruned), 341 chunks: 341 inserted, 0 updated" in made.out
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ragtune.canonical.analyzers import check_same, describe, unknown
 from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.connections import Connections
-from ragtune.canonical.store.identity import check_same, describe, unknown
 from ragtune.canonical.store.postgres import PostgresStore
 from ragtune.canonical.store.statements import SCHEMA_VERSION, Statements, read_sql
 from ragtune.canonical.types import Collection

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.analyzers import Analyzer, gone
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.connections import EF_SEARCH, Connections, MissingTableError
-from ragtune.canonical.store.identity import gone
 from ragtune.canonical.store.lexical import bm25, decode, query_terms, quote
 from ragtune.canonical.store.rows import (
     candidates,
