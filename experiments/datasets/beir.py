@@ -48,16 +48,7 @@ _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
 def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
-    """Return the file of a split's judgments, and those of the other splits.
-
-    Args:
-        folder: the collection's folder.
-        qrels: a file with the judgments, or a folder of splits; None for ``qrels`` in the collection's.
-        split: name of the split; None for no judgments at all.
-
-    Raises:
-        DatasetError: if there is no such file or split, naming the existing ones.
-    """
+    """Return the file of a split's judgments, and those of the other splits."""
     if split is None:
         return None, []
     if qrels is not None and not Path(qrels).is_dir():
@@ -75,11 +66,7 @@ def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read grades by query and document.
-
-    Raises:
-        DatasetError: naming the file and the line or row that is wrong.
-    """
+    """Read grades by query and document."""
     qrels: dict[str, dict[str, int]] = {}
     for judgment in _judgments(path):
         add_judgment(qrels, *judgment)
@@ -150,21 +137,6 @@ class BeirDataset(DatasetLoader):
     ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The content decides the form.
 
     Queries with judgments only in other splits are left out. Queries without any are replayed but not measured.
-
-    Args:
-        path: the folder.
-        split: name of the judgments, e.g. ``test``; None for none: then every query is replayed, and measured by its
-            agreement with full reranking.
-        name: identifier; by default the folder's name.
-        every: keep every n-th query only, for costly live runs; >= 1.
-        corpus: the documents, where they are not ``corpus.*`` in the folder.
-        queries: the queries, where they are not ``queries.*`` in the folder.
-        qrels: the judgments, where they are not ``qrels/SPLIT.*``: a file, which then names the split, or a folder of
-            splits.
-        query_fields: the columns or fields that make the query, joined by a space; None for its text.
-
-    Raises:
-        DatasetError: if the folder, a file or the split is missing (naming the existing splits).
     """
 
     def __init__(

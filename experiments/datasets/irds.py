@@ -27,14 +27,6 @@ class IrdsDataset(DatasetLoader):
     """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``.
 
     Datasets that the process has registered itself (``ir_datasets.registry.register``) work too.
-
-    Args:
-        id: the catalogue's identifier.
-        query_fields: fields that make the query, e.g. ``title`` or ``[title, description]``; None for the catalogue's
-            default.
-
-    Raises:
-        DatasetError: if the id is unknown, a part is missing, or its files cannot be downloaded.
     """
 
     def __init__(self, id: str, query_fields: str | Sequence[str] | None = None) -> None:

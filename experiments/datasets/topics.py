@@ -32,9 +32,6 @@ def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield the place of each topic (``FILE:LINE``), its id, and its fields with text, e.g. ``title``, ``description``.
 
     A field ends where the next one begins. Of a field that comes again (subtopics), the first counts.
-
-    Raises:
-        DatasetError: naming the file and the line, if there is no topic, or one without an id or not ended.
     """
     begun, field, texts, found = "", None, dict[str, str](), False
     for line, is_end, tag, attributes, text in _tags(file):

@@ -11,24 +11,6 @@ from ragtune.canonical.conformance import SPEC, Observations, load_fixtures, loa
 from ragtune.canonical.conformance.observing import SKIPPED, observe
 from ragtune.canonical.conformance.targets import Target
 
-RULES = {
-    "normalize": "D2",
-    "chunk": "D3",
-    "embed": "D4",
-    "store": "D5",
-    "vector": "D6",
-    "lexical": "D6",
-    "hybrid": "D8",
-    "filter": "D7",
-    "fuse": "D8",
-    "rerank": "D9",
-    "compress": "D10",
-    "package": "D11",
-    "language": "D6",
-    "large": "D6",
-}
-"""Rule of docs/rules.md by the first part of a case's name."""
-
 
 @dataclass(frozen=True)
 class Report:
@@ -41,12 +23,8 @@ class Report:
 
     @property
     def lines(self) -> list[str]:
-        """The differences with the rules of their cases, one line each."""
-        return [
-            f"{name} (rule {RULES[name.partition('/')[0]]}): {difference}"
-            for name, found in self.failures.items()
-            for difference in found
-        ]
+        """The differences by case, one line each."""
+        return [f"{name}: {difference}" for name, found in self.failures.items() for difference in found]
 
     @property
     def summary(self) -> str:

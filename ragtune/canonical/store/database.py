@@ -24,21 +24,10 @@ class PostgresDatabase(BaseDatabase):
     """Collections in the schema ``ragtune`` of a PostgreSQL database with pgvector 0.8 or later.
 
     The schema is created if it is missing. Search settings belong to the session, so a pooler in between must pool by
-    session, not by transaction. Safe to use from several threads.
+    session, not by transaction. Safe to use from several threads. No error or log has the DSN's password.
 
-    Args:
-        dsn: connection string or URI. Its password never appears in an error or a log.
-        pool_size: the most connections, >= 1.
-        exact_below: a collection, or the chunks that pass a filter, are searched exactly up to this number, >= 0. A
-            collection with more chunks gets indexes.
-        on_close: function that is called after the connections are closed.
-        statement_timeout_s: the server cancels a statement after this time and undoes its transaction, 0.001 to
-            2147483.647. None keeps the server's own setting. Creating the schema is not limited.
-
-    Raises:
-        MissingExtraError: without the extra ``postgres``.
-        ConfigError: on an argument out of range, or a DSN that cannot be parsed.
-        StoreError: if the server cannot be reached, or its schema has another version.
+    A collection of more than ``exact_below`` chunks gets indexes. The server cancels a statement after
+    ``statement_timeout_s`` (0.001 to 2147483.647) and undoes its transaction; None keeps the server's own setting.
     """
 
     def __init__(

@@ -39,13 +39,7 @@ _MAX_BYTES = 1_000_000  # a tsvector holds at most 2**20 - 1 bytes of lexemes an
 
 
 class Postings(NamedTuple):
-    """The chunks that hold a term.
-
-    Attributes:
-        places: numbers of the chunks, shape (df,), each once.
-        tf: occurrences of the term in each chunk, shape (df,).
-        lengths: numbers of terms in each chunk, shape (df,).
-    """
+    """The chunks that hold a term, by number, with their tf and their lengths in terms; shape (df,) each."""
 
     places: IntArray
     tf: IntArray
@@ -53,16 +47,7 @@ class Postings(NamedTuple):
 
 
 def bm25(postings: Iterable[Postings], chunks: int, terms: int, size: int) -> FloatArray:
-    """BM25 of every chunk to 6 decimals, shape (size,). NaN where a chunk holds no term.
-
-    Every store calls this function, so all of them get the same bits.
-
-    Args:
-        postings: the postings of each term of the query, in the query's order.
-        chunks: number of chunks in the collection.
-        terms: number of terms in the collection.
-        size: a number above all places.
-    """
+    """BM25 of every chunk to 6 decimals, shape (size,), above all places. NaN where a chunk holds no term."""
     scores = np.zeros(size, dtype=np.float64)
     for places, tf, lengths in postings:
         if not len(places):
@@ -74,12 +59,7 @@ def bm25(postings: Iterable[Postings], chunks: int, terms: int, size: int) -> Fl
 
 
 def decode(blocks: Iterable[tuple[int, bytes]]) -> Postings:
-    """A term's postings from its blocks in a PostgreSQL store, without those of deleted chunks.
-
-    Args:
-        blocks: number of postings, negative for deleted chunks, with the postings in 8 bytes each: place (32 bits), tf
-            (8 bits) and length (24 bits).
-    """
+    """A term's postings, 8 bytes each: place (32 bits), tf (8) and length (24). A negative count: of deleted chunks."""
     contents: tuple[list[bytes], list[bytes]] = ([], [])
     for count, content in blocks:
         contents[count < 0].append(content)

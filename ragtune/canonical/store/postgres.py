@@ -39,9 +39,9 @@ _RARE = 10_000  # chunks that are found faster by their terms than by most filte
 class PostgresStore(BaseStore):
     """One collection of a :class:`ragtune.canonical.store.database.PostgresDatabase`, which creates it in ``open``.
 
-    A vector search is exact in a collection of up to ``exact_below`` chunks and where filters leave no more rows than
-    that. Otherwise it is approximate (HNSW), and ties are in order among the rows that the index found. A lexical
-    search is always exact.
+    A vector search is exact in a collection of up to ``exact_below`` chunks, and where PostgreSQL finds the rows that
+    pass a filter by the filter's index. Otherwise it is approximate (HNSW), and ties are in order among the rows that
+    the index found. A lexical search is always exact.
     """
 
     def __init__(
@@ -119,19 +119,12 @@ class PostgresStore(BaseStore):
         return self._run(lambda connection: write_documents(connection, self._sql, documents, exact_below))
 
     def _nearest(self, connection: Any, condition: str, values: dict[str, Any]) -> list[Any]:
-        if self._has_index(connection) and not self._is_small(connection, condition, values):
+        if self._has_index(connection):
             rows = self._by_index(connection, self._sql("nearest", condition), values)
             if condition == NO_FILTER or len(rows) >= values["k"]:
                 return rows
             # The rows that pass are so far from the query that the index gave up before it reached them.
         return _fetch_all(connection, self._sql("exact", condition), values)
-
-    def _is_small(self, connection: Any, condition: str, values: dict[str, Any]) -> bool:
-        if condition == NO_FILTER:
-            return False
-        limit = {"limit": self._exact_below + 1, **values}
-        ((count,),) = _fetch_all(connection, self._sql("count_passing", condition), limit)
-        return bool(count <= self._exact_below)
 
     def _by_index(self, connection: Any, sql: str, values: dict[str, Any]) -> list[Any]:
         if values["fetch"] <= EF_SEARCH:

@@ -30,15 +30,9 @@ _LARGE = 1e16  # from here on jsonb writes a float without a fraction, so JSON r
 
 @dataclass(frozen=True)
 class Row:
-    """A chunk in storable form.
+    """A chunk with sorted tags and metadata as ``jsonb`` gives them back, and its vector, L2-normalised or zero.
 
-    Attributes:
-        chunk: the chunk with sorted tags and metadata in the form that ``jsonb`` gives back.
-        metadata_json: the metadata as JSON.
-        vector: vector of shape (embed_dims,), float32, L2-normalised or zero.
-        content_digest: digest of everything in the chunk but its vector.
-        digest: digest of everything in the chunk, its vector included.
-        analyzer: the collection's text analysis.
+    ``content_digest`` is of everything but the vector.
     """
 
     chunk: Chunk
@@ -50,12 +44,10 @@ class Row:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """Term frequencies by term."""
         return term_frequencies(self.chunk.content, self.analyzer)
 
     @property
     def length(self) -> int:
-        """Number of terms in the chunk."""
         return sum(self.frequencies.values())
 
 
@@ -73,13 +65,7 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyze
 
 @dataclass(frozen=True)
 class Change:
-    """What has to be done so that a document consists of given rows.
-
-    Attributes:
-        counts: the outcome.
-        fresh: rows to insert.
-        stale: chunk indexes of the rows to delete, some of which a fresh row replaces.
-    """
+    """Rows to insert and chunk indexes of rows to delete, so that a document consists of given rows."""
 
     counts: UpsertCounts
     fresh: list[Row]
@@ -123,7 +109,7 @@ def shared_metadata(chunks: Iterable[Chunk]) -> dict[str, Any]:
 
 
 def check_doc_id(doc_id: str) -> str:
-    """``doc_id`` if it can be stored: text, not empty, of at most 1024 bytes."""
+    """``doc_id`` if it can be stored: text of 1 to 1024 bytes."""
     return _check_key(doc_id, "doc_id")
 
 

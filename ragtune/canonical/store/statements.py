@@ -66,12 +66,7 @@ def filter_condition(filters: Filters) -> str:
 
 
 class Statements:
-    """SQL for the tables of a collection. The text holds only integers and constants; all values are parameters.
-
-    Args:
-        collection_id: the collection's key.
-        dims: length of the collection's vectors.
-    """
+    """SQL for the tables of a collection. The text holds only integers and constants; all values are parameters."""
 
     def __init__(self, collection_id: int, dims: int) -> None:
         self.collection_id = int(collection_id)

@@ -99,12 +99,6 @@ SELECT * FROM (
     ORDER BY (embedding::{indexed_as}) <=> (%(query)s)::{indexed_as} FETCH FIRST %(fetch)s ROWS WITH TIES
 ) found LIMIT %(most)s
 
--- count_passing: counts the rows that pass a filter, up to a limit
--- What is materialized is planned as a whole. A plan for the first rows alone would read the table from its beginning,
--- and so all of it where such rows are at its end.
-WITH passing AS MATERIALIZED (SELECT 1 FROM {partition} WHERE {condition})
-SELECT count(*) FROM (SELECT 1 FROM passing LIMIT %(limit)s) few
-
 -- read_postings: blocks of the given terms, with the collection's numbers of chunks and terms
 SELECT p.term, p.n, p.content, c.chunks, c.terms FROM ragtune.collections c, {postings} p
 WHERE c.{own} AND p.term = ANY(%(terms)s)

@@ -28,14 +28,7 @@ class _State(NamedTuple):
 def write_documents(
     connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]], exact_below: int | None
 ) -> UpsertCounts:
-    """Make documents consist of exactly the given rows, in one transaction.
-
-    Args:
-        connection: a connection in autocommit mode.
-        sql: SQL statements of the collection.
-        documents: rows by document, with documents ordered by code point. A document without rows is deleted.
-        exact_below: builds the indexes of a collection with more chunks. None leaves the indexes as they are.
-    """
+    """Make documents consist of exactly the given rows, in one transaction."""
     with connection.transaction():
         state = _lock(connection, sql)
         counts, after = _apply(connection, sql, documents, state)

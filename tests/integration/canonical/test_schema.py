@@ -80,26 +80,6 @@ def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Conn
     assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
 
 
-def test_few_that_pass_a_filter_are_found_at_the_end_of_a_table_without_reading_all_of_it(
-    server: psycopg.Connection[Any],
-) -> None:
-    sql = Statements(1, 8)("count_passing", "tags && %(tags_any)s::text[]")
-    with server.transaction(force_rollback=True):
-        server.execute("DROP INDEX ragtune.chunks_1_hnsw")  # which would take long to fill
-        server.execute(
-            "INSERT INTO ragtune.chunks (collection_id, doc_id, chunk_index, place, content, tags, metadata, "
-            "span_start, span_end, embedding, length, lexemes, digest) "
-            "SELECT 1, 'x', n, n, '', CASE WHEN n > 4500 THEN '{late}' ELSE '{}' END::text[], "
-            "'{}', 0, 0, ('[1,0,0,0,0,0,0,' || n || ']')::vector, 0, '', '' "
-            "FROM generate_series(1, 5000) n"
-        )
-        server.execute("ANALYZE ragtune.chunks_1")
-        values = {"tags_any": ["late"], "limit": 5}
-        ((plan,),) = server.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode(), values).fetchall()
-    (scan,) = (node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "chunks_1")
-    assert (scan["Node Type"], scan["Actual Rows"]) == ("Bitmap Heap Scan", 5)
-
-
 def test_blocks_of_many_writes_are_joined_and_rebuilt_when_most_of_their_chunks_are_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
