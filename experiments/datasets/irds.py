@@ -49,9 +49,9 @@ class IrdsDataset(DatasetLoader):
             corpus = Corpus(self._documents())
             queries = self._queries()
             qrels = self._qrels()
-        except DatasetError:
-            raise
-        except (ValueError, IndexError, TypeError, RecursionError) as error:
+        except (ValueError, IndexError, TypeError) as error:
+            if isinstance(error, DatasetError):
+                raise
             reason = quoted(" ".join(str(error).split()))[1:-1]
             raise DatasetError(f"ir_datasets {self.name!r} holds a malformed line: {reason}") from error
         except (OSError, RuntimeError) as error:

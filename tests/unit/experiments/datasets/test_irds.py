@@ -68,22 +68,11 @@ def test_files_that_cannot_be_had_are_an_error_that_says_where_to_put_them(
 
 
 @pytest.mark.parametrize(
-    ("part", "content"), [("qrels", "q1 0 d1 high\n"), ("qrels", "q1 d1\n"), ("queries", "q1\n"), ("docs", "d1\n")]
-)
-def test_malformed_files_are_refused_by_dataset(register: Callable[..., str], part: str, content: str) -> None:
-    files = {"docs": DOCS, "queries": QUERIES, "qrels": QRELS} | {part: content}
-    with pytest.raises(DatasetError, match="local/tiny"):
-        IrdsDataset(register(**files)).load()
-
-
-def test_duplicate_ids_are_refused(register: Callable[..., str]) -> None:
-    with pytest.raises(DatasetError, match="duplicate document id 'd1'"):
-        IrdsDataset(register(docs=DOCS + "d1\tagain\n", queries=QUERIES, qrels=QRELS)).load()
-
-
-@pytest.mark.parametrize(
     ("part", "content", "said"),
     [
+        ("docs", "d1\n", "local/tiny"),
+        ("docs", DOCS + "d1\tagain\n", "duplicate document id 'd1'"),
+        ("queries", "q1\n", "local/tiny"),
         ("docs", "d\u00a01\ttext\n", "document id 'd\\xa01': an id holds no whitespace"),
         ("queries", QUERIES + "q1\tagain\n", "duplicate query id 'q1'"),
         ("queries", QUERIES + "q 3\tt\n", "query id 'q 3': an id holds no whitespace"),
