@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -74,7 +73,6 @@ class RagService:
         self._default = next(iter(self.embedders))
         self._cache_dir = cache_dir
         self._stores: dict[str, BaseStore] = {}
-        self._lock = threading.Lock()
 
     def check(self) -> None:
         self.database.check()
@@ -102,8 +100,7 @@ class RagService:
 
     def drop_collection(self, collection: str) -> bool:
         """Delete a collection and return whether it existed."""
-        with self._lock:
-            self._stores.pop(collection, None)
+        self._stores.pop(collection, None)
         return self.database.drop(collection)
 
     def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
@@ -189,17 +186,12 @@ class RagService:
             try:
                 return work(store)
             except UnknownCollectionError:
-                with self._lock:
-                    self._stores.pop(collection, None)
-        store = self._open(collection)
-        with self._lock:
-            self._stores[collection] = store
-        return work(store)
-
-    def _open(self, collection: str) -> BaseStore:
+                self._stores.pop(collection, None)
         kept = next((one.embed_model for one in self.database.collections() if one.name == collection), None)
         fitting = (embedder for embedder in self.embedders.values() if embedder.name == kept)
-        return self.database.open(collection, next(fitting, self.embedders[self._default]))
+        store = self.database.open(collection, next(fitting, self.embedders[self._default]))
+        self._stores[collection] = store
+        return work(store)
 
     def _check_batch(self, name: str, items: Sequence[object]) -> None:
         self._check_limit(name, len(items), self.limits.batch)

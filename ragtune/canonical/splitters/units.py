@@ -102,12 +102,9 @@ def _begins_line(text: str, reach: int, position: int) -> bool:
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text and its tokens; cuts are token numbers, so that counting the tokens of a piece is a subtraction.
+    """A text and the start and end of its tokens, shape (tokens,) each.
 
-    Attributes:
-        text: the text.
-        starts: shape (tokens,), position of the first character of every token.
-        ends: shape (tokens,), position after the last character of every token.
+    Cuts are token numbers, so that counting the tokens of a piece is a subtraction.
     """
 
     text: str
@@ -121,7 +118,6 @@ class TokenizedText:
         return cls(text, flat[0::2], flat[1::2])
 
     def __len__(self) -> int:
-        """Number of tokens."""
         return len(self.starts)
 
     def position(self, token: int) -> int:
@@ -143,13 +139,7 @@ def pack(
     Each takes as many whole units as fit and begins with as many of the last units of the range before it as
     ``overlap`` tokens hold. A unit that is too long is cut by the next level on its own, in the end by single tokens,
     and shares nothing with its neighbours.
-
-    Args:
-        levels: shape (cuts,) each, ascending token numbers at which units start, coarse level first.
-        low: number of the first token.
-        high: number after that of the last token, ``> low``.
-        max_tokens: the most tokens of a range, >= 1.
-        overlap: the most tokens that a range shares with the one before, ``< max_tokens``.
+    Levels are ascending token numbers at which units start, shape (cuts,) each, the coarse level first.
     """
     cuts = _cuts(levels, low, high)
     unit = 0

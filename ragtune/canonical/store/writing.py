@@ -66,11 +66,13 @@ def _apply(
         return counts, state
     written = {doc_id: documents[doc_id] for doc_id, change in changes.items() if change.fresh or change.stale}
     deleted = [doc_id for doc_id, rows in written.items() if not rows]
-    if len(deleted) < len(written):
-        _write_documents(connection, sql, {doc_id: rows for doc_id, rows in written.items() if rows})
-    lost = _delete(connection, sql, stale)
-    if deleted:
-        connection.execute(sql("delete_documents"), (deleted,))
+    kept = {doc_id: rows for doc_id, rows in written.items() if rows}
+    digests = [rows_digest(rows) for rows in kept.values()]
+    metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in kept.values()]
+    connection.execute(sql("write_documents"), (list(kept), digests, metadata))
+    keys = [doc_id for doc_id, _ in stale], [place for _, place in stale]
+    (lost,) = connection.execute(sql("delete_rows"), keys).fetchone()
+    connection.execute(sql("delete_documents"), (deleted,))
     after = state._replace(
         chunks=state.chunks + counts.inserted - counts.deleted,
         places=state.places + len(fresh),
@@ -92,20 +94,6 @@ def _apply(
         connection.execute(sql("join_postings"), {"level": level})
         level += 1
     return counts, after
-
-
-def _write_documents(connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]]) -> None:
-    digests = [rows_digest(rows) for rows in documents.values()]
-    metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in documents.values()]
-    connection.execute(sql("write_documents"), (list(documents), digests, metadata))
-
-
-def _delete(connection: Any, sql: Statements, stale: Sequence[tuple[str, int]]) -> int:
-    """Delete chunks and return how many terms they had."""
-    if not stale:
-        return 0
-    keys = [list(column) for column in zip(*stale, strict=True)]
-    return int(connection.execute(sql("delete_rows"), keys).fetchone()[0])
 
 
 def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: int) -> None:
