@@ -19,7 +19,6 @@ from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Chunk, Filters
-from ragtune.core.errors import InputError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=8)
@@ -116,25 +115,6 @@ def test_postgres_is_the_reference(
     gone = [key[0] for key in change]
     assert postgres.delete(gone) == memory.delete(gone)
     assert everything(postgres) == everything(memory)
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(doc_id=st.text(), tag=st.text(), key=st.text(), value=st.text(), query=st.text(), content=st.text())
-def test_any_string_at_all_is_stored_or_refused_alike(
-    postgres: BaseStore, memory: BaseStore, doc_id: str, tag: str, key: str, value: str, query: str, content: str
-) -> None:
-    def attempt(store: BaseStore) -> Any:
-        store.delete(store.doc_ids())
-        try:
-            counts = fill(store, {(doc_id, 0): (content, (tag,), {key: value})})
-            filters = Filters(tags_any=(tag,), metadata={key: value})
-            plan = RetrievalPlan(mode="hybrid", filters=filters)
-            assert store.doc_ids(query) == [doc_id] * (doc_id > query)
-            return counts, store.chunks(doc_id), [found.key for found in retrieve(query, plan, store)]
-        except InputError as error:
-            return str(error), store.counts()
-
-    assert attempt(postgres) == attempt(memory)
 
 
 def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(

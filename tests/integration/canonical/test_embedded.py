@@ -20,7 +20,7 @@ import pytest
 from patience import HANG_S
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.store.embedded import EmbeddedServer, connect, default_folder
+from ragtune.canonical.store.embedded import EmbeddedServer, connect
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -150,11 +150,3 @@ def test_an_explicit_dsn_comes_before_the_environments_and_that_before_the_folde
     assert list(folder.iterdir()) == []
     with connect(folder=folder) as database:
         assert database.collections() == []
-
-
-def test_the_default_folder_is_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert default_folder() == Path("/data/ragtune/postgres")
-    monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_folder() == Path("/home/somebody/.local/share/ragtune/postgres")

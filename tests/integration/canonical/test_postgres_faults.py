@@ -167,20 +167,6 @@ def assert_like_never_interrupted(store: PostgresStore, batches: list[tuple[list
     )
 
 
-def test_an_ingest_killed_anywhere_leaves_whole_documents_and_resumes(dsn: str, store: PostgresStore) -> None:
-    process = start_ingest(dsn, 0, 40)
-    assert process.stdout is not None
-    for _ in range(3):
-        process.stdout.readline()
-    process.kill()
-    process.wait(HANG_S)
-    documents = store.doc_ids()
-    assert len(documents) >= 30
-    assert all(len(store.chunks(doc_id)) == 5 for doc_id in documents)
-    assert finish(start_ingest(dsn, 0, 40)) == ""
-    assert store.counts() == StoreCounts(documents=400, chunks=2000)
-
-
 def start_ingest(dsn: str, first: int, batches: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", INGEST, dsn, str(first), str(batches)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -76,20 +76,6 @@ def test_a_read_that_waits_too_long_for_a_lock_is_cancelled(store: PostgresStore
     assert_as_before(store)
 
 
-def test_batches_before_the_one_that_takes_too_long_stay(store: PostgresStore, outsider: Any) -> None:
-    def stream() -> Iterator[Any]:
-        for doc_id in ("first", "second"):
-            chunks = [Chunk(doc_id=doc_id, chunk_index=0, content="tea")]
-            yield chunks, EMBEDDER.embed(["tea"])
-            if doc_id == "first":
-                slow_down_writes(outsider)
-
-    with pytest.raises(StoreTimeoutError):
-        store.load(stream())
-    await_idle(outsider)
-    assert store.doc_ids() == ["before", "first"]
-
-
 def test_without_a_limit_the_servers_own_holds(dsn: str, outsider: Any) -> None:
     outsider.execute(f"ALTER DATABASE {outsider.info.dbname} SET statement_timeout = '{LIMIT_S}s'")
     slow_down_writes(outsider)

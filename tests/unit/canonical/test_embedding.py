@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtune.canonical.chunking import chunk
 from ragtune.canonical.embedding import dimension, embed
-from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -119,18 +118,3 @@ def test_dims_that_change_are_refused_naming_both(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"vectors of \[2, 3\] dims"):
         embed(["a", "bb"], OddEmbedder(growing), batch_size=1, cache_dir=tmp_path)
-
-
-def test_vectors_are_stored_in_one_byte_order(tmp_path: Path) -> None:
-    vectors = embed(["salt"], CountingEmbedder(), cache_dir=tmp_path)
-    with sqlite3.connect(tmp_path / "vectors" / "vectors.sqlite") as db:
-        ((stored,),) = db.execute("SELECT vector FROM vectors")
-    np.testing.assert_array_equal(np.frombuffer(stored, dtype="<f4"), vectors[0])
-
-
-def test_bad_arguments_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="embed batch_size=0: allowed"):
-        embed(["a"], CountingEmbedder(), batch_size=0)
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match=r"vector cache .* cannot be used"):
-        embed(["a"], CountingEmbedder(), cache_dir=tmp_path / "file")

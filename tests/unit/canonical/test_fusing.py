@@ -68,7 +68,3 @@ def test_concatenation_keeps_the_order_of_the_lists() -> None:
 def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         fuse({"a": [], "b": []}, method, params)
-
-
-def test_nothing_fused_is_nothing() -> None:
-    assert fuse([]) == [] == fuse({"a": [], "b": []})

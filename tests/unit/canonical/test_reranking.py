@@ -56,11 +56,6 @@ def test_what_the_model_cannot_score_is_left_out() -> None:
     assert [one.doc_id for one in found] == ["y"]
 
 
-def test_chunks_of_one_document_are_scored_apart() -> None:
-    given = [candidate("x", 0), candidate("x", 1), candidate("x#1", 1)]
-    assert len(rerank("", given, Scripted(lambda item: 0.5))) == 3
-
-
 def test_a_score_that_is_not_finite_is_refused() -> None:
     with pytest.raises(InvalidScoreError, match="nan"):
         rerank("", [candidate("x")], Scripted(lambda item: math.nan))

@@ -94,11 +94,6 @@ def test_filters_hold_in_every_mode(store: BaseStore, mode: str) -> None:
     assert "time" not in [candidate.doc_id for candidate in retrieve("tea time", plan, store)]
 
 
-def test_a_query_without_terms_finds_nothing_by_term(store: BaseStore) -> None:
-    index(chunks(), store)
-    assert retrieve("of the", RetrievalPlan(mode="lexical"), store) == []
-
-
 @pytest.mark.parametrize("query", ["a\x00b", "\ud800"])
 def test_a_query_that_is_no_text_is_refused(store: BaseStore, query: str) -> None:
     with pytest.raises(InputError, match="query"):

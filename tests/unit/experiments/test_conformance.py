@@ -82,13 +82,6 @@ def test_an_edit_is_checked_by_the_components_that_import_it(
     assert decide() == []
 
 
-def test_code_that_is_newer_than_the_process_is_checked_as_loaded_and_not_recorded(
-    decide: Decide, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(check, "_STARTED_NS", 0)
-    assert decide() == decide() == ["estimator/baseline", "scheduler/greedy"]
-
-
 def test_a_damaged_cache_costs_a_check(decide: Decide, private_cache: Path) -> None:
     decide()
     for file in private_cache.glob("conformance.sqlite*"):
