@@ -202,12 +202,6 @@ def test_a_change_of_any_part_is_an_update(store: BaseStore, change: dict[str, A
     assert store.chunks("x") == [new]
 
 
-def test_a_change_of_the_vector_alone_is_an_update(store: BaseStore) -> None:
-    put(store, chunk("x", content="tea"))
-    assert store.upsert([chunk("x", content="tea")], EMBEDDER.embed(["coffee"])).updated == 1
-    assert store.vector_candidates(EMBEDDER.embed(["coffee"])[0], 1, ALL)[0].score == 1.0
-
-
 def test_chunks_come_back_in_order_with_tags_sorted_and_metadata_as_given(store: BaseStore) -> None:
     metadata = {"b": [1, 2.5, None, True, {"ü": "‮"}], "a": -0.0, "large": 1e23, "int": 2**70, "": "'; --"}
     put(store, chunk("x", 1, "zwei", start=4, end=8), chunk("x", 0, "eins", tags=("b", "a", "b"), metadata=metadata))

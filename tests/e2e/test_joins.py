@@ -183,10 +183,7 @@ def beir(folder: Path, grades: str, queries: str = "1") -> str:
 @pytest.mark.parametrize(
     ("grades", "said"),
     [
-        (
-            "1.0\td1\t1\n",
-            "none of the 1 judged queries, e.g. '1.0', is in the queries, which has 1, e.g. '1'; '1.0' and '1'",
-        ),
+        ("1.0\td1\t1\n", "none of the 1 judged queries, e.g. '1.0', is in the queries, which has 1, e.g. '1'; '1.0'"),
         ("1\tD1\t1\n", "none of the 1 judged documents, e.g. 'D1', is in the corpus, which has 3, e.g. 'd0'"),
         ("1\td1\t1\nq2\td1\t1\n", "1 judged queries have no text, e.g. 'q2'; 1 of 2 have one"),
     ],
@@ -226,17 +223,11 @@ def test_scores_that_are_probably_on_another_scale_are_a_warning_in_every_place(
     run = read_run(SCORES, needs_scores=True)
     rows = [(q, d, 2 * score - 1) for q in run for d, score in run.scores(q).items()]
     (tmp_path / "cosine.run").write_text("".join(f"{q} Q0 {d} 1 {score} x\n" for q, d, score in rows))
-    store = f"tracking.uri=sqlite:///{tmp_path}/mlflow.db"
     scores = (f"reranker.scores={tmp_path}/cosine.run", "reranker.scale=logit", "dataset.every=10")
-    ended = main(*scores, "budget=5", f"hydra.run.dir={tmp_path}/out", store, tracked=True)
+    ended = main(*scores, "budget=5", f"hydra.run.dir={tmp_path}/out")
     assert ended.code == 0
     doubt = "17050 scores with a doubtful scale, reranker.scale=logit: almost all scores of "
     assert f"warning: {doubt}" in " ".join(ended.out.split())
     assert "reranker.scale=" not in ended.err  # it stands there once
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert any(f"{n} {what}".startswith(doubt) for what, n in summary["warnings"].items())
-
-    from mlflow import MlflowClient
-
-    tracked = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db").get_run(summary["mlflow_run_id"]).data
-    assert doubt in tracked.tags["warnings"]

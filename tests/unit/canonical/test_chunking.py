@@ -76,13 +76,6 @@ def test_no_chunk_is_longer_than_allowed_and_none_is_blank(text: str, policy: Ch
 
 
 @given(TEXTS, POLICIES)
-def test_shared_tokens_are_no_more_than_asked_for(text: str, policy: ChunkPolicy) -> None:
-    normalized = normalize(text).text
-    for before, after in pairwise(chunk(text, policy)):
-        assert count_tokens(normalized[after.start : before.end]) <= policy.overlap_tokens
-
-
-@given(TEXTS, POLICIES)
 def test_the_same_text_gives_the_same_chunks_normalized_or_not(text: str, policy: ChunkPolicy) -> None:
     chunks = chunk(text, policy)
     assert chunk(text, policy) == chunks

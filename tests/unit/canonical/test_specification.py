@@ -41,11 +41,6 @@ def test_functions_have_the_names_and_parameters_of_the_specification(name: str,
             assert parameter.default == parameters[parameter.name]
 
 
-@pytest.mark.parametrize("name", ["normalize", "embed", "package"])
-def test_the_other_blocks_of_the_decomposition_are_functions_too(name: str) -> None:
-    assert inspect.isfunction(getattr(canonical, name))
-
-
 def test_types_have_the_fields_of_the_specification() -> None:
     assert {"doc_id", "chunk_index", "content", "tags", "metadata"} <= set(Chunk.model_fields)
     assert {"doc_id", "chunk_index", "content", "score", "tags", "metadata"} <= set(Candidate.model_fields)

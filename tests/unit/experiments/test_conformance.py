@@ -13,15 +13,13 @@ import pytest
 
 from experiments.cli.experiment import provenance, run_experiment
 from experiments.config.compose import compose
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.paths import PROJECT_ROOT
 from experiments.config.sources import Sources
 from experiments.conformance import check
 from experiments.conformance.check import conformance_of
-from experiments.conformance.golden import COUNTERPARTS, FIXTURES, code_of
 from experiments.publish.described import tags
 from experiments.publish.files import read_summary
 from experiments.replay.build import load_dataset
-from experiments.replay.inputs import targets_of
 from ragtune.canonical.conformance import SPEC
 
 Compose = Callable[..., dict[str, Any]]
@@ -90,34 +88,11 @@ def test_a_damaged_cache_costs_a_check(decide: Decide, private_cache: Path) -> N
     assert decide() == ["estimator/baseline", "scheduler/greedy"]
 
 
-@pytest.mark.parametrize("component", ["estimator/gar", "scheduler/settled"])
-def test_the_code_of_a_component_is_found_without_composing_its_configuration(component: str) -> None:
-    group, name = component.split("/")
-    [other] = COUNTERPARTS.keys() - {group}
-    modules, files = code_of(component)
-    for counterpart in COUNTERPARTS[group]:
-        choices = ["dataset=beir", "dataset.path=x", "retriever=runs", "retriever.paths=x", "dataset.scores=x"]
-        used = targets_of(compose([*choices, f"{group}={name}", f"{other}={counterpart}"]))
-        assert used <= set(modules)
-    assert {FIXTURES / "bm25.run", FIXTURES / "decisions" / f"{component}.json", CONF / f"{component}.yaml"} <= set(
-        files
-    )
-
-
-@pytest.fixture
-def failed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The decisions of every component differ."""
-    monkeypatch.setattr(check, "differences_of", lambda component: [f"{component} with x: stop is a, pinned is b"] * 4)
-    monkeypatch.setattr(check, "_STARTED_NS", 0)
-    check.check_decisions.cache_clear()
-    yield
-    check.check_decisions.cache_clear()
-
-
-@pytest.mark.usefixtures("failed")
 def test_a_failed_check_is_a_warning_a_tag_and_in_the_summary(
-    compose_tiny: Compose, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    compose_tiny: Compose, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said = "with x: stop is a, pinned is b"
+    monkeypatch.setattr(check, "check_decisions", lambda component: [f"{component} {said}"] * 4)
     run_experiment(compose_tiny("verbosity=1"), tmp_path / "run", [])
     first = "estimator/baseline with x: stop is a, pinned is b"
     assert f"warning: conformance: failed: {first}" in " ".join(capsys.readouterr().out.split())
