@@ -59,7 +59,7 @@ class _Observer:
         for document in self._fixtures["documents"]:
             yield f"normalize/{document['doc_id']}", partial(self._call, "normalize", content=document["content"])
             for policy in self._fixtures["policies"]:
-                yield f"chunk/{policy}/{document['doc_id']}", partial(self._places, document, policy)
+                yield f"chunk/{policy}/{document['doc_id']}", partial(self._chunks, document, policy, _place)
             yield f"embed/{document['doc_id']}", partial(self._embedded, document)
         yield "embed/the same twice, alone and together", self._embedded_twice
         yield "store/index", self._index
@@ -79,13 +79,9 @@ class _Observer:
     def _call(self, operation: str, **arguments: Any) -> Json:
         return self._target.call(operation, arguments)
 
-    def _chunks(self, document: Json, policy: str) -> list[Json]:
-        given = {name: value for name, value in document.items() if name != "policy"}
-        made: list[Json] = self._call("chunk", policy=self._fixtures["policies"][policy], **given)["chunks"]
-        return made
-
-    def _places(self, document: Json, policy: str) -> Any:
-        return [_place(chunk) for chunk in self._chunks(document, policy)]
+    def _chunks(self, document: Json, policy: str, view: Callable[[Json], Any] = dict) -> list[Any]:
+        given = {**document, "policy": self._fixtures["policies"][policy]}
+        return [view(chunk) for chunk in self._call("chunk", **given)["chunks"]]
 
     def _own_chunks(self, documents: Sequence[Json]) -> list[Json]:
         """The documents as they are stored, each cut by its own policy."""
@@ -105,13 +101,11 @@ class _Observer:
         alone = np.concatenate([self._vectors([text]) for text in texts])
         return {**_describe(together), "same": together.tobytes() == alone.tobytes()}
 
-    def _create(self, collection: str, analyzer: str) -> None:
-        self._call("create_collection", collection=collection, embedder=EMBEDDER, analyzer=analyzer)
-
     def _index(self) -> Any:
         chunks = self._own_chunks(self._fixtures["documents"])
         self._stored = {_key(chunk): chunk for chunk in chunks}
-        self._create(self.collection, self._fixtures["analyzer"])
+        about = {"embedder": EMBEDDER, "analyzer": self._fixtures["analyzer"]}
+        self._call("create_collection", collection=self.collection, **about)
         counts = self._call("index", collection=self.collection, chunks=chunks)
         keys = [tuple(key) for key in counts.pop("keys")]
         same = counts.pop("collection") == self.collection and keys == list(self._stored)
@@ -124,7 +118,8 @@ class _Observer:
         generated = generated_chunks(group.get("generated", 0))
         chunks = self._own_chunks(group.get("documents", [])) + generated
         self._stored |= {_key(chunk): chunk for chunk in chunks}
-        self._create(self._name(group), group["analyzer"])
+        about = {"embedder": EMBEDDER, "analyzer": group["analyzer"]}
+        self._call("create_collection", collection=self._name(group), **about)
         for start in range(0, len(chunks), _BATCH):
             self._call("index", collection=self._name(group), chunks=chunks[start : start + _BATCH])
         return self._counts(self._name(group))
@@ -196,10 +191,8 @@ class _Observer:
     def _hit(self, candidate: Json) -> Json:
         stored = self._stored[_key(candidate)]
         same = all(candidate[name] == stored[name] for name in ("content", "tags", "metadata"))
-        return {
-            **{name: candidate[name] for name in ("doc_id", "chunk_index", "score", "sources")},
-            "is_the_stored_chunk": same,
-        }
+        shown = {name: candidate[name] for name in ("doc_id", "chunk_index", "score", "sources")}
+        return {**shown, "is_the_stored_chunk": same}
 
 
 def _key(chunk: Json) -> tuple[str, int]:

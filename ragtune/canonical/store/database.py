@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragtune.canonical.analyzers import check_same, describe, unknown
@@ -60,7 +60,7 @@ class PostgresDatabase(BaseDatabase):
     def collections(self) -> list[Collection]:
         sql = "SELECT name, embed_model, embed_dims, analyzer FROM ragtune.collections ORDER BY name"
         rows = self._connections.run(lambda connection: connection.execute(sql).fetchall())
-        return [_collection(*row) for row in rows]
+        return [_collection(row) for row in rows]
 
     def drop(self, name: str) -> bool:
         return self._connections.run(lambda connection: _drop(connection, name))
@@ -74,14 +74,14 @@ class PostgresDatabase(BaseDatabase):
             self._on_close()
 
 
-def _collection(name: str, model: str, dims: int, analyzer: str) -> Collection:
-    return Collection(name=name, embed_model=model, embed_dims=dims, analyzer=analyzer)
-
-
 def _find(connection: Any, name: str) -> tuple[int, Collection] | None:
     sql = "SELECT collection_id, name, embed_model, embed_dims, analyzer FROM ragtune.collections WHERE name = %s"
     found = connection.execute(sql, (name,)).fetchone()
-    return None if found is None else (int(found[0]), _collection(*found[1:]))
+    return None if found is None else (int(found[0]), _collection(found[1:]))
+
+
+def _collection(row: Sequence[Any]) -> Collection:
+    return Collection(**dict(zip(Collection.model_fields, row, strict=True)))
 
 
 def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:

@@ -33,8 +33,6 @@ MAX_QUERY_TERMS = 128
 
 _MAX_TERM_BYTES = 255
 _MAX_TF = 255  # MAXNUMPOS of tsvector is 256, exclusive
-_SHORT = _MAX_TERM_BYTES // 4  # characters, of up to four bytes each
-_SMALL = 50_000  # characters, whose terms and positions are well below the following
 _MAX_BYTES = 1_000_000  # a tsvector holds at most 2**20 - 1 bytes of lexemes and positions
 
 
@@ -71,16 +69,9 @@ def decode(blocks: Iterable[tuple[int, bytes]]) -> Postings:
 
 def term_frequencies(content: str, analyzer: Analyzer) -> dict[str, int]:
     """tf by term in the order of first occurrence, within the limits; their sum is the chunk's length."""
-    counts = Counter(analyzer.terms(content))
-    if (
-        len(content) <= _SMALL
-        and max(map(len, counts), default=0) <= _SHORT
-        and max(counts.values(), default=0) <= _MAX_TF
-    ):
-        return dict(counts)  # what almost every chunk is like, and far from any limit
     kept: dict[str, int] = {}
     room = _MAX_BYTES
-    for term, count in counts.items():
+    for term, count in Counter(analyzer.terms(content)).items():
         size = len(term.encode())
         if size > _MAX_TERM_BYTES:
             continue
@@ -102,11 +93,6 @@ def tsvector_literal(frequencies: dict[str, int]) -> str:
     """What ``::tsvector`` reads, e.g. ``'tea':1,2 'time':1``."""
     # Terms consist of word characters, + and #, so none needs an escape.
     return " ".join([f"'{term}':{_POSITIONS[tf]}" for term, tf in frequencies.items()])
-
-
-def quote(term: str) -> str:
-    """A lexeme as a ``tsquery`` literal writes it."""
-    return "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 _POSITIONS = [",".join(map(str, range(1, tf + 1))) for tf in range(_MAX_TF + 1)]

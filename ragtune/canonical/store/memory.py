@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
@@ -91,9 +91,6 @@ class MemoryStore(BaseStore):
 
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         return self._write(make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer))
-
-    def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
-        return sum((self.upsert(chunks, embeddings) for chunks, embeddings in stream), UpsertCounts())
 
     def delete(self, doc_ids: Sequence[str]) -> int:
         return self._write({check_doc_id(doc_id): [] for doc_id in doc_ids}).documents

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ragtune.canonical.analyzers import Analyzer, gone
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.connections import EF_SEARCH, Connections, MissingTableError
-from ragtune.canonical.store.lexical import bm25, decode, query_terms, quote
+from ragtune.canonical.store.lexical import bm25, decode, query_terms
 from ragtune.canonical.store.rows import (
     candidates,
     check_doc_id,
@@ -166,7 +166,7 @@ class PostgresStore(BaseStore):
         is_rare = bool(np.count_nonzero(~np.isnan(scores)) <= _RARE)
         terms_too = " AND tsv @@ %(any)s::tsquery" if is_rare else ""
         sql = self._sql("read_passing", filter_condition(filters) + terms_too)
-        ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(map(quote, terms)), **_values(filters)})
+        ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(f"'{term}'" for term in terms), **_values(filters)})
         places = np.frombuffer(sent or b"", dtype=">i4")
         passing = np.zeros(len(scores), dtype=np.bool_)
         passing[places[places < len(scores)]] = True
@@ -201,21 +201,10 @@ def _fetch_all(connection: Any, sql: str, values: Any) -> list[Any]:
 
 def _values(filters: Filters) -> dict[str, Any]:
     """Parameters of :func:`filter_condition`."""
-    return {
-        "tags_any": list(filters.tags_any),
-        "tags_all": list(filters.tags_all),
-        "metadata": dump_json(filters.metadata),
-    }
+    tags = {"tags_any": list(filters.tags_any), "tags_all": list(filters.tags_all)}
+    return {**tags, "metadata": dump_json(filters.metadata)}
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:
-    doc_id, chunk_index, content, tags, metadata, start, end = row
-    return Chunk(
-        doc_id=doc_id,
-        chunk_index=chunk_index,
-        content=content,
-        tags=tuple(tags),
-        metadata=metadata,
-        start=start,
-        end=end,
-    )
+    names = ("doc_id", "chunk_index", "content", "tags", "metadata", "start", "end")
+    return Chunk(**dict(zip(names, row, strict=True)))

@@ -111,7 +111,7 @@ def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: in
                     place,
                     chunk.content,
                     list(chunk.tags),
-                    Jsonb(row.metadata_json, dumps=str),
+                    Jsonb(chunk.metadata, dumps=dump_json),
                     chunk.start,
                     chunk.end,
                     row.vector,
