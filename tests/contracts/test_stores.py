@@ -120,19 +120,6 @@ def test_an_analyzer_that_is_another_one_by_now_is_refused_naming_both(
         database.open("tea", EMBEDDER)
 
 
-@pytest.mark.parametrize(
-    "query", ["C++", "c#", "R", "\u6771\u4eac", "H\u00e4user", "Ha\u0308user", "\u091a\u093e\u092f"]
-)
-def test_short_names_and_other_scripts_are_found(store: BaseStore, query: str) -> None:
-    others = [
-        chunk(f"other{place}", content=text)
-        for place, text in enumerate(["C code", "Hauser", "\u4eac\u90fd", "\u091a\u092f"])
-    ]
-    text = "C++, C# and R in \u6771\u4eac\u30bf\u30ef\u30fc: die H\u00e4user, \u091a\u093e\u092f"
-    put(store, chunk("x", content=text), *others)
-    assert by_term(store, query) == [("x", 0)]
-
-
 @pytest.mark.parametrize("name", ["", "a b", "x" * 64, "tee\x00"])
 def test_a_collection_name_that_is_not_allowed_is_refused(database: BaseDatabase, name: str) -> None:
     with pytest.raises(InputError):
@@ -256,18 +243,6 @@ def test_loading_is_the_same_as_upserting_each_batch(store: BaseStore) -> None:
     assert counts == UpsertCounts(documents=3, inserted=3, unchanged=1, deleted=1)
     assert store.counts() == StoreCounts(documents=2, chunks=2)
     assert by_term(store, "tea") == [("x", 0), ("y", 0)] == by_vector(store, "tea")
-
-
-def test_a_batch_is_there_before_the_next_one_is_asked_for(store: BaseStore) -> None:
-    seen = []
-
-    def stream() -> Iterator[tuple[list[Chunk], Embedding]]:
-        for name in "ab":
-            yield [chunk(name)], vectors([chunk(name)])
-            seen.append(store.doc_ids())
-
-    store.load(stream())
-    assert seen == [["a"], ["a", "b"]]
 
 
 def test_deleting_removes_documents_with_their_chunks_and_counts_those_that_were_there(store: BaseStore) -> None:
@@ -403,13 +378,6 @@ def test_k_is_a_whole_number_of_at_least_one(store: BaseStore, k: Any) -> None:
 def test_a_query_vector_of_another_shape_is_refused(store: BaseStore, shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="embeddings"):
         store.vector_candidates(np.ones(shape, dtype=np.float32), 1, ALL)
-
-
-def test_results_are_the_callers_own(store: BaseStore) -> None:
-    put(store, chunk("x", metadata={"list": []}))
-    for found in (store.vector_candidates(EMBEDDER.embed(["tea"])[0], 1, ALL), store.chunks("x")):
-        found[0].metadata["list"].append("changed")
-    assert store.chunks("x")[0].metadata == {"list": []}
 
 
 # Odd documents

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 from patience import HANG_S, wait_until
-from postgres_server import fresh_dsn
+from postgres_server import await_idle, fresh_dsn, slow_down_writes
 
 from ragtune.canonical.store import connections
 from ragtune.canonical.store.database import PostgresDatabase
@@ -26,7 +27,7 @@ from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.store.postgres import PostgresStore
 from ragtune.canonical.store.statements import SCHEMA_VERSION
 from ragtune.canonical.types import Chunk, Embedding, Filters, StoreCounts
-from ragtune.core.errors import ConfigError, StoreError
+from ragtune.core.errors import ConfigError, StoreError, StoreTimeoutError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=32)
@@ -76,25 +77,8 @@ def waiting(connection: Any) -> list[int]:
     return [pid for (pid,) in rows]
 
 
-class InThread(threading.Thread):
-    """A call whose result or error is looked at later."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._call = call
-        self.result: Any = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._call()
-        except Exception as error:
-            self.result = error
-
-    def outcome(self) -> Any:
-        self.join(HANG_S)
-        assert not self.is_alive()
-        return self.result
+def in_thread(call: Callable[[], Any]) -> Future[Any]:
+    return ThreadPoolExecutor(1).submit(call)
 
 
 def test_deleting_waits_for_no_other_collection(dsn: str) -> None:
@@ -118,12 +102,11 @@ def test_a_server_killed_in_the_middle_of_a_batch_leaves_no_half_document_and_re
         store.load(batches[:2])
         # Keeps the ingest waiting after it has written documents and before it has written their chunks.
         outsider.execute("BEGIN; LOCK TABLE ragtune.chunks_1 IN SHARE MODE")
-        ingest = InThread(lambda: store.load(batches[2:]))
+        ingest = in_thread(lambda: store.load(batches[2:]))
         with admin(server.dsn) as watcher:
             wait_until(lambda: waiting(watcher))
         os.kill(server.pid, signal.SIGKILL)
-        error = ingest.outcome()
-        assert isinstance(error, StoreError)
+        assert isinstance(ingest.exception(HANG_S), StoreError)
     with EmbeddedServer(folder) as restarted, PostgresDatabase(restarted.dsn) as database:
         store = database.open("tea", EMBEDDER)
         assert store.counts() == StoreCounts(documents=6, chunks=30)
@@ -170,10 +153,10 @@ def test_a_write_whose_connection_is_lost_is_an_error_that_leaves_nothing(dsn: s
     with admin(dsn) as outsider:
         with outsider.transaction():
             outsider.execute("LOCK TABLE ragtune.chunks_1 IN ACCESS EXCLUSIVE MODE")
-            write = InThread(lambda: store.upsert(*batch("x")))
+            write = in_thread(lambda: store.upsert(*batch("x")))
             wait_until(lambda: waiting(outsider))
             end_others(outsider)
-        assert isinstance(write.outcome(), StoreError)
+        assert isinstance(write.exception(HANG_S), StoreError)
     assert store.counts() == StoreCounts(documents=0, chunks=0)
     assert store.upsert(*batch("x")).inserted == 5
 
@@ -265,3 +248,38 @@ def test_a_dsn_that_cannot_be_read_is_not_quoted(dsn: str) -> None:
         PostgresDatabase(dsn)
     assert "hunter2" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+# Time limits
+
+
+def test_a_write_that_takes_too_long_is_cancelled_and_undone(dsn: str) -> None:
+    with PostgresDatabase(dsn, statement_timeout_s=2.5) as database, admin(dsn) as outsider:
+        store = database.open("tea", EMBEDDER, create=True)
+        store.upsert(*batch("before"))
+        slow_down_writes(outsider)
+        with pytest.raises(StoreTimeoutError, match=r"57014.*2\.5 s.*statement_timeout_s"):
+            store.upsert(*batch("after"))
+        await_idle(outsider)
+        assert store.counts() == StoreCounts(documents=1, chunks=5)
+        assert search(store) == ["before"] * 3
+        outsider.execute("DROP TRIGGER slow ON ragtune.chunks_1")
+        store.upsert(*batch("after"))
+        assert store.doc_ids() == ["after", "before"]
+
+
+def test_without_a_limit_the_servers_own_holds(dsn: str) -> None:
+    with admin(dsn) as outsider:
+        outsider.execute(f"ALTER DATABASE {outsider.info.dbname} SET statement_timeout = '2.5s'")
+    with PostgresDatabase(dsn) as database, admin(dsn) as outsider:
+        store = database.open("tea", EMBEDDER, create=True)
+        slow_down_writes(outsider)
+        with pytest.raises(StoreTimeoutError, match="57014") as caught:
+            store.upsert(*batch("after"))
+        assert "2.5 s" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [0, 1e7, math.nan, True, "1s"])
+def test_a_limit_that_the_server_cannot_keep_is_refused(dsn: str, limit: Any) -> None:
+    with pytest.raises(ConfigError, match="statement_timeout_s"):
+        PostgresDatabase(dsn, statement_timeout_s=limit)

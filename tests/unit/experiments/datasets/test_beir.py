@@ -149,13 +149,6 @@ def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[
     assert (changed.queries, changed.qrels, changed.name) == (plain.queries, plain.qrels, plain.name)
 
 
-def test_its_files_are_those_that_it_reads(collection: Path) -> None:
-    append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
-    append(collection, "corpus.jsonl.gz", gzip.compress(b"not read, since there is corpus.jsonl", mtime=0))
-    names = [file.relative_to(collection).as_posix() for file in BeirDataset(str(collection)).files()]
-    assert names == ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "qrels/train.tsv"]
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
