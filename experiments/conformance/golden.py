@@ -107,22 +107,18 @@ def differences() -> list[str]:
 def differences_of(component: str) -> list[str]:
     """As :func:`differences`, of one component; that it cannot be built or run is a difference too."""
     try:
-        return list(_differences_of(component))
+        now = decide(component)
     except Exception as error:
         return [f"{component}: {type(error).__name__}: {error}"]
-
-
-def _differences_of(component: str) -> Iterator[str]:
     pinned: Decisions = json.loads(_file(component).read_text(encoding="utf-8"))
-    now = decide(component)
     if (ours := _places(now)) != (theirs := _places(pinned)):
-        yield f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"
-        return
-    for counterpart, query_id in ours:
-        for what, expected in pinned[counterpart][query_id].items():
-            is_now = now[counterpart][query_id][what]
-            if is_now != expected:
-                yield f"{component} with {counterpart}, query {query_id}: {what} is {is_now}, pinned is {expected}"
+        return [f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"]
+    return [
+        f"{component} with {counterpart}, query {query_id}: {what} is {is_now}, pinned is {expected}"
+        for counterpart, query_id in ours
+        for what, expected in pinned[counterpart][query_id].items()
+        if (is_now := now[counterpart][query_id][what]) != expected
+    ]
 
 
 def _places(decisions: Decisions) -> list[tuple[str, str]]:

@@ -28,14 +28,12 @@ def index(chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
     """Embed chunks by the store's embedder and upsert them in one transaction; idempotent.
 
     Args:
-        chunks: all chunks of some documents, each with a ``doc_id``; other stored chunks of these documents are
-            deleted.
+        chunks: all chunks of some documents; other stored chunks of these documents are deleted.
         store: the store that the chunks are written to.
 
     Returns:
-        ``{"collection", "documents", "inserted", "updated", "unchanged", "deleted", "keys"}``: the counts of
-        :class:`ragtune.canonical.types.UpsertCounts` and the storage keys of the given chunks, ``[doc_id,
-        chunk_index]``, in their order.
+        The ``collection``, the counts of :class:`ragtune.canonical.types.UpsertCounts`, and the storage ``keys`` of the
+        given chunks, ``[doc_id, chunk_index]``, in their order.
 
     Raises:
         InputError: on a chunk without ``doc_id``, a repeated key, or what a store cannot keep; nothing is written.
@@ -58,8 +56,7 @@ def retrieve(
     """The ``plan.k`` best candidates; deterministic for a given state of the store.
 
     Args:
-        query: any text; one without terms finds nothing by term, one of which the embedder knows nothing finds nothing
-            by vector.
+        query: any text.
         plan: how candidates are retrieved; None is vector search with k = 12.
         store: the store that is searched.
         cache_dir: where the query's vector is cached, as in :func:`ragtune.canonical.embed`. Services pass None, as a
@@ -106,8 +103,7 @@ def fuse(
             only.
         method: ``rrf`` (:class:`ragtune.fusion.rrf.RRFFusion`) or ``concat``
             (:class:`ragtune.fusion.concat.ConcatFusion`).
-        params: the fusion's arguments: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of
-            ``concat``, none.
+        params: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of ``concat``, none.
 
     Returns:
         Candidates with the fusion's score. ``sources`` joins those of all copies, and has a candidate's score in every

@@ -47,17 +47,13 @@ def sentence_starts(text: str) -> Iterator[int]:
 
     A sentence ends, with the white space after it:
 
-    - at an empty line, and before a line that begins a list item or a Markdown heading (other single line breaks are
-      white space, since texts are hard-wrapped);
-    - after a run of ``. ! ? …`` or of a script's own full stop or question mark (Arabic, Urdu, Devanagari, Ethiopic,
-      Khmer, Burmese), with the quotes, brackets and direction marks that close it, if white space follows: so decimals,
-      versions and addresses stay whole;
-    - after a run with an East Asian full-width mark, white space or not.
+    - at an empty line, and before a line that begins a list item or a Markdown heading;
+    - after a run of ``. ! ? …`` or of a script's own marks, with what closes it (quotes, brackets), before white space;
+    - after a run with an East Asian full-width mark.
 
-    Of these, dots (``...``) and marks with something that closes them do not count before a lower-case letter. A single
-    full stop does not count after a title (``Dr.``), after initials and dotted abbreviations (``J.``, ``e.g.``,
-    ``U.S.``), after other common abbreviations (``etc.``, ``Fig.``) unless an upper-case letter follows, and after a
-    number of up to three digits that begins its line.
+    Dots (``...``) and closed marks do not count before a lower-case letter. A full stop does not count after a title,
+    initials and dotted abbreviations, after other abbreviations unless an upper-case letter follows, and after a number
+    of up to three digits that begins its line.
     """
     first = len(text) - len(text.lstrip())
     for edge in _EDGE.finditer(text):

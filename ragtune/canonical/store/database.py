@@ -96,7 +96,7 @@ def _create(connection: Any, wanted: Collection) -> tuple[int, Collection]:
             return found
         values = (wanted.name, wanted.embed_model, wanted.embed_dims, wanted.analyzer)
         (collection_id,) = connection.execute(sql, values).fetchone()
-        connection.execute(Statements(collection_id, wanted.embed_dims).create_tables())
+        connection.execute(Statements(collection_id, wanted.embed_dims)("create_tables"))
         current().commit()
     return int(collection_id), wanted
 

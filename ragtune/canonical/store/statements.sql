@@ -1,6 +1,34 @@
 -- The statements on one collection, each under its name. statements.py fills in the words in braces; values are parameters.
 -- {own} selects the collection, {row} are the columns of a chunk in the table c.
 
+-- create_tables
+-- The partition is created apart and then attached: unlike CREATE TABLE ... PARTITION OF, this does not wait for readers of
+-- other collections. Rows of up to a page stay whole, as every search reads vectors.
+-- Postings say which chunks hold a term, in blocks of 8 bytes for each chunk (place 32 bits, tf 8, length 24). Every write
+-- adds a block for each of its terms. A negative n marks a block of deleted chunks. level: how often blocks were joined.
+CREATE TABLE {partition} (
+    LIKE ragtune.chunks INCLUDING ALL,
+    CHECK (collection_id = {collection_id}),
+    CHECK (vector_dims(embedding) = {dims})
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE ragtune.chunks ATTACH PARTITION {partition} FOR VALUES IN ({collection_id});
+CREATE TABLE {postings} (
+    term    text COLLATE "C" NOT NULL,
+    n       integer NOT NULL,
+    level   integer NOT NULL,
+    content bytea STORAGE EXTERNAL NOT NULL
+);
+CREATE INDEX ON {postings} (term);
+CREATE INDEX ON {postings} (level) WHERE level < {built}
+
+-- index_words: without fastupdate a search never reads through a list of pending entries
+CREATE INDEX chunks_{collection_id}_tsv ON {partition} USING gin (tsv) WITH (fastupdate = off);
+CREATE INDEX chunks_{collection_id}_tags ON {partition} USING gin (tags) WITH (fastupdate = off);
+CREATE INDEX chunks_{collection_id}_metadata ON {partition} USING gin (metadata jsonb_path_ops) WITH (fastupdate = off)
+
+-- index_vectors
+CREATE INDEX chunks_{collection_id}_hnsw ON {partition} USING hnsw ((embedding::{indexed_as}) {operators})
+
 -- drop_tables
 DROP TABLE {partition}, {postings};
 DELETE FROM ragtune.collections WHERE {own}

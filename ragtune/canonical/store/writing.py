@@ -130,8 +130,9 @@ def _complete(connection: Any, sql: Statements, state: _State, exact_below: int,
             _add_postings(connection, sql, first, first + _BLOCK, BUILT)
     if not state.is_indexed and state.chunks > exact_below:
         _set_local(connection, "maintenance_work_mem", _BUILD_MEMORY)
-        for statement in sql.create_indexes():
-            _create_index(connection, statement)
+        _create_index(connection, sql("index_words"))
+        if sql.has_vector_index:
+            _create_index(connection, sql("index_vectors"))
         connection.execute(sql("set_indexed"))
 
 
