@@ -68,13 +68,6 @@ def _judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple
 def read_qrels(path: Path) -> Qrels:
     """Read grades by query and document."""
     qrels: dict[str, dict[str, int]] = {}
-    for judgment in _judgments(path):
-        add_judgment(qrels, *judgment)
-    return qrels
-
-
-def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
-    """Query, document, grade, and the place, as the beginning of a message."""
     for where, (query_id, doc_id, grade, iteration) in read_records(path, _SCHEMA):
         if doc_id in _ITERATIONS and iteration is not None and iteration not in _ITERATIONS:
             raise DatasetError(
@@ -82,7 +75,8 @@ def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
                 "allowed is 'query_id 0 doc_id grade', or a header that names the columns"
             )
         ids = id_of(query_id, where, "query-id"), id_of(doc_id, where, "corpus-id")
-        yield *ids, _grade(grade, where), f"{where}: "
+        add_judgment(qrels, *ids, _grade(grade, where), f"{where}: ")
+    return qrels
 
 
 def _splits(folder: Path) -> dict[str, Path]:

@@ -134,7 +134,11 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         return Dataset(name, corpus, queries, {})
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
-    qrels = _checked(name, qrels)
+    where = f"dataset {name!r}: query"
+    qrels = {
+        query_id: {d: _require_grade(grade, f"{where} {query_id!r}, document {d!r}: ") for d, grade in grades.items()}
+        for query_id, grades in qrels.items()
+    }
     judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
     texts = joined("judged queries", qrels, "the queries", queries)
     found = joined("judged documents", judged, "the corpus", _DocumentIds(corpus))
@@ -155,17 +159,6 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
     }
     counted = {what: n for what, n in warnings.items() if n}
     return Dataset(name, corpus, queries, qrels, counted, [texts, found])
-
-
-def _checked(name: str, qrels: Qrels) -> Qrels:
-    """The judgments with their grades as whole numbers."""
-    if all(type(grade) is int and abs(grade) <= HIGHEST_GRADE for of in qrels.values() for grade in of.values()):
-        return qrels
-    where = f"dataset {name!r}: query {{!r}}, document {{!r}}: "
-    return {
-        query_id: {doc_id: _require_grade(grade, where.format(query_id, doc_id)) for doc_id, grade in grades.items()}
-        for query_id, grades in qrels.items()
-    }
 
 
 class _DocumentIds(Collection[str]):

@@ -19,9 +19,6 @@ from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
 from ragtune.data.files.textfile import require_id, require_text
 
-_MARK = "\ufeff"
-"""A byte order mark, which the catalogue leaves before the first id of a file."""
-
 
 class IrdsDataset(DatasetLoader):
     """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``.
@@ -94,9 +91,8 @@ class IrdsDataset(DatasetLoader):
     def _qrels(self) -> dict[str, dict[str, int]]:
         qrels: dict[str, dict[str, int]] = {}
         for qrel in self._dataset.qrels_iter():
-            query_id = qrel.query_id.removeprefix(_MARK)
-            add_judgment(qrels, query_id, qrel.doc_id, qrel.relevance, f"ir_datasets {self.name!r}: ")
+            add_judgment(qrels, qrel.query_id, qrel.doc_id, qrel.relevance, f"ir_datasets {self.name!r}: ")
         return qrels
 
     def _id(self, value: str, kind: str) -> str:
-        return require_id(value.removeprefix(_MARK), f"ir_datasets {self.name!r}: {kind} id")
+        return require_id(value, f"ir_datasets {self.name!r}: {kind} id")

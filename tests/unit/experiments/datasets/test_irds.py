@@ -86,14 +86,6 @@ def test_what_no_result_could_hold_is_refused(register: Callable[..., str], part
     assert len(str(refused.value)) < 300
 
 
-def test_a_mark_makes_no_difference(register: Callable[..., str]) -> None:
-    plain = IrdsDataset(register("local/plain", docs=DOCS, queries=QUERIES, qrels=QRELS)).load()
-    marked = {part: "\ufeff" + text for part, text in {"docs": DOCS, "queries": QUERIES, "qrels": QRELS}.items()}
-    dataset = IrdsDataset(register(**marked)).load()
-    assert dataset.corpus.digest == plain.corpus.digest
-    assert (dataset.queries, dataset.qrels) == (plain.queries, plain.qrels)
-
-
 def test_the_chosen_fields_of_a_topic_are_the_query(register: Callable[..., str]) -> None:
     name = register(docs=DOCS, queries=QUERIES, qrels=QRELS)
     assert IrdsDataset(name, "text").load().queries == IrdsDataset(name).load().queries
