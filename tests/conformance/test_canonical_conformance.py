@@ -213,13 +213,6 @@ def test_equal_scores_in_another_order_than_by_rule_are_told(observed: Observati
     assert differences(observed, golden)["vector/ties by doc_id and chunk_index"]
 
 
-def test_another_embedder_fails() -> None:
-    report = run_suite(LibraryTarget(embedder=HashingEmbedder(dims=128)))
-    assert "failed" in report.summary
-    assert any(line.startswith("embed/tea-green: dims is 128, pinned is 256") for line in report.lines)
-    assert not any(line.startswith(("normalize/", "chunk/", "lexical/")) for line in report.lines)
-
-
 def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() -> None:
     class Broken(LibraryTarget):
         def call(self, operation: str, arguments: Any) -> Any:

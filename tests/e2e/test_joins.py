@@ -138,14 +138,6 @@ def test_advice_and_study_refuse_what_has_nothing_in_common(tmp_path: Path) -> N
     assert "one has 'topic-' before it" in said
 
 
-def test_documents_in_another_form_are_named_in_both_forms(main: Main, tmp_path: Path) -> None:
-    ended = main("retriever=runs", write_run(tmp_path / "x.run", 9, doc_form="{}.txt"), *FIRST_STAGE)
-    assert ended.code == 2
-    assert "documents that the corpus does not hold" in ended.err
-    assert "0 of its " in ended.err
-    assert "one has '.txt' behind it" in ended.err
-
-
 @pytest.mark.parametrize(
     ("queries", "form", "doc_form", "said"),
     [
@@ -201,14 +193,6 @@ def test_where_nothing_ranked_is_relevant_the_ids_are_asked_about(main: Main, tm
     assert ended.code == 0
     assert summary is not None
     assert any("rank nothing that is judged relevant" in what for what in summary.warnings)
-
-
-def test_a_collection_without_a_score_table_runs_or_says_what_is_missing(main: Main, tmp_path: Path) -> None:
-    without = "~dataset.scores"
-    assert main(without, *FIRST_STAGE).code == 0
-    ended = main(without)
-    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
-    assert "reranker.scores is missing: give a score table" in ended.err
 
 
 @pytest.mark.parametrize("grade", ["good", "1.5", "99999999999"])

@@ -73,12 +73,14 @@ class EmbeddedServer:
         """Connection string of the server; it holds no secret."""
         from psycopg.conninfo import make_conninfo
 
-        return make_conninfo(host=self._running()[4], user="postgres", dbname="postgres")
+        return make_conninfo(host=str(self._socket_folder()), user="postgres", dbname="postgres")
 
     @property
     def pid(self) -> int:
         """Process id of the server."""
-        return int(self._running()[0])
+        if not (lines := _read_pid_file(self._data)):
+            raise StoreError(f"the embedded server in {self.folder} is not running")
+        return int(lines[0])
 
     def close(self) -> None:
         """Stop using the server; the last user stops it. It is safe to call again."""
@@ -102,11 +104,6 @@ class EmbeddedServer:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _running(self) -> list[str]:
-        if len(lines := _read_pid_file(self._data)) < 8:
-            raise StoreError(f"the embedded server in {self.folder} is not running")
-        return lines
 
     def _start(self) -> None:
         import fcntl
@@ -296,10 +293,10 @@ def _server_account() -> Any:
 
     if os.geteuid() != 0:
         return None
-    known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    if not (account := known.get("postgres") or known.get("nobody")):
-        raise StoreError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
-    return account
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise StoreError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 
 
 def _find_programs() -> Path:

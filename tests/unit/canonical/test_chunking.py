@@ -134,60 +134,6 @@ def test_sentences_golden() -> None:
     assert contents("Short. " + "word " * 7 + "end. Last.", "sentences", 4) == long
 
 
-def test_paragraphs_golden() -> None:
-    text = "Alpha beta.\nGamma.\n\nDelta.\n \n\nEpsilon one. Epsilon two. Epsilon three.\n\nZeta."
-    assert contents(text, "paragraphs", 7) == [
-        "Alpha beta.\nGamma.\n\nDelta.\n \n\n",
-        "Epsilon one. ",
-        "Epsilon two. ",
-        "Epsilon three.\n\n",
-        "Zeta.",
-    ]
-    assert contents("A b.\n\nC d.\n\nE f.", "paragraphs", 6, overlap=3) == ["A b.\n\nC d.\n\n", "C d.\n\nE f."]
-
-
-MARKDOWN = """\
-Preamble.
-
-# Guide ##
-
-## Install
-Run it.
-
-```sh
-# a comment, no heading
-
-make
-```
-
-Details
-of use
--------
-- item
----
-> quote
-===
-
-### `Deep` #tag
-
-Text.
-
-# Second
-Done.
-"""
-
-
-def test_markdown_golden() -> None:
-    chunks = chunk(MARKDOWN, ChunkPolicy(method="markdown", max_tokens=50))
-    assert [(piece.content.split("\n")[0], piece.metadata["headings"]) for piece in chunks] == [
-        ("Preamble.", []),
-        ("# Guide ##", ["Guide", "Install"]),
-        ("Details", ["Guide", "Details of use"]),
-        ("### `Deep` #tag", ["Guide", "Details of use", "`Deep` #tag"]),
-        ("# Second", ["Second"]),
-    ]
-
-
 def test_a_long_section_is_cut_by_paragraphs_but_not_within_code() -> None:
     code = "```\none\n\ntwo\n```\n\n"
     text = f"# T\n\nFirst words here.\n\n{code}Last words. More words follow here now."

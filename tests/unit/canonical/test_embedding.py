@@ -56,16 +56,6 @@ def test_equal_texts_are_embedded_once_in_batches() -> None:
     assert embedder.batches == [["salt", "ship"], ["rope", "star"], ["tea"]]
 
 
-def test_what_was_embedded_once_is_never_asked_for_again(tmp_path: Path) -> None:
-    embed(TEXTS[:2], Embedder(), cache_dir=tmp_path)
-    embedder = Embedder()
-    embed(TEXTS, embedder, cache_dir=tmp_path)
-    assert embedder.batches == [["rope", "star", "tea"]]
-    other = Embedder(name="another model")
-    embed(TEXTS[:1], other, cache_dir=tmp_path)
-    assert other.batches == [["salt"]]
-
-
 def test_interrupted_work_goes_on_where_it_stopped(tmp_path: Path) -> None:
     def give(texts: Sequence[str]) -> NDArray[np.float32]:
         if texts == ["tea"]:

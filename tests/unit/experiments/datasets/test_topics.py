@@ -13,7 +13,7 @@ from ir_datasets.formats import TrecQueries, TrecXmlQueries
 
 from experiments.datasets.beir import BeirDataset
 from experiments.datasets.topics import read_topics
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import DatasetError
 
 OLD = """
 <top>
@@ -129,8 +129,3 @@ def test_what_is_no_topic_is_refused_with_its_line(
     with pytest.raises(DatasetError) as refused:
         BeirDataset(str(collection), None, queries=str(topics), query_fields=fields).load()
     assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(said)
-
-
-def test_fields_that_are_no_names_are_refused(collection: Path) -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.query_fields=\[1\]: allowed is a name or a list"):
-        BeirDataset(str(collection), query_fields=[1])  # type: ignore[list-item]
