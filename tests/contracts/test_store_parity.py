@@ -14,7 +14,7 @@ from postgres_server import fresh_dsn
 
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.retrieval import retrieve
-from ragtune.canonical.store import connections
+from ragtune.canonical.store import database as postgres_database
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -127,8 +127,8 @@ def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(
     ]
     vectors = rng.standard_normal((2400, 8)) * 0.3 + np.eye(8)[0]
     vectors[::3] *= -1
-    monkeypatch.setattr(connections, "EF_SEARCH", 10)
-    monkeypatch.setattr(connections, "MAX_SCAN_TUPLES", 1)
+    monkeypatch.setattr(postgres_database, "EF_SEARCH", 10)
+    monkeypatch.setattr(postgres_database, "MAX_SCAN_TUPLES", 1)
     with PostgresDatabase(fresh_dsn(), exact_below=10) as database:
         store = database.open("tea", EMBEDDER, create=True)
         memory.delete(memory.doc_ids())

@@ -19,8 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ragtune.canonical.store.connections import require_psycopg
-from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.database import PostgresDatabase, require_psycopg
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"

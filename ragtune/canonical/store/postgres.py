@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ragtune.canonical.analyzers import Analyzer, gone
 from ragtune.canonical.store.base import BaseStore
-from ragtune.canonical.store.connections import EF_SEARCH, Connections, MissingTableError
 from ragtune.canonical.store.lexical import bm25, decode, query_terms
 from ragtune.canonical.store.rows import (
     candidates,
@@ -23,7 +22,14 @@ from ragtune.canonical.store.rows import (
     dump_json,
     make_rows,
 )
-from ragtune.canonical.store.statements import MARGIN, NO_FILTER, Statements, filter_condition
+from ragtune.canonical.store.statements import (
+    EF_SEARCH,
+    MARGIN,
+    NO_FILTER,
+    MissingTableError,
+    Statements,
+    filter_condition,
+)
 from ragtune.canonical.store.writing import build_indexes, write_documents
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.arrays import FloatArray
@@ -46,7 +52,7 @@ class PostgresStore(BaseStore):
 
     def __init__(
         self,
-        connections: Connections,
+        run: Callable[[Callable[[Any], Any]], Any],
         sql: Statements,
         collection: Collection,
         embedder: BaseEmbedder,
@@ -56,7 +62,7 @@ class PostgresStore(BaseStore):
         self.collection = collection
         self.embedder = embedder
         self.analyzer = analyzer
-        self._connections = connections
+        self._run_on_server = run
         self._sql = sql
         self._exact_below = exact_below
         self._is_indexed = False  # never becomes false again
@@ -189,7 +195,8 @@ class PostgresStore(BaseStore):
 
     def _run(self, work: Callable[[Any], T]) -> T:
         try:
-            return self._connections.run(work)
+            found: T = self._run_on_server(work)
+            return found
         except MissingTableError as error:
             raise gone(self.collection.name) from error
 

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from ragtune.canonical.types import Filters
+from ragtune.core.errors import StoreError
 
 SCHEMA_VERSION = 4
 
@@ -19,6 +20,9 @@ BUILT = 99
 
 MARGIN = 16
 """Rows beyond k that a vector search reads: float32 sums of the server may order near-ties differently."""
+
+EF_SEARCH = 200
+"""Candidates that an HNSW search keeps; more cost time and raise recall."""
 
 NO_FILTER = "true"
 
@@ -63,6 +67,10 @@ def filter_condition(filters: Filters) -> str:
             "WHERE metadata -> wanted.key IS DISTINCT FROM wanted.value)"
         )
     return "(" + " AND ".join(parts) + ")" if parts else NO_FILTER
+
+
+class MissingTableError(StoreError):
+    """The table does not exist, since its collection was dropped."""
 
 
 class Statements:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragtune.canonical.permit import current
-from ragtune.canonical.store.connections import MissingTableError
 from ragtune.canonical.store.lexical import tsvector_literal
 from ragtune.canonical.store.rows import Row, compare, dump_json, rows_digest, shared_metadata
-from ragtune.canonical.store.statements import BUILT, COLUMN_TYPES, FANOUT, Statements
+from ragtune.canonical.store.statements import BUILT, COLUMN_TYPES, FANOUT, MissingTableError, Statements
 from ragtune.canonical.types import UpsertCounts
 
 _BUILD_MEMORY = "512MB"  # of an index build
