@@ -1,8 +1,7 @@
 """Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
 
-The fixtures lie in ``v<spec>/`` beside this file: a BEIR folder with a first-stage run and a score table, and below
-``decisions/`` one file for each component, with what it decides beside each of its group's :data:`COUNTERPARTS`. So a
-new component adds one file and changes no other.
+``v<spec>/`` has a BEIR folder with a first-stage run and a score table, and below ``decisions/`` one file for each
+component, with its decisions beside each of its group's :data:`COUNTERPARTS`.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ The canonical one repeats that of ragtune.canonical.conformance, so that a run n
 FIXTURES = Path(__file__).with_name(f"v{SPECS['decisions']}")
 DECISIONS = FIXTURES / "decisions"
 
-BUDGET_DOCS = 12
-"""Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
+BUDGET_DOCS = 12  # enough for several batches, and fewer than the pool holds
 
 COUNTERPARTS = {"estimator": ("greedy", "settled"), "scheduler": ("baseline", "uncertainty")}
 """The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
@@ -41,10 +39,7 @@ COMPARING = ("windows",)
 """The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
-"""Choices that all golden decisions have in common."""
-
-_IDLE = dict.fromkeys(("executor", "tracking"), "")
-"""Groups that take no part in a decision."""
+_IDLE = dict.fromkeys(("executor", "tracking"), "")  # groups that take no part in a decision
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as

@@ -8,13 +8,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from ragtune.canonical.analyzers import check_same, describe, unknown
 from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase
 from ragtune.canonical.store.postgres import PostgresStore
-from ragtune.canonical.store.statements import EF_SEARCH, SCHEMA_VERSION, MissingTableError, Statements, read_sql
+from ragtune.canonical.store.statements import EF_SEARCH, SCHEMA_VERSION, MissingTableError, Statements
 from ragtune.canonical.types import Collection
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.errors import ConfigError, MissingExtraError, StoreError, StoreTimeoutError
@@ -232,7 +233,8 @@ def _ensure_schema(connection: Any) -> None:
         with connection.transaction():
             _lock_schema(connection)
             if not _has_schema(connection):
-                connection.execute(read_sql("schema.sql", version=SCHEMA_VERSION))
+                sql = (files("ragtune.canonical.store") / "schema.sql").read_text(encoding="utf-8")
+                connection.execute(sql.format(version=SCHEMA_VERSION))
     (version,) = connection.execute("SELECT version FROM ragtune.schema_version").fetchone()
     if version != SCHEMA_VERSION:
         raise StoreError(

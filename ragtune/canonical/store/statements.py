@@ -48,11 +48,6 @@ _NAME = re.compile(r"^-- (\w+)(?:: .*)?\n((?:-- .*\n)*)", re.MULTILINE)
 _SLACK = 5e-6  # more than the error of the server's distances between unit vectors
 
 
-def read_sql(name: str, **values: int | str) -> str:
-    """A file of this folder, its placeholders filled with identifiers and numbers of this package."""
-    return (files("ragtune.canonical.store") / name).read_text(encoding="utf-8").format(**values)
-
-
 def filter_condition(filters: Filters) -> str:
     """The WHERE condition of rule D7 with the parameters ``tags_any``, ``tags_all`` and ``metadata``."""
     parts = []
