@@ -236,16 +236,6 @@ def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(d
     assert databases(data_dir) == []
 
 
-def test_any_server_can_be_asked_by_url_whether_it_conforms() -> None:
-    """By MCP; tests/conformance asks one by REST."""
-    with serving("--store", "memory", "--reranker", "hashing") as server:
-        script = [sys.executable, str(ROOT / "scripts" / "conformance.py"), "--target", "mcp"]
-        done = subprocess.run([*script, "--url", f"{server.url}/mcp"], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "passed" in done.stdout
-    assert "skipped" not in done.stdout
-
-
 def is_refused(port: int) -> bool:
     """Whether nobody listens there."""
     try:

@@ -44,6 +44,7 @@ class PostgresDatabase(BaseDatabase):
 
     A collection of more than ``exact_below`` chunks gets indexes. The server cancels a statement after
     ``statement_timeout_s`` (0.001 to 2147483.647) and undoes its transaction; None keeps the server's own setting.
+    ``revive`` starts a server again that was killed; it is called when no connection can be had.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class PostgresDatabase(BaseDatabase):
         exact_below: int = 2000,
         on_close: Callable[[], None] | None = None,
         statement_timeout_s: float | None = None,
+        revive: Callable[[], None] | None = None,
     ) -> None:
         self._exact_below = check_count("postgres exact_below", exact_below)
         check_count("postgres pool_size", pool_size, low=1)
         if statement_timeout_s is not None:
             check_number("postgres statement_timeout_s", statement_timeout_s, *_STATEMENT_S)
         self._on_close = on_close
+        self._revive = revive
         self._dsn = dsn
         self._statement_timeout_s = statement_timeout_s
         self._owner = os.getpid()
@@ -127,6 +130,8 @@ class PostgresDatabase(BaseDatabase):
             with self._pool.connection() as connection, current().interruptible(partial(self._cancel, connection)):
                 return work(connection)
         except PoolTimeout:
+            if self._revive is not None:
+                self._revive()
             self._reach_server(lambda connection: None)
             raise StoreError(f"no connection became free within {_FREE_S:g} s") from None
         except self._psycopg.Error as error:

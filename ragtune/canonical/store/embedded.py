@@ -98,6 +98,14 @@ class EmbeddedServer:
                 if is_running(self._data):
                     self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
+    def revive(self) -> None:
+        """Start the server again if it was killed; committed data are safe. Several threads may call it."""
+        with self._guard:
+            if self._users is not None and os.getpid() == self._owner:
+                with self._starting():
+                    if not is_running(self._data):
+                        self._launch()
+
     def __enter__(self) -> EmbeddedServer:
         return self
 
@@ -248,7 +256,13 @@ def connect(
     require_psycopg()  # before a server is started
     server = EmbeddedServer(default_folder() if folder is None else folder)
     try:
-        return PostgresDatabase(server.dsn, pool_size, on_close=server.close, statement_timeout_s=statement_timeout_s)
+        return PostgresDatabase(
+            server.dsn,
+            pool_size,
+            on_close=server.close,
+            statement_timeout_s=statement_timeout_s,
+            revive=server.revive,
+        )
     except BaseException:
         server.close()
         raise

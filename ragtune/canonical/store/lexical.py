@@ -5,12 +5,10 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     sum over the query's distinct terms of  idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-N, df and the average length are those of the whole collection, with any filter. The text analysis is one of
-:mod:`ragtune.canonical.analyzers`, not a text search configuration of the server, so that all stores agree on what a
-term is. In the ``tsvector`` a lexeme has the positions 1, 2, ..., one for each occurrence, so that their number is tf.
-
-PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and of a chunk
-with very many distinct terms only those that come first are indexed, about a million bytes of them.
+N, df and the average length are those of the whole collection, with any filter. Terms are those of the collection's
+analyzer, not of a text search configuration of the server. In the ``tsvector`` a lexeme has one position for each
+occurrence. PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and
+of very many distinct terms of a chunk only the first million bytes are indexed.
 """
 
 from __future__ import annotations
