@@ -80,7 +80,6 @@ def called(call: Callable[[], int | None]) -> int:
         (["study", "--config", "opne"], "did you mean open?"),
         (["shadow", "report", "x", "--jsno"], "did you mean --json?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
-        (["conformance", "--target", "memry"], "did you mean memory?"),
         (["run", "experimnt=gar"], "did you mean experiment?"),
         (["run", "experiment=gra"], "did you mean gar?"),
         (["run", "bugdet=20"], "did you mean budget?"),
