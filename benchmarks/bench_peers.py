@@ -30,8 +30,7 @@ from bench_store import POOL, Collection, GivenVectors, K, bare_ingest, collecti
 from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Candidate, Embedding, Filters, fuse
-from ragtune.canonical.store.connections import EF_SEARCH
-from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.database import EF_SEARCH, PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 
 RRF_K = 60

@@ -28,8 +28,7 @@ from pgvector.psycopg import register_vector
 
 from ragtune.canonical import Chunk, Embedding, Filters, RetrievalPlan, embed, retrieve
 from ragtune.canonical.store.base import BaseStore
-from ragtune.canonical.store.connections import EF_SEARCH
-from ragtune.canonical.store.database import PostgresDatabase
+from ragtune.canonical.store.database import EF_SEARCH, PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.interfaces import BaseEmbedder

@@ -1,8 +1,7 @@
 """Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
 
-The fixtures lie in ``v<spec>/`` beside this file: a BEIR folder with a first-stage run and a score table, and below
-``decisions/`` one file for each component, with what it decides beside each of its group's :data:`COUNTERPARTS`. So a
-new component adds one file and changes no other.
+``v<spec>/`` has a BEIR folder with a first-stage run and a score table, and below ``decisions/`` one file for each
+component, with its decisions beside each of its group's :data:`COUNTERPARTS`.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 The canonical one repeats that of ragtune.canonical.conformance, so that a run need not load the canonical blocks."""
 
 FIXTURES = Path(__file__).with_name(f"v{SPECS['decisions']}")
+DECISIONS = FIXTURES / "decisions"
 
-BUDGET_DOCS = 12
-"""Documents that each golden query may rerank: enough for several batches, and fewer than its pool holds."""
+BUDGET_DOCS = 12  # enough for several batches, and fewer than the pool holds
 
 COUNTERPARTS = {"estimator": ("greedy", "settled"), "scheduler": ("baseline", "uncertainty")}
 """The schedulers that every estimator is pinned with, and the estimators that every scheduler is pinned with.
@@ -39,10 +38,7 @@ COMPARING = ("windows",)
 """The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
-"""Choices that all golden decisions have in common."""
-
-_IDLE = dict.fromkeys(("executor", "tracking"), "")
-"""Groups that take no part in a decision."""
+_IDLE = dict.fromkeys(("executor", "tracking"), "")  # groups that take no part in a decision
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as
@@ -54,87 +50,69 @@ def components() -> list[str]:
     return [f"{group}/{file.stem}" for group in COUNTERPARTS for file in sorted((CONF / group).glob("*.yaml"))]
 
 
-def decide(component: str, fixtures: Path = FIXTURES) -> Decisions:
-    """Let one component decide on the fixed inputs.
-
-    Args:
-        component: ``group/name``, see :func:`components`.
-        fixtures: folder of the fixed inputs.
-    """
+def decide(component: str) -> Decisions:
+    """Let one component decide on the fixed inputs."""
     group, name = component.split("/")
+    config = _config(group, name)
+    compares = getattr(get_class(config[group]["_target_"]), "compares", False)
     decisions = {}
-    for other in _counterparts(group, name, fixtures):
-        estimator, scheduler = (name, other) if group == "estimator" else (other, name)
-        choice = {"scheduler": _config("scheduler", scheduler, fixtures)["scheduler"]}
-        decisions[other] = _decided({**_config("estimator", estimator, fixtures), **choice})
+    for other in COMPARING if compares else COUNTERPARTS[group]:
+        scheduler = config if group == "scheduler" else _config("scheduler", other)
+        estimator = config if group == "estimator" else _config("estimator", other)
+        decisions[other] = _decided({**estimator, "scheduler": scheduler["scheduler"]})
     return decisions
 
 
-def _counterparts(group: str, name: str, fixtures: Path) -> tuple[str, ...]:
-    target = get_class(_config(group, name, fixtures)[group]["_target_"])
-    return COMPARING if getattr(target, "compares", False) else COUNTERPARTS[group]
-
-
-def differences(fixtures: Path = FIXTURES) -> list[str]:
-    """Where the decisions of today differ from the pinned ones, one line each; an empty list means conformance.
-
-    A component that cannot be built or run is a difference too.
-    """
+def differences() -> list[str]:
+    """Where the decisions of today differ from the pinned ones, one line each; an empty list means conformance."""
     now = components()
-    pinned = {f"{file.parent.name}/{file.stem}" for file in _pinned_files(fixtures)}
+    pinned = {f"{file.parent.name}/{file.stem}" for file in _pinned_files()}
     found = [f"{component}: pinned, but there is no such component" for component in sorted(pinned - set(now))]
     for component in now:
-        if component not in pinned:
+        if component in pinned:
+            found += differences_of(component)
+        else:
             found.append(f"{component}: not pinned: ragtune conformance --update pins it")
-            continue
-        found += differences_of(component, fixtures)
     return found
 
 
-def differences_of(component: str, fixtures: Path = FIXTURES) -> list[str]:
-    """Where the decisions of a component of today differ from the pinned ones, one line each.
-
-    A component that cannot be built or run is a difference too.
-    """
+def differences_of(component: str) -> list[str]:
+    """As :func:`differences`, of one component; that it cannot be built or run is a difference too."""
     try:
-        return list(_differences_of(component, fixtures))
+        now = decide(component)
     except Exception as error:
         return [f"{component}: {type(error).__name__}: {error}"]
-
-
-def _differences_of(component: str, fixtures: Path) -> Iterator[str]:
-    pinned: Decisions = json.loads(_file(component, fixtures).read_text(encoding="utf-8"))
-    now = decide(component, fixtures)
+    pinned: Decisions = json.loads(_file(component).read_text(encoding="utf-8"))
     if (ours := _places(now)) != (theirs := _places(pinned)):
-        yield f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"
-        return
-    for counterpart, query_id in ours:
-        for what, expected in pinned[counterpart][query_id].items():
-            is_now = now[counterpart][query_id][what]
-            if is_now != expected:
-                yield f"{component} with {counterpart}, query {query_id}: {what} is {is_now}, pinned is {expected}"
+        return [f"{component}: pinned are {sorted(theirs)}, decided were {sorted(ours)}"]
+    return [
+        f"{component} with {counterpart}, query {query_id}: {what} is {is_now}, pinned is {expected}"
+        for counterpart, query_id in ours
+        for what, expected in pinned[counterpart][query_id].items()
+        if (is_now := now[counterpart][query_id][what]) != expected
+    ]
 
 
 def _places(decisions: Decisions) -> list[tuple[str, str]]:
     return [(counterpart, query_id) for counterpart, queries in decisions.items() for query_id in queries]
 
 
-def pin(fixtures: Path = FIXTURES) -> None:
+def pin() -> None:
     """Make the decisions of today the golden ones: one file a component, none of components that are gone."""
-    texts = {_file(component, fixtures): _lines(decide(component, fixtures)) for component in components()}
-    for file in set(_pinned_files(fixtures)) - set(texts):
+    texts = {_file(component): _lines(decide(component)) for component in components()}
+    for file in set(_pinned_files()) - set(texts):
         file.unlink()
     for file, text in texts.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
 
-def _pinned_files(fixtures: Path) -> Iterator[Path]:
-    return (fixtures / "decisions").glob("*/*.json")
+def _pinned_files() -> Iterator[Path]:
+    return DECISIONS.glob("*/*.json")
 
 
-def _file(component: str, fixtures: Path) -> Path:
-    return fixtures / "decisions" / f"{component}.json"
+def _file(component: str) -> Path:
+    return DECISIONS / f"{component}.json"
 
 
 def _lines(decisions: Decisions) -> str:
@@ -148,8 +126,8 @@ def _lines(decisions: Decisions) -> str:
 
 def _decided(config: dict[str, Any]) -> dict[str, dict[str, str]]:
     session = build_session(config)
-    outputs = {q: session.controller.run(text, query_id=q) for q, text in session.dataset.queries.items()}
-    return {query_id: _digest(output) for query_id, output in outputs.items()}
+    queries = session.dataset.queries.items()
+    return {query_id: _digest(session.controller.run(text, query_id=query_id)) for query_id, text in queries}
 
 
 def _digest(output: ControllerOutput) -> dict[str, str]:
@@ -164,15 +142,15 @@ def _digest(output: ControllerOutput) -> dict[str, str]:
 
 
 @cache
-def _config(group: str, name: str, fixtures: Path) -> dict[str, Any]:
+def _config(group: str, name: str) -> dict[str, Any]:
     """A whole configuration for one component, the others at their defaults; composing one takes longer than a pair."""
     return compose(
         [
             *(f"{chosen}={value}" for chosen, value in _CHOSEN.items()),
-            f"dataset.path={fixtures}",
-            f"retriever.paths={fixtures / 'bm25.run'}",
+            f"dataset.path={FIXTURES}",
+            f"retriever.paths={FIXTURES / 'bm25.run'}",
             f"{group}={name}",
-            f"reranker.scores={fixtures / 'scores.run'}",
+            f"reranker.scores={FIXTURES / 'scores.run'}",
             "reranker.scale=identity",
             f"budget.max_reranker_docs={BUDGET_DOCS}",
         ]

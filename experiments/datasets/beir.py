@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,8 @@ _PIECE = re.compile(r"-\d{5}-of-\d{5}$")
 _WHOLE = re.compile(r"[+-]?\d+(\.0*)?")
 
 
-def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
-    """Return the file of a split's judgments, and those of the other splits.
-
-    Args:
-        folder: the collection's folder.
-        qrels: a file with the judgments, or a folder of splits; None for ``qrels`` in the collection's.
-        split: name of the split; None for no judgments at all.
-
-    Raises:
-        DatasetError: if there is no such file or split, naming the existing ones.
-    """
+def _judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[Path | None, list[Path]]:
+    """The file of a split's judgments, and those of the other splits; ``qrels`` is a file or a folder of splits."""
     if split is None:
         return None, []
     if qrels is not None and not Path(qrels).is_dir():
@@ -75,19 +66,8 @@ def judgment_files(folder: Path, qrels: str | None, split: str | None) -> tuple[
 
 
 def read_qrels(path: Path) -> Qrels:
-    """Read grades by query and document.
-
-    Raises:
-        DatasetError: naming the file and the line or row that is wrong.
-    """
+    """Read grades by query and document."""
     qrels: dict[str, dict[str, int]] = {}
-    for judgment in _judgments(path):
-        add_judgment(qrels, *judgment)
-    return qrels
-
-
-def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
-    """Query, document, grade, and the place, as the beginning of a message."""
     for where, (query_id, doc_id, grade, iteration) in read_records(path, _SCHEMA):
         if doc_id in _ITERATIONS and iteration is not None and iteration not in _ITERATIONS:
             raise DatasetError(
@@ -95,7 +75,8 @@ def _judgments(path: Path) -> Iterator[tuple[str, str, int, str]]:
                 "allowed is 'query_id 0 doc_id grade', or a header that names the columns"
             )
         ids = id_of(query_id, where, "query-id"), id_of(doc_id, where, "corpus-id")
-        yield *ids, _grade(grade, where), f"{where}: "
+        add_judgment(qrels, *ids, _grade(grade, where), f"{where}: ")
+    return qrels
 
 
 def _splits(folder: Path) -> dict[str, Path]:
@@ -111,19 +92,11 @@ def _splits(folder: Path) -> dict[str, Path]:
 
 def _grade(value: object, where: str) -> int:
     """A whole number, also where a table holds it as a float or text."""
-    grade = None if isinstance(value, bool) else _whole(str(value))
-    if grade is None:
-        raise DatasetError(f"{where}: 'score' is {quoted(value)}: allowed is a whole number")
-    return grade
-
-
-@lru_cache(maxsize=128)
-def _whole(text: str) -> int | None:
-    """The whole number that a text spells, None if it spells none. A file of judgments has few different texts."""
-    try:
-        return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
-    except ValueError:  # of too many digits
-        return None
+    text = str(value)
+    with suppress(ValueError):  # too many digits
+        if _WHOLE.fullmatch(text):
+            return int(text.partition(".")[0])
+    raise DatasetError(f"{where}: 'score' is {quoted(value)}: allowed is a whole number")
 
 
 FORMS = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".xml", "")
@@ -150,21 +123,6 @@ class BeirDataset(DatasetLoader):
     ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The content decides the form.
 
     Queries with judgments only in other splits are left out. Queries without any are replayed but not measured.
-
-    Args:
-        path: the folder.
-        split: name of the judgments, e.g. ``test``; None for none: then every query is replayed, and measured by its
-            agreement with full reranking.
-        name: identifier; by default the folder's name.
-        every: keep every n-th query only, for costly live runs; >= 1.
-        corpus: the documents, where they are not ``corpus.*`` in the folder.
-        queries: the queries, where they are not ``queries.*`` in the folder.
-        qrels: the judgments, where they are not ``qrels/SPLIT.*``: a file, which then names the split, or a folder of
-            splits.
-        query_fields: the columns or fields that make the query, joined by a space; None for its text.
-
-    Raises:
-        DatasetError: if the folder, a file or the split is missing (naming the existing splits).
     """
 
     def __init__(
@@ -185,7 +143,7 @@ class BeirDataset(DatasetLoader):
         self._fields = field_names(query_fields)
         self._corpus = self._find("corpus") if corpus is None else Path(corpus)
         self._queries_file = self._find("queries") if queries is None else Path(queries)
-        self._judgments, self._other_judgments = judgment_files(self.path, qrels, split)
+        self._judgments, self._other_judgments = _judgment_files(self.path, qrels, split)
         judged = source_name(Path(qrels)) if qrels and split and Path(qrels).is_file() else split
         self.name = "/".join(filter(None, (name or self.path.resolve().name, judged)))
 
@@ -223,12 +181,7 @@ class BeirDataset(DatasetLoader):
                 return stored_corpus(self._documents, " ".join(file_digests(files)))
             return Corpus(self._documents())
         except DuplicateIdError as error:
-            first, second, *_ = (
-                w for w, row in read_records(self._corpus, _DOCUMENTS) if _id(row[0], w) == error.doc_id
-            )
-            raise DatasetError(
-                f"{second}: duplicate document id {quoted(error.doc_id)}, first {_place(first)}"
-            ) from None
+            raise DatasetError(f"{self._corpus}: {error}") from None
 
     def _documents(self) -> Iterator[Document]:
         where = ""
@@ -288,9 +241,3 @@ def _text(value: Any, name: str, where: str, default: str | None = None) -> str:
     if default is None and not value:
         raise DatasetError(f"{where}: {name!r} is '': it must not be empty")
     return require_text(value, f"{where}: {name!r} is")
-
-
-def _place(where: str) -> str:
-    """The place of a record, as it follows ``first`` in a message."""
-    place = where.rpartition(":")[2]
-    return f"in{place}" if place.startswith(" row") else f"on line {place}"

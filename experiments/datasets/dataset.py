@@ -63,8 +63,7 @@ class Dataset:
     def joining(self, inputs: Iterable[Component]) -> Dataset:
         """Return the dataset together with recorded inputs: runs, score tables, signals.
 
-        Its ``joins`` say how many queries and documents each of them covers, its ``warnings`` what
-        they lack and what speaks against them.
+        Its ``joins`` count the queries and documents that each of them covers; its ``warnings`` name gaps and doubts.
 
         Raises:
             DatasetError: if one has no query, or no document, in common with the collection.
@@ -135,11 +134,19 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
         return Dataset(name, corpus, queries, {})
     if not qrels:
         raise DatasetError(f"dataset {name!r} has no judgments: at least one judged query is needed")
-    qrels = _checked(name, qrels)
+    where = f"dataset {name!r}: query"
+    qrels = {
+        query_id: {d: _require_grade(grade, f"{where} {query_id!r}, document {d!r}: ") for d, grade in grades.items()}
+        for query_id, grades in qrels.items()
+    }
     judged = {doc_id: True for grades in qrels.values() for doc_id in grades}
     texts = joined("judged queries", qrels, "the queries", queries)
     found = joined("judged documents", judged, "the corpus", _DocumentIds(corpus))
-    _require(name, texts, found)
+    try:
+        for join in (texts, found):
+            join.require_any()
+    except DatasetError as error:
+        raise DatasetError(f"dataset {name!r}: {error}") from None
     if texts.missing:
         raise DatasetError(
             f"dataset {name!r}: {texts.missing} judged queries have no text, e.g. {quoted(texts.left_only)}; "
@@ -152,17 +159,6 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
     }
     counted = {what: n for what, n in warnings.items() if n}
     return Dataset(name, corpus, queries, qrels, counted, [texts, found])
-
-
-def _checked(name: str, qrels: Qrels) -> Qrels:
-    """The judgments with their grades as whole numbers."""
-    if all(type(grade) is int and abs(grade) <= HIGHEST_GRADE for of in qrels.values() for grade in of.values()):
-        return qrels
-    where = f"dataset {name!r}: query {{!r}}, document {{!r}}: "
-    return {
-        query_id: {doc_id: _require_grade(grade, where.format(query_id, doc_id)) for doc_id, grade in grades.items()}
-        for query_id, grades in qrels.items()
-    }
 
 
 class _DocumentIds(Collection[str]):
@@ -181,30 +177,8 @@ class _DocumentIds(Collection[str]):
         return len(self._corpus)
 
 
-def _require(name: str, *joins: Join) -> None:
-    """Refuse parts of a collection that have nothing in common.
-
-    Raises:
-        DatasetError: naming the collection, and an id of each part.
-    """
-    for join in joins:
-        try:
-            join.require_any()
-        except DatasetError as error:
-            raise DatasetError(f"dataset {name!r}: {error}") from None
-
-
 def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) -> str:
-    """Return the text of a query with several fields: the wanted ones in their order, joined by a space.
-
-    Args:
-        fields: text by name; fields without text are left out.
-        wanted: names of fields.
-        where: the beginning of the error message.
-
-    Raises:
-        DatasetError: if the query lacks one of them.
-    """
+    """The text of a query with several fields: the wanted ones in their order, joined by a space."""
     missing = [name for name in wanted if name not in fields]
     if missing:
         has = f"it has {', '.join(fields)}" if fields else "it has none"
@@ -213,11 +187,7 @@ def chosen_fields(fields: Mapping[str, str], wanted: Sequence[str], where: str) 
 
 
 def field_names(query_fields: str | Sequence[str] | None) -> list[str]:
-    """Return the option ``dataset.query_fields`` as a list; empty for the default.
-
-    Raises:
-        ConfigError: if it is not a name or a list of names.
-    """
+    """The option ``dataset.query_fields`` as a list; empty for the default."""
     names = [query_fields] if isinstance(query_fields, str) else list(query_fields or ())
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(

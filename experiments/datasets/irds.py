@@ -19,22 +19,11 @@ from ragtune.core.plain import quoted
 from ragtune.data.corpus import Corpus, Document
 from ragtune.data.files.textfile import require_id, require_text
 
-_MARK = "\ufeff"
-"""A byte order mark, which the catalogue leaves before the first id of a file."""
-
 
 class IrdsDataset(DatasetLoader):
     """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``.
 
     Datasets that the process has registered itself (``ir_datasets.registry.register``) work too.
-
-    Args:
-        id: the catalogue's identifier.
-        query_fields: fields that make the query, e.g. ``title`` or ``[title, description]``; None for the catalogue's
-            default.
-
-    Raises:
-        DatasetError: if the id is unknown, a part is missing, or its files cannot be downloaded.
     """
 
     def __init__(self, id: str, query_fields: str | Sequence[str] | None = None) -> None:
@@ -57,9 +46,9 @@ class IrdsDataset(DatasetLoader):
             corpus = Corpus(self._documents())
             queries = self._queries()
             qrels = self._qrels()
-        except DatasetError:
-            raise
-        except (ValueError, IndexError, TypeError, RecursionError) as error:
+        except (ValueError, IndexError, TypeError) as error:
+            if isinstance(error, DatasetError):
+                raise
             reason = quoted(" ".join(str(error).split()))[1:-1]
             raise DatasetError(f"ir_datasets {self.name!r} holds a malformed line: {reason}") from error
         except (OSError, RuntimeError) as error:
@@ -102,9 +91,8 @@ class IrdsDataset(DatasetLoader):
     def _qrels(self) -> dict[str, dict[str, int]]:
         qrels: dict[str, dict[str, int]] = {}
         for qrel in self._dataset.qrels_iter():
-            query_id = qrel.query_id.removeprefix(_MARK)
-            add_judgment(qrels, query_id, qrel.doc_id, qrel.relevance, f"ir_datasets {self.name!r}: ")
+            add_judgment(qrels, qrel.query_id, qrel.doc_id, qrel.relevance, f"ir_datasets {self.name!r}: ")
         return qrels
 
     def _id(self, value: str, kind: str) -> str:
-        return require_id(value.removeprefix(_MARK), f"ir_datasets {self.name!r}: {kind} id")
+        return require_id(value, f"ir_datasets {self.name!r}: {kind} id")

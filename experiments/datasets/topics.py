@@ -32,26 +32,24 @@ def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield the place of each topic (``FILE:LINE``), its id, and its fields with text, e.g. ``title``, ``description``.
 
     A field ends where the next one begins. Of a field that comes again (subtopics), the first counts.
-
-    Raises:
-        DatasetError: naming the file and the line, if there is no topic, or one without an id or not ended.
     """
     begun, field, texts, found = "", None, dict[str, str](), False
     for line, is_end, tag, attributes, text in _tags(file):
         if tag in _TOPICS and is_end:
-            if not begun:
-                raise DatasetError(f"{file}:{line}: the end of a topic that has not begun")
-            yield begun, *_topic(begun, texts)
+            if begun:
+                yield begun, *_topic(begun, texts)
             begun, field, texts, found = "", None, {}, True
         elif tag in _TOPICS:
-            _require_ended(begun, f"before another <{tag}> on line {line}")
+            if begun:
+                break
             begun, field = f"{file}:{line}", None
             texts = {name.lower(): value for name, value in _ATTRIBUTE.findall(attributes)}
         else:
             field = _field_after(tag, is_end, field, texts)
         if field is not None:
             texts[field] = texts.get(field, "") + (f" {text}" if tag in _BREAKS else text)
-    _require_ended(begun, "at the end of the file")
+    if begun:
+        raise DatasetError(f"{begun}: this topic is not ended by </top> or </topic>")
     if not found:
         raise DatasetError(f"{file}: no topics: expected <top> with <num> and <title>, or <topic number=...>")
 
@@ -75,11 +73,6 @@ def _tags(file: Path) -> Iterator[tuple[int, bool, str, str, str]]:
     for tag, after in zip(tags, [*(tag.start() for tag in tags[1:]), len(content)], strict=True):
         line, at = line + content.count("\n", at, tag.start()), tag.start()
         yield line, bool(tag[1]), tag[2].lower(), tag[3], unescape(content[tag.end() : after])
-
-
-def _require_ended(begun: str, when: str) -> None:
-    if begun:
-        raise DatasetError(f"{begun}: this topic is not ended by </top> or </topic> {when}")
 
 
 def _topic(begun: str, texts: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -1,15 +1,21 @@
-"""Text analyses by name: words, stopwords and stems. A collection keeps its analysis for good."""
+"""Text analyses by name, and checks that a collection fits an embedder and an analysis, which it keeps for good."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 
-from ragtune.core.errors import ConfigError
-from ragtune.data.text import STOPWORDS, Stems, plain_id, plain_terms
+from pydantic import ValidationError
+
+from ragtune.canonical.embedding import dimension
+from ragtune.canonical.normalization import check_string
+from ragtune.canonical.types import Collection
+from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, UnknownCollectionError
+from ragtune.core.interfaces import BaseEmbedder
+from ragtune.data.text import STOPWORDS, Stems
 from ragtune.data.text.analysis import all_words, words_and_bigrams
 
 DEFAULT = "english"
@@ -20,12 +26,9 @@ _LATEST = "2"
 
 @dataclass(frozen=True)
 class Analyzer:
-    """A text analysis.
+    """A text analysis: ``terms`` returns a text's terms in order, with repetitions.
 
-    Attributes:
-        name: language and version, e.g. ``english-2``.
-        details: stopwords, and the stemmer with its version, on which the terms depend as well.
-        terms: function that returns a text's terms in order, with repetitions.
+    ``name`` is language and version, e.g. ``english-2``; ``details`` are the stopwords and the stemmer's version.
     """
 
     name: str
@@ -52,14 +55,11 @@ def load_analyzer(name: str) -> Analyzer:
 
     - A language has stems without its stopwords, and pairs of neighbours for runs of Han, kana and Hangul.
     - ``cjk`` has words and such pairs; ``none`` has words.
-    - ``english-1`` has words of two characters or more, which end at combining marks. All others have words of any
-      length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks.
+    - Words have any length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks.
     """
     language, _, number = name.partition("-")
-    if name == "english-1":
-        return Analyzer(name, plain_id(), plain_terms)
     if language not in languages() or number not in ("", _LATEST):
-        raise ConfigError(f"analyzer={name!r}: allowed are english-1, {', '.join(languages())}")
+        raise ConfigError(f"analyzer={name!r}: allowed are {', '.join(languages())}")
     full = f"{language}-{_LATEST}"
     if language == "none":
         return Analyzer(full, "words", all_words)
@@ -75,9 +75,55 @@ def _stemmed(words: Callable[[str], list[str]], stems: Stems) -> Callable[[str],
     return lambda text: [stem for word in words(text) if (stem := stems[word])]
 
 
-def _stopwords(language: str) -> Collection[str]:
+def _stopwords(language: str) -> frozenset[str]:
     if language == "english":
-        return STOPWORDS
+        return frozenset(STOPWORDS)
     from bm25s import stopwords  # which has a list for some languages
 
     return frozenset(getattr(stopwords, f"STOPWORDS_{language.upper()}", ()))
+
+
+def describe(name: str, embedder: BaseEmbedder, analyzer: str | None) -> Collection:
+    """The collection that would be created."""
+    try:
+        return Collection(
+            name=check_string(name, "collection"),
+            embed_model=check_string(embedder.name, "embed_model"),
+            embed_dims=dimension(embedder),
+            analyzer=load_analyzer(DEFAULT if analyzer is None else analyzer).identity,
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"collection {first['loc'][0]}={str(first['input'])[:100]!r}: {first['msg']}") from error
+
+
+def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> Analyzer:
+    """Check a collection against the one that would be created, and return its analyzer; None takes its own."""
+    if (kept.embed_model, kept.embed_dims) != (wanted.embed_model, wanted.embed_dims):
+        raise CollectionMismatchError(
+            f"collection {kept.name!r} holds vectors of {kept.embed_model!r}, {kept.embed_dims} dims; "
+            f"the embedder is {wanted.embed_model!r}, {wanted.embed_dims} dims"
+        )
+    if analyzer is not None and kept.analyzer != wanted.analyzer:
+        raise CollectionMismatchError(
+            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; the chosen analyzer is {wanted.analyzer!r}"
+        )
+    try:
+        found = load_analyzer(kept.analyzer.partition(" ")[0])
+    except ConfigError as error:
+        raise CollectionMismatchError(f"collection {kept.name!r} is analyzed by {kept.analyzer!r}: {error}") from None
+    if found.identity != kept.analyzer:
+        raise CollectionMismatchError(
+            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; this installation has {found.identity!r}"
+        )
+    return found
+
+
+def unknown(name: str, known: Iterable[str]) -> UnknownCollectionError:
+    """The error for a collection that does not exist."""
+    return UnknownCollectionError(f"no collection {name!r}: there are {', '.join(map(repr, known)) or 'none'}")
+
+
+def gone(name: str) -> UnknownCollectionError:
+    """The error for a collection that was dropped while it was open."""
+    return UnknownCollectionError(f"no collection {name!r} any more: it was dropped")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -27,34 +27,23 @@ def embed(
 ) -> Embedding:
     """Vectors of texts or of chunks' contents. Equal texts are embedded once.
 
-    Each batch is cached at once, so interrupted work continues where it stopped.
-
-    Args:
-        texts_or_chunks: the n texts, or the chunks whose contents are embedded.
-        embedder: makes the vectors, which are cached under its ``name``.
-        batch_size: texts in each call of the embedder, >= 1.
-        cache_dir: where vectors are cached: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-
-    Returns:
-        Shape (n, d), float32, rows as the embedder gives them: L2-normalised.
-
-    Raises:
-        InputError: if the embedder gives another number of vectors than texts, other dims than before, or values that
-            are not finite; names the embedder.
-        ConfigError: on a batch size out of range, or a cache folder that cannot be used.
+    Each batch is cached at once, so interrupted work continues where it stopped: in the platform's cache folder for
+    ``auto``, in another folder, or not at all for None. Rows are as the embedder gives them: L2-normalised.
     """
     check_count("embed batch_size", batch_size, low=1)
     texts = [item.content if isinstance(item, Chunk) else item for item in texts_or_chunks]
     if not texts:
         return np.empty((0, dimension(embedder)), dtype=np.float32)
-    missing = list(dict.fromkeys(texts))
     folder = resolve_cache_dir(cache_dir)
-    if folder is None:
-        vectors = _embedded(missing, embedder, batch_size, None)
-    else:
-        column = "vector BLOB NOT NULL"
-        with closing(SqliteCache[bytes](folder / "vectors" / "vectors.sqlite", "vector", column)) as cache:
-            vectors = _embedded(missing, embedder, batch_size, cache)
+    with ExitStack() as stack:
+        cache = None
+        if folder is not None:
+            file = folder / "vectors" / "vectors.sqlite"
+            cache = stack.enter_context(closing(SqliteCache[bytes](file, "vector", "vector BLOB NOT NULL")))
+        vectors = _embedded(list(dict.fromkeys(texts)), embedder, batch_size, cache)
+    dims = sorted({len(vector) for vector in vectors.values()})
+    if len(dims) > 1:
+        raise InputError(f"embedder {embedder.name!r} gave vectors of {dims} dims: allowed is one length for all texts")
     return np.stack([vectors[text] for text in texts])
 
 
@@ -66,7 +55,7 @@ def dimension(embedder: BaseEmbedder) -> int:
 def _embedded(
     texts: Sequence[str], embedder: BaseEmbedder, batch_size: int, cache: SqliteCache[bytes] | None
 ) -> dict[str, Embedding]:
-    """Vectors by text, all of one length."""
+    """Vectors by text."""
     keys = {text: SqliteCache.key(embedder.name, text) for text in texts}
     found = cache.get(list(keys.values())) if cache is not None else {}
     vectors = {
@@ -79,10 +68,8 @@ def _embedded(
         batch = missing[start : start + batch_size]
         fresh = dict(zip(batch, _checked(embedder, batch), strict=True))
         vectors |= fresh
-        _check_dims(vectors, embedder)
         if cache is not None:
             cache.put({keys[text]: vector.astype(_STORED).tobytes() for text, vector in fresh.items()})
-    _check_dims(vectors, embedder)
     return vectors
 
 
@@ -97,9 +84,3 @@ def _checked(embedder: BaseEmbedder, texts: Sequence[str]) -> Embedding:
         bad = texts[int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])]
         raise InputError(f"embedder {embedder.name!r} gave a vector that is not finite for the text {bad[:100]!r}")
     return vectors
-
-
-def _check_dims(vectors: dict[str, Embedding], embedder: BaseEmbedder) -> None:
-    dims = sorted({len(vector) for vector in vectors.values()})
-    if len(dims) > 1:
-        raise InputError(f"embedder {embedder.name!r} gave vectors of {dims} dims: allowed is one length for all texts")

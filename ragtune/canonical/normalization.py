@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
@@ -24,18 +23,10 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _MAX_DEPTH = 64
 _MAX_INTEGER = 10**1000
-_repr = reprlib.Repr()
-_repr.maxstring = _repr.maxother = 100
 
 
 class SegmentSpan(BaseModel):
-    """Where a segment lies in a normalized text.
-
-    Attributes:
-        start: its first character.
-        end: one past its last character; equal to ``start`` for a segment without text.
-        metadata: metadata of the segment.
-    """
+    """Where a segment lies in a normalized text; ``end`` is one past its last character."""
 
     start: int = Field(ge=0)
     end: int = Field(ge=0)
@@ -45,12 +36,7 @@ class SegmentSpan(BaseModel):
 
 
 class NormalizedText(BaseModel):
-    """The result of :func:`normalize`.
-
-    Attributes:
-        text: the text in Unicode NFC, with lines ended by ``\\n`` and no other control character than ``\\t``.
-        segments: spans of the segments in order; plain text is one segment without metadata.
-    """
+    """The result of :func:`normalize`; plain text is one segment without metadata."""
 
     text: str
     segments: tuple[SegmentSpan, ...]
@@ -66,12 +52,6 @@ def normalize(content: str | bytes | Sequence[Segment]) -> NormalizedText:
       characters (Cf) stay: right-to-left texts and emoji need them.
     - The rest is brought to Unicode NFC, which for assigned characters is the same in every Unicode version.
     - Segments are normalized one by one and joined by an empty line.
-
-    Args:
-        content: text; or bytes, which must be UTF-8 (a byte order mark is dropped); or segments in order.
-
-    Raises:
-        InputError: on bytes that are not UTF-8, naming the offset; on segment metadata that is no JSON object.
     """
     if isinstance(content, bytes):
         content = _decode(content)
@@ -89,17 +69,7 @@ def normalize(content: str | bytes | Sequence[Segment]) -> NormalizedText:
 
 
 def check_metadata(metadata: object, name: str = "metadata") -> dict[str, Any]:
-    """A copy of ``metadata``, if it is a JSON object that PostgreSQL can keep as ``jsonb``.
-
-    Args:
-        metadata: an object with string keys and strings, finite numbers, booleans, None, lists and objects as values.
-            Scalars of NumPy become Python's.
-        name: name of the metadata in error messages.
-
-    Raises:
-        InputError: naming the place and the value: another type, NaN or infinity, NUL or a lone surrogate in a string,
-            an integer of more than 1000 digits, or nesting deeper than 64.
-    """
+    """A copy of ``metadata``, if it is a JSON object that PostgreSQL can keep as ``jsonb``."""
     if not isinstance(metadata, dict):
         raise InputError(f"{name}={_quote(metadata)}: allowed is a JSON object")
     checked: dict[str, Any] = _checked_json(metadata, name, _MAX_DEPTH)
@@ -107,11 +77,7 @@ def check_metadata(metadata: object, name: str = "metadata") -> dict[str, Any]:
 
 
 def check_string(value: object, name: str) -> str:
-    """``value`` if it is a string that PostgreSQL can keep as ``text``.
-
-    Raises:
-        InputError: if it is not a string, or holds NUL or a lone surrogate; the message names the value.
-    """
+    """``value`` if it is a string that PostgreSQL can keep as ``text``."""
     if not isinstance(value, str):
         raise InputError(f"{name}={_quote(value)}: allowed is a string")
     if (found := _UNSTORABLE.search(value)) is not None:
@@ -135,24 +101,16 @@ def _checked_json(value: object, name: str, depth: int) -> Any:
     found = as_python(value)
     if isinstance(found, str):
         return check_string(found, name)
-    _check_atom(found, name)
+    if isinstance(found, int) and abs(found) >= _MAX_INTEGER:
+        raise InputError(f"{name}: allowed are integers of at most 1000 digits")
+    if found is not None and not (isinstance(found, int | float) and math.isfinite(found)):
+        raise InputError(f"{name}={_quote(found)}: allowed are JSON values (no NaN, no infinity)")
     return found
-
-
-def _check_atom(value: object, name: str) -> None:
-    if value is None or isinstance(value, bool):
-        return
-    if isinstance(value, int):
-        if abs(value) >= _MAX_INTEGER:
-            raise InputError(f"{name}: allowed are integers of at most 1000 digits")
-        return
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise InputError(f"{name}={_quote(value)}: allowed are JSON values (no NaN, no infinity)")
 
 
 def _quote(value: object) -> str:
     try:
-        return _repr.repr(value)
+        return repr(value)[:100]
     except ValueError:  # Python prints no integer of many thousand digits
         return f"a value of type {type(value).__name__}"
 

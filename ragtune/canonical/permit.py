@@ -60,7 +60,6 @@ class Permit:
                 self._interrupt()
 
     def check(self) -> None:
-        """Continue."""
         if self._is_withdrawn:
             raise CancelledWorkError("the request was cancelled")
 

@@ -12,6 +12,7 @@ from ragtune.canonical.normalization import check_string
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.types import Candidate, CandidateSets, Chunk
+from ragtune.core.arguments import check_choice
 from ragtune.core.errors import ConfigError, InputError, InvalidScoreError
 from ragtune.core.interfaces import BaseFusion, BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -27,14 +28,12 @@ def index(chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
     """Embed chunks by the store's embedder and upsert them in one transaction; idempotent.
 
     Args:
-        chunks: all chunks of some documents, each with a ``doc_id``; other stored chunks of these documents are
-            deleted.
+        chunks: all chunks of some documents; other stored chunks of these documents are deleted.
         store: the store that the chunks are written to.
 
     Returns:
-        ``{"collection", "documents", "inserted", "updated", "unchanged", "deleted", "keys"}``: the counts of
-        :class:`ragtune.canonical.types.UpsertCounts` and the storage keys of the given chunks, ``[doc_id,
-        chunk_index]``, in their order.
+        The ``collection``, the counts of :class:`ragtune.canonical.types.UpsertCounts`, and the storage ``keys`` of the
+        given chunks, ``[doc_id, chunk_index]``, in their order.
 
     Raises:
         InputError: on a chunk without ``doc_id``, a repeated key, or what a store cannot keep; nothing is written.
@@ -57,8 +56,7 @@ def retrieve(
     """The ``plan.k`` best candidates; deterministic for a given state of the store.
 
     Args:
-        query: any text; one without terms finds nothing by term, one of which the embedder knows nothing finds nothing
-            by vector.
+        query: any text.
         plan: how candidates are retrieved; None is vector search with k = 12.
         store: the store that is searched.
         cache_dir: where the query's vector is cached, as in :func:`ragtune.canonical.embed`. Services pass None, as a
@@ -93,7 +91,6 @@ def _by_vector(
 
 
 _METHODS: dict[str, type[BaseFusion]] = {"rrf": RRFFusion, "concat": ConcatFusion}
-_PARAMS = {"rrf": {"k", "weights"}, "concat": set[str]()}
 
 
 def fuse(
@@ -106,8 +103,7 @@ def fuse(
             only.
         method: ``rrf`` (:class:`ragtune.fusion.rrf.RRFFusion`) or ``concat``
             (:class:`ragtune.fusion.concat.ConcatFusion`).
-        params: the fusion's arguments: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of
-            ``concat``, none.
+        params: of ``rrf``, ``k`` (60 by default) and ``weights`` by the name of a list; of ``concat``, none.
 
     Returns:
         Candidates with the fusion's score. ``sources`` joins those of all copies, and has a candidate's score in every
@@ -121,14 +117,17 @@ def fuse(
 
 def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
     """The first ``k`` of what :func:`fuse` gives, or all for None; copies of the others are not made."""
-    fusion = _fusion(method, params)
+    try:
+        fusion = _METHODS[check_choice("fuse method", method, _METHODS)](**params)
+    except TypeError as error:
+        raise ConfigError(f"fuse {method}: {error}") from None
     has_names = isinstance(candidate_sets, Mapping)
-    known = sorted(candidate_sets) if isinstance(candidate_sets, Mapping) else []
+    if isinstance(candidate_sets, Mapping):
+        named = dict(candidate_sets)
+    else:
+        named = {f"{place:09d}": candidates for place, candidates in enumerate(candidate_sets)}
     for name in params.get("weights") or ():
-        if name not in known:
-            allowed = ", ".join(known) or "none, since no list has a name"
-            raise ConfigError(f"fuse {method} weights {name!r}: allowed are {allowed}")
-    named = _named(candidate_sets)
+        check_choice(f"fuse {method} weights", name, sorted(named) if has_names else ("none",))
     copies: dict[tuple[str, int], list[Candidate]] = {}
     for candidates in named.values():
         for candidate in candidates:
@@ -143,23 +142,6 @@ def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params
     return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fusion.fuse(lists)[:k]]
 
 
-def _fusion(method: str, params: Mapping[str, Any]) -> BaseFusion:
-    if method not in _METHODS:
-        raise ConfigError(f"fuse method={method!r}: allowed are {', '.join(_METHODS)}")
-    for name in params:
-        if name not in _PARAMS[method]:
-            raise ConfigError(
-                f"fuse {method} {name}: allowed are {', '.join(sorted(_PARAMS[method])) or 'no arguments'}"
-            )
-    return _METHODS[method](**params)
-
-
-def _named(candidate_sets: CandidateSets) -> dict[str, Sequence[Candidate]]:
-    if isinstance(candidate_sets, Mapping):
-        return dict(candidate_sets)
-    return {f"{place:09d}": candidates for place, candidates in enumerate(candidate_sets)}
-
-
 def _merged(copies: Sequence[Candidate], fused: ScoredDocument, has_names: bool) -> Candidate:
     sources: dict[str, float] = {}
     for copy in copies:
@@ -167,9 +149,6 @@ def _merged(copies: Sequence[Candidate], fused: ScoredDocument, has_names: bool)
     if has_names:
         sources |= fused.sources
     return copies[0].model_copy(update={"score": fused.score, "sources": dict(sorted(sources.items()))})
-
-
-_STRATEGY = "default"
 
 
 def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | None = None) -> list[Candidate]:
@@ -192,23 +171,22 @@ def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | No
     by_id = {f"{candidate.doc_id}#{candidate.chunk_index}": candidate for candidate in candidates}
     if len(by_id) < len(candidates):
         raise InputError("candidates: one occurs twice, allowed is once")
-    items = [_item(doc_id, candidate, rank) for rank, (doc_id, candidate) in enumerate(by_id.items())]
+    items = [
+        PoolItem(
+            doc_id=doc_id,
+            content=candidate.content,
+            metadata=candidate.metadata,
+            sources=candidate.sources or {"candidates": candidate.score},
+            initial_rank=rank,
+            retrieval_score=candidate.score,
+        )
+        for rank, (doc_id, candidate) in enumerate(by_id.items())
+    ]
     tracker = CostBudget.unlimited().create_tracker()
     context = RAGtuneContext(query=query, query_id=query, tracker=tracker)
-    scores = model.rerank(items, context, _STRATEGY)
+    scores = model.rerank(items, context, "default")
     for doc_id, score in scores.items():
         if not math.isfinite(score):
             raise InvalidScoreError(f"score {score!r} of candidate {doc_id!r}: allowed is a finite number")
     scored = [by_id[doc_id].model_copy(update={"score": float(score)}) for doc_id, score in scores.items()]
     return sorted(scored, key=lambda candidate: (-candidate.score, candidate.key))
-
-
-def _item(doc_id: str, candidate: Candidate, rank: int) -> PoolItem:
-    return PoolItem(
-        doc_id=doc_id,
-        content=candidate.content,
-        metadata=candidate.metadata,
-        sources=candidate.sources or {"candidates": candidate.score},
-        initial_rank=rank,
-        retrieval_score=candidate.score,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -41,13 +40,7 @@ class LimitExceededError(InputError):
 
 
 class ServiceLimits(BaseModel):
-    """Limits of one request.
-
-    Attributes:
-        k: the most results of a retrieval.
-        candidate_pool: the most candidates of each list.
-        batch: the most texts, chunks, documents or candidates of a request.
-    """
+    """Limits of one request; ``batch`` is the most texts, chunks, documents or candidates."""
 
     k: int = Field(default=1000, ge=1)
     candidate_pool: int = Field(default=1000, ge=1)
@@ -57,20 +50,10 @@ class ServiceLimits(BaseModel):
 
 
 class RagService:
-    """A database with embedders and rerankers that clients choose by name. Safe to use from several threads.
+    """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe.
 
     Methods with the name of a function of :mod:`ragtune.canonical` call it within the limits. A collection is searched
     and filled with its own embedder. Other processes may drop and create collections meanwhile.
-
-    Args:
-        database: the database with the collections; it is closed with the service.
-        embedders: embedders by their names for clients; at least one, and the first is the default.
-        rerankers: rerankers by their names for clients.
-        limits: limits of a request.
-        cache_dir: where the vectors of :meth:`embed` are cached, as in :func:`ragtune.canonical.embed`.
-
-    Raises:
-        ConfigError: without an embedder.
     """
 
     def __init__(
@@ -90,14 +73,11 @@ class RagService:
         self._default = next(iter(self.embedders))
         self._cache_dir = cache_dir
         self._stores: dict[str, BaseStore] = {}
-        self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Check that the database answers."""
         self.database.check()
 
     def close(self) -> None:
-        """Close the database. It is safe to call again."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -107,7 +87,6 @@ class RagService:
         self.close()
 
     def collections(self) -> list[Collection]:
-        """All collections by name."""
         return self.database.collections()
 
     def create_collection(
@@ -117,13 +96,11 @@ class RagService:
         return self.database.open(collection, self._embedder(embedder)[1], create=True, analyzer=analyzer).collection
 
     def describe_collection(self, collection: str) -> tuple[Collection, StoreCounts]:
-        """A collection and its size."""
         return self._on(collection, lambda store: (store.collection, store.counts()))
 
     def drop_collection(self, collection: str) -> bool:
         """Delete a collection and return whether it existed."""
-        with self._lock:
-            self._stores.pop(collection, None)
+        self._stores.pop(collection, None)
         return self.database.drop(collection)
 
     def doc_ids(self, collection: str, after: str | None, limit: int) -> list[str]:
@@ -132,7 +109,6 @@ class RagService:
         return self._on(collection, lambda store: store.doc_ids(after, limit))
 
     def chunks(self, collection: str, doc_id: str) -> list[Chunk]:
-        """A document's chunks in order; empty if the collection does not hold it."""
         return self._on(collection, lambda store: store.chunks(doc_id))
 
     def delete_documents(self, collection: str, doc_ids: Sequence[str]) -> int:
@@ -147,16 +123,11 @@ class RagService:
         return name, model.name, embed(texts, model, cache_dir=self._cache_dir)
 
     def index(self, collection: str, chunks: Sequence[Chunk]) -> dict[str, Any]:
-        """Call :func:`ragtune.canonical.index` on a collection."""
         self._check_batch("chunks", chunks)
         return self._on(collection, lambda store: index(chunks, store))
 
     def ingest(self, collection: str, documents: Sequence[SourceDocument], policy: ChunkPolicy) -> dict[str, Any]:
-        """Normalize, chunk, embed and index documents; those without a visible character are deleted.
-
-        Returns:
-            The result of :func:`ragtune.canonical.index`.
-        """
+        """Normalize, chunk, embed and index documents; those without a visible character are deleted."""
         self._check_batch("documents", documents)
         chunked: dict[str, list[Chunk]] = {}
         for document in documents:
@@ -176,13 +147,11 @@ class RagService:
         return self._on(collection, work)
 
     def retrieve(self, collection: str, query: str, plan: RetrievalPlan) -> list[Candidate]:
-        """Call :func:`ragtune.canonical.retrieve` on a collection."""
         self._check_limit("k", plan.k, self.limits.k)
         self._check_limit("candidate_pool", plan.candidate_pool, self.limits.candidate_pool)
         return self._on(collection, lambda store: retrieve(query, plan, store, cache_dir=None))
 
     def fuse(self, candidate_sets: CandidateSets, method: str, params: Mapping[str, Any]) -> list[Candidate]:
-        """Call :func:`ragtune.canonical.fuse`."""
         lists = list(candidate_sets.values() if isinstance(candidate_sets, Mapping) else candidate_sets)
         self._check_batch("candidate_sets", lists)
         for candidates in lists:
@@ -197,14 +166,12 @@ class RagService:
         return rerank(query, candidates, self.rerankers[check_choice("model", model, self.rerankers or ("null",))])
 
     def compress(self, query: str, candidates: Sequence[Candidate], policy: CompressPolicy) -> list[dict[str, Any]]:
-        """Call :func:`ragtune.canonical.compress`."""
         self._check_batch("candidates", candidates)
         return compress(query, candidates, policy)
 
     def package(
         self, query: str, candidates: Sequence[Candidate], excerpts: Excerpts | None, include_content: bool
     ) -> dict[str, Any]:
-        """Call :func:`ragtune.canonical.package`."""
         self._check_batch("candidates", candidates)
         return package(query, candidates, excerpts, include_content=include_content)
 
@@ -219,17 +186,12 @@ class RagService:
             try:
                 return work(store)
             except UnknownCollectionError:
-                with self._lock:
-                    self._stores.pop(collection, None)
-        store = self._open(collection)
-        with self._lock:
-            self._stores[collection] = store
-        return work(store)
-
-    def _open(self, collection: str) -> BaseStore:
+                self._stores.pop(collection, None)
         kept = next((one.embed_model for one in self.database.collections() if one.name == collection), None)
         fitting = (embedder for embedder in self.embedders.values() if embedder.name == kept)
-        return self.database.open(collection, next(fitting, self.embedders[self._default]))
+        store = self.database.open(collection, next(fitting, self.embedders[self._default]))
+        self._stores[collection] = store
+        return work(store)
 
     def _check_batch(self, name: str, items: Sequence[object]) -> None:
         self._check_limit(name, len(items), self.limits.batch)

@@ -14,12 +14,7 @@ Embedding: TypeAlias = NDArray[np.float32]
 
 
 class Segment(BaseModel):
-    """A piece of a document with its metadata (a page, a speaker's turn, a section).
-
-    Attributes:
-        text: text of the segment, normalized or not.
-        metadata: metadata of every chunk that begins in the segment.
-    """
+    """A piece of a document (a page, a turn, a section); chunks that begin in it get its ``metadata``."""
 
     text: str
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -44,13 +39,9 @@ Content = Annotated[
 
 
 class SourceDocument(BaseModel):
-    """A raw document as it is handed in for ingestion.
+    """A raw document. Every chunk carries its ``tags`` and ``metadata``, a JSON object in which a segment's keys win.
 
-    Attributes:
-        doc_id: stable id, unique in its collection, not empty.
-        content: plain text, or segments in order.
-        tags: labels for ``tags_any`` and ``tags_all``, which every chunk carries.
-        metadata: a JSON object that every chunk carries; keys of a segment win.
+    ``doc_id`` is unique in its collection and not empty.
     """
 
     doc_id: str = Field(min_length=1)
@@ -70,8 +61,7 @@ class Chunk(BaseModel):
         content: exactly ``normalized_text[start:end]``.
         tags: labels, sorted and without repetitions.
         metadata: a JSON object.
-        start: position of the first character in the normalized text.
-        end: position after the last character.
+        start, end: positions of the first character and after the last one, in the normalized text.
     """
 
     doc_id: str

@@ -14,12 +14,11 @@ from postgres_server import fresh_dsn
 
 from ragtune.canonical.policies import RetrievalPlan
 from ragtune.canonical.retrieval import retrieve
-from ragtune.canonical.store import connections
+from ragtune.canonical.store import database as postgres_database
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Chunk, Filters
-from ragtune.core.errors import InputError
 from ragtune.embedders.hashing import HashingEmbedder
 
 EMBEDDER = HashingEmbedder(dims=8)
@@ -118,25 +117,6 @@ def test_postgres_is_the_reference(
     assert everything(postgres) == everything(memory)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(doc_id=st.text(), tag=st.text(), key=st.text(), value=st.text(), query=st.text(), content=st.text())
-def test_any_string_at_all_is_stored_or_refused_alike(
-    postgres: BaseStore, memory: BaseStore, doc_id: str, tag: str, key: str, value: str, query: str, content: str
-) -> None:
-    def attempt(store: BaseStore) -> Any:
-        store.delete(store.doc_ids())
-        try:
-            counts = fill(store, {(doc_id, 0): (content, (tag,), {key: value})})
-            filters = Filters(tags_any=(tag,), metadata={key: value})
-            plan = RetrievalPlan(mode="hybrid", filters=filters)
-            assert store.doc_ids(query) == [doc_id] * (doc_id > query)
-            return counts, store.chunks(doc_id), [found.key for found in retrieve(query, plan, store)]
-        except InputError as error:
-            return str(error), store.counts()
-
-    assert attempt(postgres) == attempt(memory)
-
-
 def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(
     memory: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,8 +127,8 @@ def test_a_filter_that_keeps_only_what_is_far_from_the_query_loses_nothing(
     ]
     vectors = rng.standard_normal((2400, 8)) * 0.3 + np.eye(8)[0]
     vectors[::3] *= -1
-    monkeypatch.setattr(connections, "EF_SEARCH", 10)
-    monkeypatch.setattr(connections, "MAX_SCAN_TUPLES", 1)
+    monkeypatch.setattr(postgres_database, "EF_SEARCH", 10)
+    monkeypatch.setattr(postgres_database, "MAX_SCAN_TUPLES", 1)
     with PostgresDatabase(fresh_dsn(), exact_below=10) as database:
         store = database.open("tea", EMBEDDER, create=True)
         memory.delete(memory.doc_ids())

@@ -165,7 +165,7 @@ FILES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
     "a duplicate id": (
         "corpus.jsonl",
         lambda old: [*old, old[0]],
-        ["corpus.jsonl:13: duplicate document id"],
+        ["corpus.jsonl: duplicate document id"],
     ),
     "an empty corpus": ("corpus.jsonl", lambda old: [], ["corpus.jsonl: the corpus is empty"]),
     "no judgments": ("qrels/test.tsv", lambda old: old[:1], ["no judgments"]),

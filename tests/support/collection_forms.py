@@ -59,10 +59,8 @@ def saved_splits(folder: Path, splits: Mapping[str, Rows], shards: int = 1) -> N
 def _gz(folder: Path, docs: Rows, queries: Rows, qrels: Rows) -> list[str]:
     json_lines(folder / "corpus.jsonl.gz", docs)
     json_lines(folder / "queries.jsonl.gz", queries)
-    lines(
-        folder / "qrels" / "test.tsv.gz",
-        ["query-id\tcorpus-id\tscore", *("\t".join(map(str, r.values())) for r in qrels)],
-    )
+    rows = ("\t".join(map(str, row.values())) for row in qrels)
+    lines(folder / "qrels" / "test.tsv.gz", ["query-id\tcorpus-id\tscore", *rows])
     return []
 
 
@@ -132,21 +130,13 @@ COLLECTIONS: Mapping[str, Callable[[Path, Rows, Rows, Rows], list[str]]] = {
 """Writes documents, queries and judgments into a folder; the options that it takes besides ``dataset.path``."""
 
 
-def _response(hits: Rows) -> dict[str, Any]:
-    found = [{"_index": "demo", "_id": row["docno"], "_score": row["score"], "_source": {}} for row in hits]
-    total = {"value": len(found), "relation": "eq"}
-    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
-    best = max((row["score"] for row in hits), default=None)
-    return {
-        "took": 3,
-        "timed_out": False,
-        "_shards": shards,
-        "hits": {"total": total, "max_score": best, "hits": found},
-    }
-
-
 def _search_lines(file: Path, run: Mapping[str, Rows]) -> None:
-    lines(file, (json.dumps({"query_id": query, **_response(hits)}) for query, hits in run.items()))
+    """Elasticsearch's answers."""
+
+    def hits(rows: Rows) -> Rows:
+        return [{"_index": "demo", "_id": row["docno"], "_score": row["score"], "_source": {}} for row in rows]
+
+    lines(file, (json.dumps({"query_id": q, "took": 3, "hits": {"hits": hits(rows)}}) for q, rows in run.items()))
 
 
 def _flat(run: Mapping[str, Rows]) -> Rows:

@@ -18,8 +18,7 @@ from patience import wait_until
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from ragtune.canonical.store.embedded import EmbeddedServer
-from ragtune.canonical.store.places import is_running
+from ragtune.canonical.store.embedded import EmbeddedServer, is_running
 
 _numbers = itertools.count()
 

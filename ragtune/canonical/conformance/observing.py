@@ -12,35 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.canonical.conformance.fixtures import Json, Observations, generated_chunks
+from ragtune.canonical.conformance import Json, Observations, generated_chunks
 from ragtune.canonical.conformance.targets import EMBEDDER, Target
 from ragtune.canonical.types import Embedding
-
-Observe = Callable[[], Any]
-Progress = Callable[[int, int], None]
-"""Called with (cases done, cases in all)."""
 
 SKIPPED = {"skipped": "the target has no reranker"}
 
 _BATCH = 1000  # chunks of a request that every server accepts
-_PAGE = 100
+_PAGE = 100  # document ids, more than the fixtures have
 
 
-def observe(target: Target, fixtures: Json, progress: Progress = lambda done, total: None) -> Observations:
+def observe(target: Target, fixtures: Json) -> Observations:
     """The target's answers by case. A case that fails is ``{"error": ...}`` and does not affect the others.
 
     Everything is written to collections of the suite, which are dropped at the end.
     """
     observer = _Observer(target, fixtures, f"conformance-{uuid.uuid4().hex[:12]}")
-    cases = dict(observer.cases())
     observations: Observations = {}
     try:
-        for done, (name, case) in enumerate(cases.items(), start=1):
+        for name, case in observer.cases():
             try:
                 observations[name] = case()
             except Exception as error:
                 observations[name] = {"error": f"{type(error).__name__}: {error}"}
-            progress(done, len(cases))
     finally:
         for name in observer.collections:
             with suppress(Exception):  # a failure of the target is already in the observations
@@ -61,11 +55,11 @@ class _Observer:
     def collections(self) -> list[str]:
         return [self.collection, *(self._name(group) for group in self._fixtures["groups"])]
 
-    def cases(self) -> Iterator[tuple[str, Observe]]:
+    def cases(self) -> Iterator[tuple[str, Callable[[], Any]]]:
         for document in self._fixtures["documents"]:
-            yield f"normalize/{document['doc_id']}", partial(self._normalized, document)
+            yield f"normalize/{document['doc_id']}", partial(self._call, "normalize", content=document["content"])
             for policy in self._fixtures["policies"]:
-                yield f"chunk/{policy}/{document['doc_id']}", partial(self._places, document, policy)
+                yield f"chunk/{policy}/{document['doc_id']}", partial(self._chunks, document, policy, _place)
             yield f"embed/{document['doc_id']}", partial(self._embedded, document)
         yield "embed/the same twice, alone and together", self._embedded_twice
         yield "store/index", self._index
@@ -85,16 +79,9 @@ class _Observer:
     def _call(self, operation: str, **arguments: Any) -> Json:
         return self._target.call(operation, arguments)
 
-    def _normalized(self, document: Json) -> Any:
-        return self._call("normalize", content=document["content"])
-
-    def _chunks(self, document: Json, policy: str) -> list[Json]:
-        given = {name: value for name, value in document.items() if name != "policy"}
-        made: list[Json] = self._call("chunk", policy=self._fixtures["policies"][policy], **given)["chunks"]
-        return made
-
-    def _places(self, document: Json, policy: str) -> Any:
-        return [_place(chunk) for chunk in self._chunks(document, policy)]
+    def _chunks(self, document: Json, policy: str, view: Callable[[Json], Any] = dict) -> list[Any]:
+        given = {**document, "policy": self._fixtures["policies"][policy]}
+        return [view(chunk) for chunk in self._call("chunk", **given)["chunks"]]
 
     def _own_chunks(self, documents: Sequence[Json]) -> list[Json]:
         """The documents as they are stored, each cut by its own policy."""
@@ -114,13 +101,11 @@ class _Observer:
         alone = np.concatenate([self._vectors([text]) for text in texts])
         return {**_describe(together), "same": together.tobytes() == alone.tobytes()}
 
-    def _create(self, collection: str, analyzer: str) -> None:
-        self._call("create_collection", collection=collection, embedder=EMBEDDER, analyzer=analyzer)
-
     def _index(self) -> Any:
         chunks = self._own_chunks(self._fixtures["documents"])
         self._stored = {_key(chunk): chunk for chunk in chunks}
-        self._create(self.collection, self._fixtures["analyzer"])
+        about = {"embedder": EMBEDDER, "analyzer": self._fixtures["analyzer"]}
+        self._call("create_collection", collection=self.collection, **about)
         counts = self._call("index", collection=self.collection, chunks=chunks)
         keys = [tuple(key) for key in counts.pop("keys")]
         same = counts.pop("collection") == self.collection and keys == list(self._stored)
@@ -133,7 +118,8 @@ class _Observer:
         generated = generated_chunks(group.get("generated", 0))
         chunks = self._own_chunks(group.get("documents", [])) + generated
         self._stored |= {_key(chunk): chunk for chunk in chunks}
-        self._create(self._name(group), group["analyzer"])
+        about = {"embedder": EMBEDDER, "analyzer": group["analyzer"]}
+        self._call("create_collection", collection=self._name(group), **about)
         for start in range(0, len(chunks), _BATCH):
             self._call("index", collection=self._name(group), chunks=chunks[start : start + _BATCH])
         return self._counts(self._name(group))
@@ -160,17 +146,8 @@ class _Observer:
         left = len(self._chunks_of(doc_ids[0]))
         return {"deleted": deleted, **self._counts(self.collection), "chunks_left_of_it": left}
 
-    def _doc_ids(self) -> list[str]:
-        found: list[str] = []
-        while True:
-            after = {"after": found[-1]} if found else {}
-            page = self._call("list_documents", collection=self.collection, limit=_PAGE, **after)["doc_ids"]
-            found += page
-            if len(page) < _PAGE:
-                return found
-
     def _contents(self) -> Any:
-        doc_ids = self._doc_ids()
+        doc_ids = self._call("list_documents", collection=self.collection, limit=_PAGE)["doc_ids"]
         stored = [chunk for doc_id in doc_ids for chunk in self._chunks_of(doc_id)]
         return {
             **self._counts(self.collection),
@@ -199,14 +176,13 @@ class _Observer:
             found: list[Json] = self._call("retrieve", **given)["candidates"]
             return found
 
-        if isinstance(case["plans"], dict):
-            lists: Any = {name: ranked(plan) for name, plan in case["plans"].items()}
-        else:
-            lists = [ranked(plan) for plan in case["plans"]]
-        if "fuse" not in case:
-            (candidates,) = lists.values() if isinstance(lists, dict) else lists
-        else:
+        plans = case["plans"]
+        has_names = isinstance(plans, dict)
+        lists: Any = {name: ranked(plan) for name, plan in plans.items()} if has_names else list(map(ranked, plans))
+        if "fuse" in case:
             candidates = self._call("fuse", candidate_sets=lists, **case["fuse"])["candidates"]
+        else:
+            (candidates,) = lists.values() if has_names else lists
         if case.get("rerank"):
             given = {"query": case["query"], "candidates": candidates, "model": self._target.reranker}
             candidates = self._call("rerank", **given)["candidates"]
@@ -215,10 +191,8 @@ class _Observer:
     def _hit(self, candidate: Json) -> Json:
         stored = self._stored[_key(candidate)]
         same = all(candidate[name] == stored[name] for name in ("content", "tags", "metadata"))
-        return {
-            **{name: candidate[name] for name in ("doc_id", "chunk_index", "score", "sources")},
-            "is_the_stored_chunk": same,
-        }
+        shown = {name: candidate[name] for name in ("doc_id", "chunk_index", "score", "sources")}
+        return {**shown, "is_the_stored_chunk": same}
 
 
 def _key(chunk: Json) -> tuple[str, int]:

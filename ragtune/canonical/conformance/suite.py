@@ -5,97 +5,50 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
-from ragtune.canonical.conformance import SPEC
-from ragtune.canonical.conformance.fixtures import Observations, load_fixtures, load_golden
-from ragtune.canonical.conformance.observing import SKIPPED, Progress, observe
+from ragtune.canonical.conformance import SPEC, Observations, load_fixtures, load_golden
+from ragtune.canonical.conformance.observing import SKIPPED, observe
 from ragtune.canonical.conformance.targets import Target
-
-RULES = {
-    "normalize": "D2",
-    "chunk": "D3",
-    "embed": "D4",
-    "store": "D5",
-    "vector": "D6",
-    "lexical": "D6",
-    "hybrid": "D8",
-    "filter": "D7",
-    "fuse": "D8",
-    "rerank": "D9",
-    "compress": "D10",
-    "package": "D11",
-    "language": "D6",
-    "large": "D6",
-}
-"""Rule of docs/rules.md by the first part of a case's name."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of the suite for one target.
-
-    Attributes:
-        target: name of the target.
-        observed: answers of the target by case.
-        failures: differences by case, of the cases that have any.
-        skipped: cases about optional blocks that the target does not offer.
-        spec: version of the specification.
-    """
+    """The outcome of the suite for one target: its answers, and the differences of the cases that have any."""
 
     target: str
     observed: Observations = field(repr=False)
     failures: dict[str, list[str]]
     skipped: list[str]
-    spec: str = SPEC
-
-    @property
-    def outcome(self) -> Literal["passed", "failed"]:
-        """Whether the target conforms."""
-        return "failed" if self.failures else "passed"
 
     @property
     def lines(self) -> list[str]:
-        """The differences with the rules of their cases, one line each."""
-        return [
-            f"{name} (rule {RULES[name.partition('/')[0]]}): {difference}"
-            for name, found in self.failures.items()
-            for difference in found
-        ]
+        """The differences by case, one line each."""
+        return [f"{name}: {difference}" for name, found in self.failures.items() for difference in found]
 
     @property
     def summary(self) -> str:
         """The outcome in one line, with the number of cases."""
         skipped = f", {len(self.skipped)} skipped ({', '.join(self.skipped)})" if self.skipped else ""
         cases = f"{len(self.observed)} cases, {len(self.failures)} failed{skipped}"
-        return f"{self.target}: conformance with ragd {self.spec}: {self.outcome} ({cases})"
+        outcome = "failed" if self.failures else "passed"
+        return f"{self.target}: conformance with ragd {SPEC}: {outcome} ({cases})"
 
 
-def run_suite(target: Target, progress: Progress = lambda done, total: None, spec: str = SPEC) -> Report:
-    """Compare the target's answers to all cases with the golden ones.
-
-    Args:
-        target: the target; it stays open.
-        progress: function that is called as cases are done.
-        spec: version of the specification, one of :data:`ragtune.canonical.conformance.SPECS`.
-    """
-    observed = observe(target, load_fixtures(spec), progress)
-    found = differences(observed, load_golden(spec))
+def run_suite(target: Target) -> Report:
+    """Compare the target's answers to all cases with the golden ones."""
+    observed = observe(target, load_fixtures())
+    found = differences(observed, load_golden())
     return Report(
         target=target.name,
         observed=observed,
         failures={name: texts for name, texts in found.items() if texts},
-        spec=spec,
         skipped=[name for name, observation in observed.items() if observation == SKIPPED],
     )
 
 
 SCORE_TOLERANCE = 2e-6
 """How far a score may be from the golden one: scores are rounded to 6 decimals, and a rounding may go either way."""
-
-MIN_GAP = 4e-6
-"""Golden scores of a list are equal or at least this far apart, so that no tolerated difference changes an order."""
 
 _SHOWN = 200
 
@@ -108,16 +61,6 @@ def differences(observed: Observations, golden: Observations) -> dict[str, list[
     """
     found = {name: _in_case(observed.get(name), expected) for name, expected in golden.items()}
     return found | {name: ["not pinned"] for name in observed if name not in golden}
-
-
-def narrow_gaps(golden: Observations) -> list[str]:
-    """Cases with two scores that are too near for the tolerance, so that their inputs must be changed."""
-    found = []
-    for name, observation in golden.items():
-        scores = [hit["score"] for hit in _candidates(observation)]
-        if any(0 < abs(left - right) < MIN_GAP for left, right in pairwise(scores)):
-            found.append(name)
-    return found
 
 
 def _in_case(observed: Any, golden: Any) -> list[str]:

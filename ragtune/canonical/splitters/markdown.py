@@ -18,14 +18,7 @@ _TITLE_MAX = 200  # characters; every chunk of a section carries its titles
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading in a text.
-
-    Attributes:
-        start: position of the heading's first character.
-        end: position after the heading's last line.
-        level: level of the heading, 1 to 6.
-        title: text of the heading without its marks, at most 200 characters.
-    """
+    """A heading from its first character to after its last line, with its level (1 to 6) and text without marks."""
 
     start: int
     end: int
@@ -35,12 +28,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with the text under it, up to the next heading of any level.
-
-    Attributes:
-        start: position of the section's first character; the section ends where the next one starts.
-        headings: titles of the headings that it is under, outermost first, its own last; none before the first heading.
-    """
+    """The start of a section, and the titles of the headings that it is under, outermost first, its own last."""
 
     start: int
     headings: tuple[str, ...]
@@ -48,13 +36,7 @@ class Section:
 
 @dataclass
 class Outline:
-    """The headings and the fenced code blocks of a text, by one pass over its lines.
-
-    Attributes:
-        text: the text, with lines ended by ``\\n``.
-        headings: headings of the text in order.
-        fences: start and end of every fenced code block.
-    """
+    """The headings and the fenced code blocks (start and end) of a text, by one pass over its lines."""
 
     text: str
     headings: list[Heading] = field(default_factory=list)

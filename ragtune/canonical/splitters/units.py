@@ -47,17 +47,13 @@ def sentence_starts(text: str) -> Iterator[int]:
 
     A sentence ends, with the white space after it:
 
-    - at an empty line, and before a line that begins a list item or a Markdown heading (other single line breaks are
-      white space, since texts are hard-wrapped);
-    - after a run of ``. ! ? …`` or of a script's own full stop or question mark (Arabic, Urdu, Devanagari, Ethiopic,
-      Khmer, Burmese), with the quotes, brackets and direction marks that close it, if white space follows: so decimals,
-      versions and addresses stay whole;
-    - after a run with an East Asian full-width mark, white space or not.
+    - at an empty line, and before a line that begins a list item or a Markdown heading;
+    - after a run of ``. ! ? …`` or of a script's own marks, with what closes it (quotes, brackets), before white space;
+    - after a run with an East Asian full-width mark.
 
-    Of these, dots (``...``) and marks with something that closes them do not count before a lower-case letter. A single
-    full stop does not count after a title (``Dr.``), after initials and dotted abbreviations (``J.``, ``e.g.``,
-    ``U.S.``), after other common abbreviations (``etc.``, ``Fig.``) unless an upper-case letter follows, and after a
-    number of up to three digits that begins its line.
+    Dots (``...``) and closed marks do not count before a lower-case letter. A full stop does not count after a title,
+    initials and dotted abbreviations, after other abbreviations unless an upper-case letter follows, and after a number
+    of up to three digits that begins its line.
     """
     first = len(text) - len(text.lstrip())
     for edge in _EDGE.finditer(text):
@@ -102,12 +98,9 @@ def _begins_line(text: str, reach: int, position: int) -> bool:
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text and its tokens; cuts are token numbers, so that counting the tokens of a piece is a subtraction.
+    """A text and the start and end of its tokens, shape (tokens,) each.
 
-    Attributes:
-        text: the text.
-        starts: shape (tokens,), position of the first character of every token.
-        ends: shape (tokens,), position after the last character of every token.
+    Cuts are token numbers, so that counting the tokens of a piece is a subtraction.
     """
 
     text: str
@@ -121,7 +114,6 @@ class TokenizedText:
         return cls(text, flat[0::2], flat[1::2])
 
     def __len__(self) -> int:
-        """Number of tokens."""
         return len(self.starts)
 
     def position(self, token: int) -> int:
@@ -143,13 +135,7 @@ def pack(
     Each takes as many whole units as fit and begins with as many of the last units of the range before it as
     ``overlap`` tokens hold. A unit that is too long is cut by the next level on its own, in the end by single tokens,
     and shares nothing with its neighbours.
-
-    Args:
-        levels: shape (cuts,) each, ascending token numbers at which units start, coarse level first.
-        low: number of the first token.
-        high: number after that of the last token, ``> low``.
-        max_tokens: the most tokens of a range, >= 1.
-        overlap: the most tokens that a range shares with the one before, ``< max_tokens``.
+    Levels are ascending token numbers at which units start, shape (cuts,) each, the coarse level first.
     """
     cuts = _cuts(levels, low, high)
     unit = 0

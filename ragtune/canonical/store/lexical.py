@@ -5,12 +5,10 @@ BM25 (Robertson and Zaragoza 2009; idf as in Lucene and bm25s' default) with k1 
     sum over the query's distinct terms of  idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-N, df and the average length are those of the whole collection, with any filter. The text analysis is one of
-:mod:`ragtune.canonical.analyzers`, not a text search configuration of the server, so that all stores agree on what a
-term is. In the ``tsvector`` a lexeme has the positions 1, 2, ..., one for each occurrence, so that their number is tf.
-
-PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and of a chunk
-with very many distinct terms only those that come first are indexed, about a million bytes of them.
+N, df and the average length are those of the whole collection, with any filter. Terms are those of the collection's
+analyzer, not of a text search configuration of the server. In the ``tsvector`` a lexeme has one position for each
+occurrence. PostgreSQL's limits hold for every store: a term of more than 255 bytes is no term, tf counts up to 255, and
+of very many distinct terms of a chunk only the first million bytes are indexed.
 """
 
 from __future__ import annotations
@@ -33,19 +31,11 @@ MAX_QUERY_TERMS = 128
 
 _MAX_TERM_BYTES = 255
 _MAX_TF = 255  # MAXNUMPOS of tsvector is 256, exclusive
-_SHORT = _MAX_TERM_BYTES // 4  # characters, of up to four bytes each
-_SMALL = 50_000  # characters, whose terms and positions are well below the following
 _MAX_BYTES = 1_000_000  # a tsvector holds at most 2**20 - 1 bytes of lexemes and positions
 
 
 class Postings(NamedTuple):
-    """The chunks that hold a term.
-
-    Attributes:
-        places: numbers of the chunks, shape (df,), each once.
-        tf: occurrences of the term in each chunk, shape (df,).
-        lengths: numbers of terms in each chunk, shape (df,).
-    """
+    """The chunks that hold a term, by number, with their tf and their lengths in terms; shape (df,) each."""
 
     places: IntArray
     tf: IntArray
@@ -53,16 +43,7 @@ class Postings(NamedTuple):
 
 
 def bm25(postings: Iterable[Postings], chunks: int, terms: int, size: int) -> FloatArray:
-    """BM25 of every chunk to 6 decimals, shape (size,). NaN where a chunk holds no term.
-
-    Every store calls this function, so all of them get the same bits.
-
-    Args:
-        postings: the postings of each term of the query, in the query's order.
-        chunks: number of chunks in the collection.
-        terms: number of terms in the collection.
-        size: a number above all places.
-    """
+    """BM25 of every chunk to 6 decimals, shape (size,), above all places. NaN where a chunk holds no term."""
     scores = np.zeros(size, dtype=np.float64)
     for places, tf, lengths in postings:
         if not len(places):
@@ -74,12 +55,7 @@ def bm25(postings: Iterable[Postings], chunks: int, terms: int, size: int) -> Fl
 
 
 def decode(blocks: Iterable[tuple[int, bytes]]) -> Postings:
-    """A term's postings from its blocks in a PostgreSQL store, without those of deleted chunks.
-
-    Args:
-        blocks: number of postings, negative for deleted chunks, with the postings in 8 bytes each: place (32 bits), tf
-            (8 bits) and length (24 bits).
-    """
+    """A term's postings, 8 bytes each: place (32 bits), tf (8) and length (24). A negative count: of deleted chunks."""
     contents: tuple[list[bytes], list[bytes]] = ([], [])
     for count, content in blocks:
         contents[count < 0].append(content)
@@ -91,16 +67,9 @@ def decode(blocks: Iterable[tuple[int, bytes]]) -> Postings:
 
 def term_frequencies(content: str, analyzer: Analyzer) -> dict[str, int]:
     """tf by term in the order of first occurrence, within the limits; their sum is the chunk's length."""
-    counts = Counter(analyzer.terms(content))
-    if (
-        len(content) <= _SMALL
-        and max(map(len, counts), default=0) <= _SHORT
-        and max(counts.values(), default=0) <= _MAX_TF
-    ):
-        return dict(counts)  # what almost every chunk is like, and far from any limit
     kept: dict[str, int] = {}
     room = _MAX_BYTES
-    for term, count in counts.items():
+    for term, count in Counter(analyzer.terms(content)).items():
         size = len(term.encode())
         if size > _MAX_TERM_BYTES:
             continue
@@ -122,11 +91,6 @@ def tsvector_literal(frequencies: dict[str, int]) -> str:
     """What ``::tsvector`` reads, e.g. ``'tea':1,2 'time':1``."""
     # Terms consist of word characters, + and #, so none needs an escape.
     return " ".join([f"'{term}':{_POSITIONS[tf]}" for term, tf in frequencies.items()])
-
-
-def quote(term: str) -> str:
-    """A lexeme as a ``tsquery`` literal writes it."""
-    return "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 _POSITIONS = [",".join(map(str, range(1, tf + 1))) for tf in range(_MAX_TF + 1)]

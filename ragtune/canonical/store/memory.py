@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.analyzers import Analyzer, check_same, describe, gone, unknown
 from ragtune.canonical.permit import current
 from ragtune.canonical.store.base import BaseDatabase, BaseStore
-from ragtune.canonical.store.identity import check_same, describe, gone, unknown
 from ragtune.canonical.store.lexical import Postings, bm25, query_terms
 from ragtune.canonical.store.rows import (
     Row,
@@ -30,10 +28,7 @@ from ragtune.canonical.store.rows import (
     same_json,
 )
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
-from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.interfaces import BaseEmbedder
-
-_SLACK = 1e-5  # more than float32 sums of unit vectors can be off
 
 
 class MemoryDatabase(BaseDatabase):
@@ -82,34 +77,7 @@ class _Contents:
     collection: Collection
     documents: dict[str, list[Row]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    index: _Index | None = None
     is_dropped: bool = False
-
-
-class _Index:
-    """All rows in the form that searches read; rebuilt after a write."""
-
-    def __init__(self, rows: list[Row], dims: int) -> None:
-        self.rows = rows
-        self.vectors: Embedding = (
-            np.stack([row.vector for row in rows]) if rows else np.zeros((0, dims), dtype=np.float32)
-        )
-        self.has_vector = self.vectors.any(axis=1)
-        lengths = [row.length for row in rows]
-        self.terms = sum(lengths)
-        found: dict[str, list[tuple[int, int, int]]] = {}
-        for place, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-            for term, tf in row.frequencies.items():
-                found.setdefault(term, []).append((place, tf, length))
-        self.postings = {term: Postings(*np.array(rows, dtype=np.int64).T) for term, rows in found.items()}
-
-    def chunks(self, places: IntArray) -> list[Chunk]:
-        return [self.rows[place].chunk for place in places.tolist()]
-
-    def lexical_scores(self, terms: Sequence[str]) -> FloatArray:
-        """BM25 of every row, shape (n,); NaN for rows that hold no term."""
-        held = (self.postings[term] for term in terms if term in self.postings)
-        return bm25(held, len(self.rows), self.terms, len(self.rows))
 
 
 class MemoryStore(BaseStore):
@@ -124,98 +92,75 @@ class MemoryStore(BaseStore):
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
         return self._write(make_rows(chunks, embeddings, self.collection.embed_dims, self.analyzer))
 
-    def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
-        return sum((self.upsert(chunks, embeddings) for chunks, embeddings in stream), UpsertCounts())
-
     def delete(self, doc_ids: Sequence[str]) -> int:
         return self._write({check_doc_id(doc_id): [] for doc_id in doc_ids}).documents
 
     def vector_candidates(self, embedding: Embedding, k: int, filters: Filters) -> list[Candidate]:
         query = check_query(embedding, self.collection.embed_dims)
-        check_k(k)
-        kept, index = self._kept(filters)
-        if not query.any():
+        wanted, most = check_filters(filters), check_k(k)
+        rows = [row for row in self._rows() if row.vector.any() and _passes(row.chunk, wanted)]
+        if not rows or not query.any():
             return []
-        places = np.flatnonzero(kept & index.has_vector)
-        similarities = index.vectors[places] @ query
-        if len(places) > k:
-            least = np.partition(similarities, -k)[-k] - _SLACK
-            places = places[similarities >= least]
-        scores = cosines(index.vectors[places], query)
-        return _candidates(index.chunks(places), scores, k, "vector")
+        return _candidates(rows, cosines(np.stack([row.vector for row in rows]), query), most, "vector")
 
     def lexical_candidates(self, query: str, k: int, filters: Filters) -> list[Candidate]:
         terms = query_terms(query, self.analyzer)
-        check_k(k)
-        kept, index = self._kept(filters)
-        scores = index.lexical_scores(terms)
-        places = np.flatnonzero(kept & ~np.isnan(scores))
-        return _candidates(index.chunks(places), scores[places].tolist(), k, "lexical")
+        wanted, most = check_filters(filters), check_k(k)
+        rows = self._rows()
+        postings = [_postings(rows, term) for term in terms]
+        scores = bm25(postings, len(rows), sum(row.length for row in rows), len(rows)).tolist()
+        found = [place for place, score in enumerate(scores) if score == score and _passes(rows[place].chunk, wanted)]
+        return _candidates([rows[place] for place in found], [scores[place] for place in found], most, "lexical")
 
     def chunks(self, doc_id: str) -> list[Chunk]:
-        wanted = check_doc_id(doc_id)
-        contents = self._alive()
-        with contents.lock:
-            return [row.chunk.model_copy(deep=True) for row in contents.documents.get(wanted, [])]
+        found = self._documents().get(check_doc_id(doc_id), [])
+        return [row.chunk.model_copy(deep=True) for row in found]
 
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
         start, most = check_page(after, limit)
-        contents = self._alive()
-        with contents.lock:
-            return sorted(doc_id for doc_id in contents.documents if doc_id > start)[:most]
+        return sorted(doc_id for doc_id in self._documents() if doc_id > start)[:most]
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         wanted = sorted(set(map(check_doc_id, doc_ids)))
-        contents = self._alive()
-        with contents.lock:
-            found = {doc_id: contents.documents[doc_id] for doc_id in wanted if doc_id in contents.documents}
-        return {doc_id: rows_digest(rows) for doc_id, rows in found.items()}
+        documents = self._documents()
+        return {doc_id: rows_digest(documents[doc_id]) for doc_id in wanted if doc_id in documents}
 
     def counts(self) -> StoreCounts:
-        contents = self._alive()
-        with contents.lock:
-            return StoreCounts(
-                documents=len(contents.documents), chunks=sum(len(rows) for rows in contents.documents.values())
-            )
+        documents = self._documents()
+        return StoreCounts(documents=len(documents), chunks=sum(map(len, documents.values())))
 
     def _write(self, documents: dict[str, list[Row]]) -> UpsertCounts:
         """Make documents consist of exactly these rows. A document without rows is deleted."""
-        contents = self._alive()
-        with contents.lock:
+        with self._contents.lock:
+            known = self._documents()
             counts = UpsertCounts()
             for doc_id, rows in documents.items():
-                before = {row.chunk.chunk_index: row.digest for row in contents.documents.get(doc_id, [])}
+                before = {row.chunk.chunk_index: row.digest for row in known.get(doc_id, [])}
                 counts += compare(before, rows).counts
             current().commit()
-            contents.documents.update(documents)
-            for doc_id in [doc_id for doc_id, rows in documents.items() if not rows]:
-                del contents.documents[doc_id]
-            contents.index = None
+            self._contents.documents = {doc_id: rows for doc_id, rows in {**known, **documents}.items() if rows}
         return counts
 
-    def _alive(self) -> _Contents:
+    def _documents(self) -> dict[str, list[Row]]:
+        """All rows by document; a write makes a new dictionary."""
         if self._contents.is_dropped:
             raise gone(self.collection.name)
-        return self._contents
+        return self._contents.documents
 
-    def _kept(self, filters: Filters) -> tuple[NDArray[np.bool_], _Index]:
-        """Which rows the filters let through, with the rows."""
-        wanted = check_filters(filters)
-        contents = self._alive()
-        with contents.lock:
-            if contents.index is None:
-                rows = [row for doc_id in sorted(contents.documents) for row in contents.documents[doc_id]]
-                contents.index = _Index(rows, self.collection.embed_dims)
-            index = contents.index
-        if wanted.is_empty:
-            return np.ones(len(index.rows), dtype=np.bool_), index
-        return np.array([_passes(row.chunk, wanted) for row in index.rows], dtype=np.bool_), index
+    def _rows(self) -> list[Row]:
+        return [row for _, rows in sorted(self._documents().items()) for row in rows]
 
 
-def _candidates(chunks: Iterable[Chunk], scores: Iterable[float], k: int, source: str) -> list[Candidate]:
+def _postings(rows: Sequence[Row], term: str) -> Postings:
+    found = [(place, row.frequencies[term], row.length) for place, row in enumerate(rows) if term in row.frequencies]
+    return Postings(*np.array(found, dtype=np.int64).reshape(-1, 3).T)
+
+
+def _candidates(rows: Sequence[Row], scores: Sequence[float], k: int, source: str) -> list[Candidate]:
     """The best of a list; the caller may change them without changing the store."""
-    rows = ((one.doc_id, one.chunk_index, one.content, one.tags, one.metadata) for one in chunks)
-    found = candidates(zip(rows, scores, strict=True), k, source)
+    chunks = (row.chunk for row in rows)
+    fields = ((one.doc_id, one.chunk_index, one.content, one.tags, one.metadata) for one in chunks)
+    found = candidates(zip(fields, scores, strict=True), k, source)
     return [one.model_copy(update={"metadata": deepcopy(one.metadata)}) for one in found]
 
 

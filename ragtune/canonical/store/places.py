@@ -1,8 +1,4 @@
-"""Folders and processes of an embedded server.
-
-PostgreSQL refuses to run as root, so a root process starts it as another user. That user often cannot enter root's
-folders, and their permissions stay as they are.
-"""
+"""Where root's embedded server has its data and programs: its user often cannot enter root's folders."""
 
 from __future__ import annotations
 
@@ -11,11 +7,8 @@ import logging
 import os
 import secrets
 import shutil
-import signal
-import stat
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from pwd import struct_passwd
 
 from ragtune.core.errors import StoreError
 
@@ -25,55 +18,28 @@ OPEN_FOLDER = Path("/var/lib/ragtune")
 _log = logging.getLogger(__name__)
 
 
-class Account(NamedTuple):
-    """User and group that run the server."""
-
-    name: str
-    user: int
-    group: int
-
-
-def server_account() -> Account | None:
-    """The user that runs the server of a root process: ``postgres``, else ``nobody``. None in other processes."""
-    import pwd  # not on Windows
-
-    if os.geteuid() != 0:
-        return None
-    known = {entry.pw_name: Account(entry.pw_name, entry.pw_uid, entry.pw_gid) for entry in pwd.getpwall()}
-    account = known.get("postgres") or known.get("nobody")
-    if account is None:
-        raise StoreError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
-    return account
-
-
-def place_of_data(folder: Path, account: Account | None) -> Path:
-    """The data folder of a server: ``pgdata`` in its folder, which becomes a link where the account cannot reach it.
-
-    The link leads to :data:`OPEN_FOLDER`, and a warning says so.
-    """
-    if account is None:
-        return (folder / "pgdata").resolve()
-    data, barrier = folder / "pgdata", _barrier(folder, account)
-    if barrier is not None and not os.path.lexists(data):
+def place_of_data(folder: Path, account: struct_passwd | None) -> Path:
+    """``folder/pgdata``; where the account cannot reach it, it becomes a link into :data:`OPEN_FOLDER`, and a warning."""
+    data = folder / "pgdata"
+    barrier = _barrier(folder, account)
+    if account is not None and barrier is not None and not os.path.lexists(data):
         place = _open_folder() / f"{folder.name}-{secrets.token_hex(8)}"
         data.symlink_to(place)
-        _log.warning(
-            "the user %s, who runs PostgreSQL, cannot enter %s, so the data are in %s", account.name, barrier, place
-        )
+        _log.warning("the user %s cannot enter %s, so PostgreSQL's data are in %s", account.pw_name, barrier, place)
     place = data.resolve()
     barrier = None if place.parent == OPEN_FOLDER else _barrier(place.parent, account)
-    if barrier is not None:
+    if account is not None and barrier is not None:
         raise StoreError(
-            f"the user {account.name}, who runs PostgreSQL, cannot reach {place}: {barrier} has mode "
-            f"{stat.S_IMODE(barrier.stat().st_mode):04o}; open that folder, or move the data below {OPEN_FOLDER} and "
+            f"the user {account.pw_name}, who runs PostgreSQL, cannot reach {place}: {barrier} has mode "
+            f"{barrier.stat().st_mode & 0o777:04o}; open that folder, or move the data below {OPEN_FOLDER} and "
             "put a link in their place"
         )
     return place
 
 
-def place_of_programs(programs: Path, account: Account | None) -> Path:
+def place_of_programs(programs: Path, account: struct_passwd | None) -> Path:
     """The given programs, or a copy in :data:`OPEN_FOLDER` where the account cannot run them."""
-    if account is None or _barrier(programs / "postgres", account) is None:
+    if _barrier(programs / "postgres", account) is None:
         return programs
     package = programs.parents[1]
     version = hashlib.sha256(f"{programs} {(programs / 'postgres').stat().st_mtime_ns}".encode()).hexdigest()[:16]
@@ -107,53 +73,13 @@ def _open_folder() -> Path:
     return OPEN_FOLDER
 
 
-def _barrier(path: Path, account: Account) -> Path | None:
+def _barrier(path: Path, account: struct_passwd | None) -> Path | None:
     """The first of a path and its parents that the account may not enter or run."""
+    if account is None:
+        return None
     for each in (*reversed(path.parents), path):
         state = each.stat()
-        shift = 6 if state.st_uid == account.user else 3 if state.st_gid == account.group else 0
+        shift = 6 if state.st_uid == account.pw_uid else 3 if state.st_gid == account.pw_gid else 0
         if not state.st_mode >> shift & 0o1:
             return each
     return None
-
-
-def read_pid_file(data: Path) -> list[str]:
-    """Lines of the pid file: pid, data folder, start time, port, socket folder, address, shared memory, status."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = (data / "postmaster.pid").read_text().splitlines()
-    if len(lines) < 8:
-        raise StoreError(f"the embedded server in {data.parent} is not running")
-    return [line.strip() for line in lines]
-
-
-def is_running(data: Path) -> bool:
-    """Whether a server runs on the data folder and accepts connections."""
-    with suppress(StoreError):
-        pid, *_, status = read_pid_file(data)
-        return status == "ready" and int(pid) in processes_on(data)
-    return False
-
-
-def processes_on(data: Path) -> list[int]:
-    """Live processes of a server on the data folder, which is their working directory. Zombies do not count."""
-    import psutil
-
-    found = []
-    for process in psutil.process_iter(["name", "status"]):
-        if process.info["name"] == "postgres" and process.info["status"] != psutil.STATUS_ZOMBIE:
-            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                if Path(process.cwd()) == data:
-                    found.append(process.pid)
-    return found
-
-
-def end_orphans(data: Path) -> None:
-    """End the processes that a killed server left at work. Committed data are safe, and a live server is left alone."""
-    left = processes_on(data)
-    with suppress(OSError, ValueError):
-        if int((data / "postmaster.pid").read_text().split("\n", 1)[0]) in left:
-            return
-    for process in left:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGQUIT)

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.canonical.analyzers import Analyzer
+from ragtune.canonical.analyzers import Analyzer, gone
 from ragtune.canonical.store.base import BaseStore
-from ragtune.canonical.store.connections import EF_SEARCH, Connections, MissingTableError
-from ragtune.canonical.store.identity import gone
-from ragtune.canonical.store.lexical import bm25, decode, query_terms, quote
+from ragtune.canonical.store.lexical import bm25, decode, query_terms
 from ragtune.canonical.store.rows import (
     candidates,
     check_doc_id,
@@ -24,7 +22,14 @@ from ragtune.canonical.store.rows import (
     dump_json,
     make_rows,
 )
-from ragtune.canonical.store.statements import MARGIN, NO_FILTER, Statements, filter_condition
+from ragtune.canonical.store.statements import (
+    EF_SEARCH,
+    MARGIN,
+    NO_FILTER,
+    MissingTableError,
+    Statements,
+    filter_condition,
+)
 from ragtune.canonical.store.writing import build_indexes, write_documents
 from ragtune.canonical.types import Candidate, Chunk, Collection, Embedding, Filters, StoreCounts, UpsertCounts
 from ragtune.core.arrays import FloatArray
@@ -40,14 +45,14 @@ _RARE = 10_000  # chunks that are found faster by their terms than by most filte
 class PostgresStore(BaseStore):
     """One collection of a :class:`ragtune.canonical.store.database.PostgresDatabase`, which creates it in ``open``.
 
-    A vector search is exact in a collection of up to ``exact_below`` chunks and where filters leave no more rows than
-    that. Otherwise it is approximate (HNSW), and ties are in order among the rows that the index found. A lexical
-    search is always exact.
+    A vector search is exact in a collection of up to ``exact_below`` chunks, and where PostgreSQL finds the rows that
+    pass a filter by the filter's index. Otherwise it is approximate (HNSW), and ties are in order among the rows that
+    the index found. A lexical search is always exact.
     """
 
     def __init__(
         self,
-        connections: Connections,
+        run: Callable[[Callable[[Any], Any]], Any],
         sql: Statements,
         collection: Collection,
         embedder: BaseEmbedder,
@@ -57,7 +62,7 @@ class PostgresStore(BaseStore):
         self.collection = collection
         self.embedder = embedder
         self.analyzer = analyzer
-        self._connections = connections
+        self._run_on_server = run
         self._sql = sql
         self._exact_below = exact_below
         self._is_indexed = False  # never becomes false again
@@ -120,19 +125,12 @@ class PostgresStore(BaseStore):
         return self._run(lambda connection: write_documents(connection, self._sql, documents, exact_below))
 
     def _nearest(self, connection: Any, condition: str, values: dict[str, Any]) -> list[Any]:
-        if self._has_index(connection) and not self._is_small(connection, condition, values):
+        if self._has_index(connection):
             rows = self._by_index(connection, self._sql("nearest", condition), values)
             if condition == NO_FILTER or len(rows) >= values["k"]:
                 return rows
             # The rows that pass are so far from the query that the index gave up before it reached them.
         return _fetch_all(connection, self._sql("exact", condition), values)
-
-    def _is_small(self, connection: Any, condition: str, values: dict[str, Any]) -> bool:
-        if condition == NO_FILTER:
-            return False
-        limit = {"limit": self._exact_below + 1, **values}
-        ((count,),) = _fetch_all(connection, self._sql("count_passing", condition), limit)
-        return bool(count <= self._exact_below)
 
     def _by_index(self, connection: Any, sql: str, values: dict[str, Any]) -> list[Any]:
         if values["fetch"] <= EF_SEARCH:
@@ -174,7 +172,7 @@ class PostgresStore(BaseStore):
         is_rare = bool(np.count_nonzero(~np.isnan(scores)) <= _RARE)
         terms_too = " AND tsv @@ %(any)s::tsquery" if is_rare else ""
         sql = self._sql("read_passing", filter_condition(filters) + terms_too)
-        ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(map(quote, terms)), **_values(filters)})
+        ((sent,),) = _fetch_all(connection, sql, {"any": " | ".join(f"'{term}'" for term in terms), **_values(filters)})
         places = np.frombuffer(sent or b"", dtype=">i4")
         passing = np.zeros(len(scores), dtype=np.bool_)
         passing[places[places < len(scores)]] = True
@@ -197,7 +195,8 @@ class PostgresStore(BaseStore):
 
     def _run(self, work: Callable[[Any], T]) -> T:
         try:
-            return self._connections.run(work)
+            found: T = self._run_on_server(work)
+            return found
         except MissingTableError as error:
             raise gone(self.collection.name) from error
 
@@ -209,21 +208,10 @@ def _fetch_all(connection: Any, sql: str, values: Any) -> list[Any]:
 
 def _values(filters: Filters) -> dict[str, Any]:
     """Parameters of :func:`filter_condition`."""
-    return {
-        "tags_any": list(filters.tags_any),
-        "tags_all": list(filters.tags_all),
-        "metadata": dump_json(filters.metadata),
-    }
+    tags = {"tags_any": list(filters.tags_any), "tags_all": list(filters.tags_all)}
+    return {**tags, "metadata": dump_json(filters.metadata)}
 
 
 def _chunk(row: Sequence[Any]) -> Chunk:
-    doc_id, chunk_index, content, tags, metadata, start, end = row
-    return Chunk(
-        doc_id=doc_id,
-        chunk_index=chunk_index,
-        content=content,
-        tags=tuple(tags),
-        metadata=metadata,
-        start=start,
-        end=end,
-    )
+    names = ("doc_id", "chunk_index", "content", "tags", "metadata", "start", "end")
+    return Chunk(**dict(zip(names, row, strict=True)))

@@ -22,6 +22,7 @@ from ragtune.core.errors import InputError
 
 _MAX_KEY_BYTES = 1024  # a third of a page is what PostgreSQL's indexes hold
 _MAX_INT = 2**31 - 1
+_CANDIDATE = ("doc_id", "chunk_index", "content", "tags", "metadata")
 _UNIT = 1e-4
 _DECIMALS = 6
 _DIGEST = 16  # bytes
@@ -30,19 +31,12 @@ _LARGE = 1e16  # from here on jsonb writes a float without a fraction, so JSON r
 
 @dataclass(frozen=True)
 class Row:
-    """A chunk in storable form.
+    """A chunk with sorted tags and metadata as ``jsonb`` gives them back, and its vector, L2-normalised or zero.
 
-    Attributes:
-        chunk: the chunk with sorted tags and metadata in the form that ``jsonb`` gives back.
-        metadata_json: the metadata as JSON.
-        vector: vector of shape (embed_dims,), float32, L2-normalised or zero.
-        content_digest: digest of everything in the chunk but its vector.
-        digest: digest of everything in the chunk, its vector included.
-        analyzer: the collection's text analysis.
+    ``content_digest`` is of everything but the vector.
     """
 
     chunk: Chunk
-    metadata_json: str
     vector: Embedding
     content_digest: bytes
     digest: bytes
@@ -50,12 +44,10 @@ class Row:
 
     @cached_property
     def frequencies(self) -> dict[str, int]:
-        """Term frequencies by term."""
         return term_frequencies(self.chunk.content, self.analyzer)
 
     @property
     def length(self) -> int:
-        """Number of terms in the chunk."""
         return sum(self.frequencies.values())
 
 
@@ -73,13 +65,7 @@ def make_rows(chunks: Sequence[Chunk], embeddings: Embedding, dims: int, analyze
 
 @dataclass(frozen=True)
 class Change:
-    """What has to be done so that a document consists of given rows.
-
-    Attributes:
-        counts: the outcome.
-        fresh: rows to insert.
-        stale: chunk indexes of the rows to delete, some of which a fresh row replaces.
-    """
+    """Rows to insert and chunk indexes of rows to delete, so that a document consists of given rows."""
 
     counts: UpsertCounts
     fresh: list[Row]
@@ -104,7 +90,7 @@ def compare(before: Mapping[int, bytes], rows: Sequence[Row]) -> Change:
 def document_digest(chunks: Iterable[Chunk]) -> str:
     """The digest of a document in ``BaseStore.digests``: 32 hexadecimal digits, of its chunks without their vectors."""
     stored = map(_stored, sorted(chunks, key=lambda chunk: chunk.chunk_index))
-    return _joined(_content_digest(chunk, dump_json(chunk.metadata)) for chunk in stored)
+    return _joined(map(_content_digest, stored))
 
 
 def rows_digest(rows: Iterable[Row]) -> str:
@@ -123,7 +109,7 @@ def shared_metadata(chunks: Iterable[Chunk]) -> dict[str, Any]:
 
 
 def check_doc_id(doc_id: str) -> str:
-    """``doc_id`` if it can be stored: text, not empty, of at most 1024 bytes."""
+    """``doc_id`` if it can be stored: text of 1 to 1024 bytes."""
     return _check_key(doc_id, "doc_id")
 
 
@@ -151,13 +137,10 @@ def check_query(embedding: Embedding, dims: int) -> Embedding:
 
 
 def cosines(matrix: Embedding, query: Embedding) -> list[float]:
-    """Cosine of each row to 6 decimals. The last bits of a float32 sum depend on its order and would break ties.
+    """Cosine of each row, shape (n, d), with a query, shape (d,), all L2-normalised, to 6 decimals.
 
-    Args:
-        matrix: shape (n, d), L2-normalised.
-        query: shape (d,), L2-normalised.
+    The last bits of a float32 sum depend on its order, and those of a matrix product on the other rows.
     """
-    # Not a matrix product, whose result may depend on the other rows.
     products = (matrix.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 
@@ -166,15 +149,7 @@ def candidates(found: Iterable[tuple[Sequence[Any], float]], k: int, source: str
     """The ``k`` best (rule D12) of rows with scores; a row begins with doc_id, chunk_index, content, tags, metadata."""
     best = nsmallest(k, found, key=lambda pair: (-pair[1], pair[0][0], pair[0][1]))
     return [
-        Candidate(
-            doc_id=row[0],
-            chunk_index=row[1],
-            content=row[2],
-            score=score,
-            tags=tuple(row[3]),
-            metadata=row[4],
-            sources={source: score},
-        )
+        Candidate(**dict(zip(_CANDIDATE, row, strict=False)), score=score, sources={source: score})
         for row, score in best
     ]
 
@@ -200,16 +175,14 @@ def dump_json(value: object) -> str:
 
 def _make_row(chunk: Chunk, vector: Embedding, analyzer: Analyzer) -> Row:
     check_string(chunk.content, "content")
-    for name, value in (("chunk_index", chunk.chunk_index), ("start", chunk.start), ("end", chunk.end)):
-        if value > _MAX_INT:
-            raise InputError(f"{name}={value}: allowed is at most {_MAX_INT}")
+    check_count("chunk_index", chunk.chunk_index, high=_MAX_INT)
+    check_count("end", chunk.end, high=_MAX_INT)
     for tag in chunk.tags:
         _check_key(tag, "tag")
     stored = _stored(chunk)
-    metadata_json = dump_json(stored.metadata)
-    content_digest = _content_digest(stored, metadata_json)
+    content_digest = _content_digest(stored)
     digest = hashlib.blake2b(content_digest + vector.tobytes(), digest_size=_DIGEST).digest()
-    return Row(stored, metadata_json, vector, content_digest, digest, analyzer)
+    return Row(stored, vector, content_digest, digest, analyzer)
 
 
 def _stored(chunk: Chunk) -> Chunk:
@@ -217,9 +190,9 @@ def _stored(chunk: Chunk) -> Chunk:
     return chunk.model_copy(update={"tags": tuple(sorted(set(chunk.tags))), "metadata": metadata})
 
 
-def _content_digest(chunk: Chunk, metadata_json: str) -> bytes:
-    content = chunk.content.encode()
-    about = dump_json([chunk.chunk_index, chunk.start, chunk.end, len(content), chunk.tags, metadata_json])
+def _content_digest(chunk: Chunk) -> bytes:
+    content, metadata = chunk.content.encode(), dump_json(chunk.metadata)
+    about = dump_json([chunk.chunk_index, chunk.start, chunk.end, len(content), chunk.tags, metadata])
     return hashlib.blake2b(content + about.encode(), digest_size=_DIGEST).digest()
 
 
@@ -253,10 +226,6 @@ def _check_vectors(embeddings: Embedding, count: int, dims: int) -> Embedding:
     if not np.isfinite(vectors).all():
         raise InputError("embeddings: allowed are finite values")
     vectors = vectors.reshape(count, dims)
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
-    # Scaled first, since the squares of very large or small values leave the range of numbers.
-    scaled = vectors / np.where(largest > 0, largest, 1.0)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    with np.errstate(over="ignore"):
-        is_unit = (np.abs(norms * largest - 1.0) <= _UNIT) | (largest == 0)
-    return np.where(is_unit, vectors, scaled / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    norms[(np.abs(norms - 1.0) <= _UNIT) | (norms == 0)] = 1.0  # unit vectors keep their bits
+    return np.asarray((vectors / norms).astype(np.float32))

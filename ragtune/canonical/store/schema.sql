@@ -35,7 +35,7 @@ CREATE TABLE ragtune.documents (
     PRIMARY KEY (collection_id, doc_id)
 );
 
--- One partition for each collection (collection.sql), with vectors of one length and its own indexes.
+-- One partition for each collection (create_tables), with vectors of one length and its own indexes.
 -- lexemes is the output of ragtune.canonical.analyzers as a tsvector literal. place is the chunk's number in the postings.
 CREATE TABLE ragtune.chunks (
     collection_id integer NOT NULL,

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from ragtune.canonical.types import Filters
+from ragtune.core.errors import StoreError
 
 SCHEMA_VERSION = 4
 
@@ -19,6 +20,9 @@ BUILT = 99
 
 MARGIN = 16
 """Rows beyond k that a vector search reads: float32 sums of the server may order near-ties differently."""
+
+EF_SEARCH = 200
+"""Candidates that an HNSW search keeps; more cost time and raise recall."""
 
 NO_FILTER = "true"
 
@@ -44,11 +48,6 @@ _NAME = re.compile(r"^-- (\w+)(?:: .*)?\n((?:-- .*\n)*)", re.MULTILINE)
 _SLACK = 5e-6  # more than the error of the server's distances between unit vectors
 
 
-def read_sql(name: str, **values: int | str) -> str:
-    """A file of this folder, its placeholders filled with identifiers and numbers of this package."""
-    return (files("ragtune.canonical.store") / name).read_text(encoding="utf-8").format(**values)
-
-
 def filter_condition(filters: Filters) -> str:
     """The WHERE condition of rule D7 with the parameters ``tags_any``, ``tags_all`` and ``metadata``."""
     parts = []
@@ -65,59 +64,35 @@ def filter_condition(filters: Filters) -> str:
     return "(" + " AND ".join(parts) + ")" if parts else NO_FILTER
 
 
-class Statements:
-    """SQL for the tables of a collection. The text holds only integers and constants; all values are parameters.
+class MissingTableError(StoreError):
+    """The table does not exist, since its collection was dropped."""
 
-    Args:
-        collection_id: the collection's key.
-        dims: length of the collection's vectors.
-    """
+
+class Statements:
+    """SQL for the tables of a collection. The text holds only integers and constants; all values are parameters."""
 
     def __init__(self, collection_id: int, dims: int) -> None:
         self.collection_id = int(collection_id)
-        self.dims = int(dims)
-        self._name = f"chunks_{self.collection_id}"
         # pgvector indexes vectors of up to 2000 dims, and half-precision vectors of up to 4000.
-        kind = "vector" if self.dims <= 2000 else "halfvec" if self.dims <= 4000 else None
-        self._operators = f"{kind}_cosine_ops"
+        kind = "vector" if dims <= 2000 else "halfvec"
+        self.has_vector_index = dims <= 4000  # if not, every vector search is exact
         self._words: dict[str, Any] = {
             "collection_id": self.collection_id,
-            "partition": f"ragtune.{self._name}",
+            "dims": int(dims),
+            "partition": f"ragtune.chunks_{self.collection_id}",
             "postings": f"ragtune.postings_{self.collection_id}",
             "own": f"collection_id = {self.collection_id}",
             "row": _ROW,
             "columns": ", ".join(COLUMN_TYPES),
             "slack": _SLACK,
-            "indexed_as": None if kind is None else f"{kind}({self.dims})",
+            "built": BUILT,
+            "indexed_as": f"{kind}({int(dims)})",
+            "operators": f"{kind}_cosine_ops",
         }
-
-    @property
-    def has_vector_index(self) -> bool:
-        """Whether pgvector can index vectors of this length. If not, every vector search is exact."""
-        return self._words["indexed_as"] is not None
 
     def __call__(self, name: str, condition: str = NO_FILTER) -> str:
         """Return a statement of ``statements.sql``; ``condition`` selects the chunks of a search."""
         return _statements()[name].format(**self._words, condition=condition)
-
-    def create_tables(self) -> str:
-        """The tables of the collection."""
-        names = ("partition", "postings", "collection_id")
-        return read_sql("collection.sql", **{name: self._words[name] for name in names}, dims=self.dims, built=BUILT)
-
-    def create_indexes(self) -> list[str]:
-        """The secondary indexes: of vectors, lexemes, tags and metadata."""
-        columns = {"tsv": "tsv", "tags": "tags", "metadata": "metadata jsonb_path_ops"}
-        partition = self._words["partition"]
-        # Without fastupdate a search never reads through a list of pending entries.
-        indexes = [
-            f"CREATE INDEX {self._name}_{name} ON {partition} USING gin ({column}) WITH (fastupdate = off)"
-            for name, column in columns.items()
-        ]
-        if self.has_vector_index:
-            vectors = f"(embedding::{self._words['indexed_as']}) {self._operators}"
-            indexes.append(f"CREATE INDEX {self._name}_hnsw ON {partition} USING hnsw ({vectors})")
-        return indexes
 
 
 @cache

@@ -1,6 +1,34 @@
 -- The statements on one collection, each under its name. statements.py fills in the words in braces; values are parameters.
 -- {own} selects the collection, {row} are the columns of a chunk in the table c.
 
+-- create_tables
+-- The partition is created apart and then attached: unlike CREATE TABLE ... PARTITION OF, this does not wait for readers of
+-- other collections. Rows of up to a page stay whole, as every search reads vectors.
+-- Postings say which chunks hold a term, in blocks of 8 bytes for each chunk (place 32 bits, tf 8, length 24). Every write
+-- adds a block for each of its terms. A negative n marks a block of deleted chunks. level: how often blocks were joined.
+CREATE TABLE {partition} (
+    LIKE ragtune.chunks INCLUDING ALL,
+    CHECK (collection_id = {collection_id}),
+    CHECK (vector_dims(embedding) = {dims})
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE ragtune.chunks ATTACH PARTITION {partition} FOR VALUES IN ({collection_id});
+CREATE TABLE {postings} (
+    term    text COLLATE "C" NOT NULL,
+    n       integer NOT NULL,
+    level   integer NOT NULL,
+    content bytea STORAGE EXTERNAL NOT NULL
+);
+CREATE INDEX ON {postings} (term);
+CREATE INDEX ON {postings} (level) WHERE level < {built}
+
+-- index_words: without fastupdate a search never reads through a list of pending entries
+CREATE INDEX chunks_{collection_id}_tsv ON {partition} USING gin (tsv) WITH (fastupdate = off);
+CREATE INDEX chunks_{collection_id}_tags ON {partition} USING gin (tags) WITH (fastupdate = off);
+CREATE INDEX chunks_{collection_id}_metadata ON {partition} USING gin (metadata jsonb_path_ops) WITH (fastupdate = off)
+
+-- index_vectors
+CREATE INDEX chunks_{collection_id}_hnsw ON {partition} USING hnsw ((embedding::{indexed_as}) {operators})
+
 -- drop_tables
 DROP TABLE {partition}, {postings};
 DELETE FROM ragtune.collections WHERE {own}
@@ -98,12 +126,6 @@ SELECT * FROM (
     SELECT {row}, vector_send(c.embedding) FROM {partition} c WHERE {condition}
     ORDER BY (embedding::{indexed_as}) <=> (%(query)s)::{indexed_as} FETCH FIRST %(fetch)s ROWS WITH TIES
 ) found LIMIT %(most)s
-
--- count_passing: counts the rows that pass a filter, up to a limit
--- What is materialized is planned as a whole. A plan for the first rows alone would read the table from its beginning,
--- and so all of it where such rows are at its end.
-WITH passing AS MATERIALIZED (SELECT 1 FROM {partition} WHERE {condition})
-SELECT count(*) FROM (SELECT 1 FROM passing LIMIT %(limit)s) few
 
 -- read_postings: blocks of the given terms, with the collection's numbers of chunks and terms
 SELECT p.term, p.n, p.content, c.chunks, c.terms FROM ragtune.collections c, {postings} p

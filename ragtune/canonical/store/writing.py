@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragtune.canonical.permit import current
-from ragtune.canonical.store.connections import MissingTableError
 from ragtune.canonical.store.lexical import tsvector_literal
 from ragtune.canonical.store.rows import Row, compare, dump_json, rows_digest, shared_metadata
-from ragtune.canonical.store.statements import BUILT, COLUMN_TYPES, FANOUT, Statements
+from ragtune.canonical.store.statements import BUILT, COLUMN_TYPES, FANOUT, MissingTableError, Statements
 from ragtune.canonical.types import UpsertCounts
 
 _BUILD_MEMORY = "512MB"  # of an index build
@@ -28,14 +27,7 @@ class _State(NamedTuple):
 def write_documents(
     connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]], exact_below: int | None
 ) -> UpsertCounts:
-    """Make documents consist of exactly the given rows, in one transaction.
-
-    Args:
-        connection: a connection in autocommit mode.
-        sql: SQL statements of the collection.
-        documents: rows by document, with documents ordered by code point. A document without rows is deleted.
-        exact_below: builds the indexes of a collection with more chunks. None leaves the indexes as they are.
-    """
+    """Make documents consist of exactly the given rows, in one transaction."""
     with connection.transaction():
         state = _lock(connection, sql)
         counts, after = _apply(connection, sql, documents, state)
@@ -73,11 +65,13 @@ def _apply(
         return counts, state
     written = {doc_id: documents[doc_id] for doc_id, change in changes.items() if change.fresh or change.stale}
     deleted = [doc_id for doc_id, rows in written.items() if not rows]
-    if len(deleted) < len(written):
-        _write_documents(connection, sql, {doc_id: rows for doc_id, rows in written.items() if rows})
-    lost = _delete(connection, sql, stale)
-    if deleted:
-        connection.execute(sql("delete_documents"), (deleted,))
+    kept = {doc_id: rows for doc_id, rows in written.items() if rows}
+    digests = [rows_digest(rows) for rows in kept.values()]
+    metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in kept.values()]
+    connection.execute(sql("write_documents"), (list(kept), digests, metadata))
+    keys = [doc_id for doc_id, _ in stale], [place for _, place in stale]
+    (lost,) = connection.execute(sql("delete_rows"), keys).fetchone()
+    connection.execute(sql("delete_documents"), (deleted,))
     after = state._replace(
         chunks=state.chunks + counts.inserted - counts.deleted,
         places=state.places + len(fresh),
@@ -101,20 +95,6 @@ def _apply(
     return counts, after
 
 
-def _write_documents(connection: Any, sql: Statements, documents: Mapping[str, Sequence[Row]]) -> None:
-    digests = [rows_digest(rows) for rows in documents.values()]
-    metadata = [dump_json(shared_metadata(row.chunk for row in rows)) for rows in documents.values()]
-    connection.execute(sql("write_documents"), (list(documents), digests, metadata))
-
-
-def _delete(connection: Any, sql: Statements, stale: Sequence[tuple[str, int]]) -> int:
-    """Delete chunks and return how many terms they had."""
-    if not stale:
-        return 0
-    keys = [list(column) for column in zip(*stale, strict=True)]
-    return int(connection.execute(sql("delete_rows"), keys).fetchone()[0])
-
-
 def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: int) -> None:
     from psycopg.types.json import Jsonb
 
@@ -130,7 +110,7 @@ def _copy(connection: Any, sql: Statements, rows: Sequence[Row], first_place: in
                     place,
                     chunk.content,
                     list(chunk.tags),
-                    Jsonb(row.metadata_json, dumps=str),
+                    Jsonb(chunk.metadata, dumps=dump_json),
                     chunk.start,
                     chunk.end,
                     row.vector,
@@ -149,8 +129,9 @@ def _complete(connection: Any, sql: Statements, state: _State, exact_below: int,
             _add_postings(connection, sql, first, first + _BLOCK, BUILT)
     if not state.is_indexed and state.chunks > exact_below:
         _set_local(connection, "maintenance_work_mem", _BUILD_MEMORY)
-        for statement in sql.create_indexes():
-            _create_index(connection, statement)
+        _create_index(connection, sql("index_words"))
+        if sql.has_vector_index:
+            _create_index(connection, sql("index_vectors"))
         connection.execute(sql("set_indexed"))
 
 

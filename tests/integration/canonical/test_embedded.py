@@ -20,8 +20,7 @@ import pytest
 from patience import HANG_S
 from postgres_server import fresh_dsn
 
-from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect, default_folder
-from ragtune.canonical.store.places import processes_on, read_pid_file
+from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect
 from ragtune.core.errors import StoreError
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -154,24 +153,6 @@ def test_a_killed_server_is_started_anew_even_if_a_query_outlives_it(folder: Pat
     first.close()
 
 
-def test_users_of_a_killed_server_go_on_with_a_new_one(folder: Path) -> None:
-    first, second = (connect(folder=folder) for _ in range(2))
-    with first, second:
-        store = first.open("tea", EMBEDDER, create=True)
-        data = (folder / "pgdata").resolve()
-        pid = int(read_pid_file(data)[0])
-        os.kill(pid, signal.SIGKILL)
-        while processes_on(data):  # a connection may be served until it notices
-            time.sleep(0.01)
-        assert store.doc_ids() == []
-        second.check()
-        successor = int(read_pid_file(data)[0])
-        assert successor != pid
-    assert not is_alive(successor)
-    with pytest.raises(StoreError, match="closed"):
-        first.check()
-
-
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:
     with EmbeddedServer(folder):
         left = (folder / "pgdata" / "postmaster.pid").read_text()
@@ -190,12 +171,6 @@ def test_a_server_that_cannot_start_says_why(folder: Path) -> None:
         EmbeddedServer(folder)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(folder: Path) -> None:
-    (folder / "file").write_text("")
-    with pytest.raises(StoreError, match="file"):
-        EmbeddedServer(folder / "file" / "below")
-
-
 def test_an_explicit_dsn_comes_before_the_environments_and_that_before_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,11 +187,3 @@ def test_an_explicit_dsn_comes_before_the_environments_and_that_before_the_folde
     assert list(folder.iterdir()) == []
     with connect(folder=folder) as database:
         assert database.collections() == []
-
-
-def test_the_default_folder_is_the_users_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert default_folder() == Path("/data/ragtune/postgres")
-    monkeypatch.delenv("XDG_DATA_HOME")
-    monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_folder() == Path("/home/somebody/.local/share/ragtune/postgres")

@@ -9,8 +9,7 @@ import pytest
 from postgres_server import fresh_dsn
 
 from experiments.prepare.ingest import ingest
-from ragtune.canonical.policies import ChunkPolicy, RetrievalPlan
-from ragtune.canonical.retrieval import retrieve
+from ragtune.canonical.policies import ChunkPolicy
 from ragtune.canonical.retrievers.postgres import PostgresRetriever, collection_name
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.core.request.context import RAGtuneContext
@@ -55,17 +54,6 @@ def test_a_document_of_many_chunks_does_not_crowd_out_the_others(
 ) -> None:
     found = make(mode=mode, candidate_pool=5).retrieve(make_context("tea number 7"), 3)
     assert [doc.id for doc in found] == ["long", "short-a", "short-b"]
-
-
-def test_the_score_is_the_best_chunks(
-    make: Callable[..., PostgresRetriever], make_context: MakeContext, dsn: str
-) -> None:
-    with PostgresDatabase(dsn) as database:
-        best = retrieve("tea number 7", RetrievalPlan(mode="lexical", k=1), database.open("tea", HashingEmbedder()))[0]
-    found = make(mode="lexical").retrieve(make_context("tea number 7"), 1)[0]
-    assert (found.id, found.score) == (best.doc_id, best.score)
-    assert found.content == LONG
-    assert found.sources == {}
 
 
 def test_hybrid_documents_name_the_lists_that_held_them_with_their_best_scores(

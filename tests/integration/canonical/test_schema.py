@@ -14,7 +14,7 @@ from ragtune.canonical.retrieval import index, retrieve
 from ragtune.canonical.store import writing
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.canonical.store.statements import BUILT, FANOUT, Statements
+from ragtune.canonical.store.statements import BUILT, FANOUT
 from ragtune.canonical.types import Chunk
 from ragtune.embedders.hashing import HashingEmbedder
 
@@ -66,40 +66,6 @@ def test_terms_are_a_generated_tsvector_with_a_gin_index(server: psycopg.Connect
     assert any("USING gin (tsv" in one for one in definitions)
 
 
-def test_a_page_of_document_ids_reads_no_more_than_it_shows(server: psycopg.Connection[Any]) -> None:
-    sql = Statements(1, 8)("read_doc_ids")
-    with server.transaction(force_rollback=True):
-        server.execute(
-            "INSERT INTO ragtune.documents SELECT 1, 'd' || lpad(n::text, 5, '0'), '', '{}' "
-            "FROM generate_series(1, 20000) n"
-        )
-        server.execute("ANALYZE ragtune.documents")
-        assert server.execute(sql.encode(), ("d10000", 3)).fetchall() == [("d10001",), ("d10002",), ("d10003",)]
-        ((plan,),) = server.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode(), ("d10000", 3)).fetchall()
-    scans = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "documents"]
-    assert [(node["Actual Rows"], node["Index Name"]) for node in scans] == [(3, "documents_pkey")]
-
-
-def test_few_that_pass_a_filter_are_found_at_the_end_of_a_table_without_reading_all_of_it(
-    server: psycopg.Connection[Any],
-) -> None:
-    sql = Statements(1, 8)("count_passing", "tags && %(tags_any)s::text[]")
-    with server.transaction(force_rollback=True):
-        server.execute("DROP INDEX ragtune.chunks_1_hnsw")  # which would take long to fill
-        server.execute(
-            "INSERT INTO ragtune.chunks (collection_id, doc_id, chunk_index, place, content, tags, metadata, "
-            "span_start, span_end, embedding, length, lexemes, digest) "
-            "SELECT 1, 'x', n, n, '', CASE WHEN n > 4500 THEN '{late}' ELSE '{}' END::text[], "
-            "'{}', 0, 0, ('[1,0,0,0,0,0,0,' || n || ']')::vector, 0, '', '' "
-            "FROM generate_series(1, 5000) n"
-        )
-        server.execute("ANALYZE ragtune.chunks_1")
-        values = {"tags_any": ["late"], "limit": 5}
-        ((plan,),) = server.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}".encode(), values).fetchall()
-    (scan,) = (node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "chunks_1")
-    assert (scan["Node Type"], scan["Actual Rows"]) == ("Bitmap Heap Scan", 5)
-
-
 def test_blocks_of_many_writes_are_joined_and_rebuilt_when_most_of_their_chunks_are_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -128,8 +94,3 @@ def test_blocks_of_many_writes_are_joined_and_rebuilt_when_most_of_their_chunks_
         for one in (store, memory):
             one.delete(["d3"])
         assert levels_after(range(47, 48)) == {0, BUILT}
-
-
-def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of a query's plan, in any order."""
-    return [plan, *(node for inner in plan.get("Plans", ()) for node in nodes(inner))]

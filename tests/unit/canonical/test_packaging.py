@@ -42,15 +42,6 @@ def test_excerpts_stand_beside_or_instead_of_the_content() -> None:
     assert all("content" not in result for result in instead)
 
 
-def test_changing_the_package_does_not_change_the_candidate() -> None:
-    package("ship", [FIRST])["results"][0]["metadata"]["k"].append(2)
-    assert FIRST.metadata == {"k": [1]}
-
-
-def test_nothing_found_is_a_package_too() -> None:
-    assert package("ship", [], []) == {"query": "ship", "count": 0, "results": []}
-
-
 def test_bad_parts_are_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"\('d', 1\) occurs twice"):
         package("ship", [FIRST, SECOND, FIRST])

@@ -1,16 +1,23 @@
-"""Index and retrieve (rules D1, D6 to D11 and D16) over the reference store."""
+"""Index, retrieve, fuse and rerank (rules D1, D6 to D11 and D16) over the reference store."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ragtune.canonical import Chunk, Filters, RetrievalPlan, index, retrieve
+from ragtune.canonical import Candidate, Chunk, Filters, RetrievalPlan, fuse, index, rerank, retrieve
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError, InvalidScoreError
+from ragtune.core.interfaces import BaseReranker
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 
 TEXTS = {
     "green": "green tea from the hills of Shizuoka",
@@ -59,15 +66,6 @@ def test_the_default_is_a_vector_search_for_twelve(store: BaseStore) -> None:
     assert set(found[0].sources) == {"vector"}
 
 
-@pytest.mark.parametrize("mode", ["vector", "lexical"])
-def test_of_one_list_more_may_be_asked_for_than_a_pool_holds(store: BaseStore, mode: str) -> None:
-    index([Chunk(doc_id=f"d{i:02d}", chunk_index=0, content="tea") for i in range(70)], store)
-    plan = RetrievalPlan.model_validate({"mode": mode, "k": 60})
-    assert (plan.candidate_pool, len(retrieve("tea", plan, store))) == (60, 60)
-    with pytest.raises(ValueError, match="k=60: allowed is at most candidate_pool=50"):
-        RetrievalPlan(mode="hybrid", k=60)
-
-
 def test_hybrid_fuses_both_lists_and_keeps_their_scores(store: BaseStore) -> None:
     index(chunks(), store)
     found = retrieve("green tea", RetrievalPlan(mode="hybrid", k=2), store)
@@ -94,12 +92,118 @@ def test_filters_hold_in_every_mode(store: BaseStore, mode: str) -> None:
     assert "time" not in [candidate.doc_id for candidate in retrieve("tea time", plan, store)]
 
 
-def test_a_query_without_terms_finds_nothing_by_term(store: BaseStore) -> None:
-    index(chunks(), store)
-    assert retrieve("of the", RetrievalPlan(mode="lexical"), store) == []
-
-
 @pytest.mark.parametrize("query", ["a\x00b", "\ud800"])
 def test_a_query_that_is_no_text_is_refused(store: BaseStore, query: str) -> None:
     with pytest.raises(InputError, match="query"):
         retrieve(query, None, store)
+
+
+# Fusing
+
+
+def candidates(*keys: tuple[str, int], source: str = "") -> list[Candidate]:
+    return [
+        Candidate(doc_id=doc_id, chunk_index=place, content="", score=score, sources={source: score} if source else {})
+        for score, (doc_id, place) in zip(range(len(keys), 0, -1), keys, strict=True)
+    ]
+
+
+def keys(found: list[Candidate]) -> list[tuple[str, int]]:
+    return [candidate.key for candidate in found]
+
+
+def test_reciprocal_rank_fusion_sums_over_lists_with_k_of_60() -> None:
+    found = fuse({"vector": candidates(("x", 0), ("y", 0)), "lexical": candidates(("y", 0), ("z", 0))})
+    assert keys(found) == [("y", 0), ("x", 0), ("z", 0)]
+    assert [candidate.score for candidate in found] == pytest.approx([1 / 61 + 1 / 62, 1 / 61, 1 / 62], abs=1e-15)
+
+
+def test_ties_are_ordered_by_document_then_by_number_of_the_chunk() -> None:
+    tied = [[key] for key in [("b", 0), ("a", 10), ("a", 9), ("a!", 0), ("A", 3)]]
+    assert keys(fuse([candidates(*one) for one in tied])) == [("A", 3), ("a", 9), ("a", 10), ("a!", 0), ("b", 0)]
+
+
+def test_the_order_of_lists_does_not_matter_to_rrf() -> None:
+    lists = {"a": candidates(("x", 0), ("y", 1)), "b": candidates(("y", 1), ("z", 0))}
+    assert fuse(lists) == fuse(dict(reversed(lists.items())))
+
+
+def test_sources_of_all_copies_are_joined_and_named_lists_add_theirs() -> None:
+    lists = [candidates(("x", 0), source="vector"), candidates(("x", 0), source="lexical")]
+    assert fuse(lists)[0].sources == {"vector": 1.0, "lexical": 1.0}
+    assert fuse({"one": lists[0], "two": lists[1]})[0].sources == {"vector": 1, "lexical": 1, "one": 1, "two": 1}
+    assert fuse([candidates(("x", 0))])[0].sources == {}
+
+
+def test_params_are_the_fusions_own() -> None:
+    lists = {"a": candidates(("x", 0)), "b": candidates(("y", 0))}
+    found = fuse(lists, params={"k": 0, "weights": {"b": 2.0}})
+    assert [(candidate.key, candidate.score) for candidate in found] == [(("y", 0), 2.0), (("x", 0), 1.0)]
+
+
+def test_concatenation_keeps_the_order_of_the_lists() -> None:
+    lists = [candidates(("z", 0), ("y", 0)), candidates(("y", 0), ("a", 0))]
+    assert keys(fuse(lists, "concat")) == [("z", 0), ("y", 0), ("a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "message"),
+    [
+        ("max", None, "max"),
+        ("rrf", {"depth": 3}, "depth"),
+        ("rrf", {"k": -1}, "k=-1"),
+        ("rrf", {"weights": {"b": 1.0, "vectr": 2.0}}, "weights.*'vectr'.*a, b"),
+        ("concat", {"k": 60}, "fuse concat: .*no arguments"),
+    ],
+)
+def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        fuse({"a": [], "b": []}, method, params)
+
+
+# Reranking
+
+
+class Scripted(BaseReranker):
+    def __init__(self, score: Callable[[PoolItem], float | None]) -> None:
+        self._score = score
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        scores = {item.doc_id: self._score(item) for item in items}
+        return {doc_id: score for doc_id, score in scores.items() if score is not None}
+
+
+def candidate(doc_id: str, place: int = 0, content: str = "", score: float = 1.0) -> Candidate:
+    return Candidate(
+        doc_id=doc_id, chunk_index=place, content=content, score=score, tags=("t",), sources={"vector": score}
+    )
+
+
+def test_no_model_changes_nothing() -> None:
+    given = [candidate("b", score=0.1), candidate("a", score=0.9)]
+    assert rerank("tea", given) == given
+
+
+def test_a_model_of_the_harness_orders_by_its_score_and_the_rest_is_kept() -> None:
+    model = BiEncoderReranker(HashingEmbedder(dims=256), cache_dir=None)
+    given = [candidate("x", content="coffee"), candidate("y", 3, content="green tea")]
+    found = rerank("green tea", given, model)
+    assert [(one.key, one.score) for one in found] == [(("y", 3), 1.0), (("x", 0), 0.5)]
+    assert found[0].sources == {"vector": 1.0}
+    assert found[0].tags == ("t",)
+
+
+def test_ties_are_ordered_by_document_and_chunk_whatever_the_order_given() -> None:
+    given = [candidate("b"), candidate("a", 10), candidate("a", 2)]
+    for order in (given, given[::-1]):
+        assert [one.key for one in rerank("", order, Scripted(lambda item: 0.5))] == [("a", 2), ("a", 10), ("b", 0)]
+
+
+def test_a_score_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(InvalidScoreError, match="nan"):
+        rerank("", [candidate("x")], Scripted(lambda item: math.nan))
+
+
+def test_a_candidate_that_occurs_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="twice"):
+        rerank("", [candidate("x"), candidate("x")], Scripted(lambda item: 0.5))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.datasets import beir
-from experiments.datasets.beir import BeirDataset
+from experiments.datasets.beir import BeirDataset, read_qrels
+from experiments.datasets.dataset import add_judgment, assemble
 from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.data.corpus import Corpus, Document
 from ragtune.data.stored.storedcorpus import StoredCorpus
 
 
@@ -43,7 +45,7 @@ def test_documents_of_large_files_stay_on_disk_and_are_the_same(
     assert (list(dataset.corpus), dataset.corpus.digest) == (list(expected.corpus), expected.corpus.digest)
     assert dataset.warnings == expected.warnings
     append(collection, "corpus.jsonl", '{"_id": "ship-1", "text": "t"}\n')
-    with pytest.raises(DatasetError, match=r"corpus.jsonl:13: duplicate document id 'ship-1', first on line \d"):
+    with pytest.raises(DatasetError, match=r"corpus.jsonl: duplicate document id 'ship-1'"):
         load(collection)
 
 
@@ -94,34 +96,29 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
     ("file", "line", "said"),
     [
         ("corpus.jsonl", '{"_id": "x", "text": ', "corpus.jsonl:13: malformed JSON"),
-        ("corpus.jsonl", '["x", "text"]', "corpus.jsonl:13: expected a JSON object, found list"),
         ("corpus.jsonl", '{"text": "no id"}', "corpus.jsonl:13: '_id' is None: allowed is text"),
-        ("corpus.jsonl", '{"_id": 5.5, "text": "t"}', "corpus.jsonl:13: '_id' is 5.5"),
         ("corpus.jsonl", '{"_id": "", "text": "t"}', "corpus.jsonl:13: '_id' is '': it must not be empty"),
-        ("corpus.jsonl", '{"_id": "x", "text": ["t"]}', "corpus.jsonl:13: 'text' is ['t']"),
-        ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl:13: duplicate document id 'ship-1', first on"),
-        ("queries.jsonl", "{broken", "queries.jsonl:5: malformed JSON"),
+        ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl: duplicate document id 'ship-1'"),
         ("queries.jsonl", '{"_id": "q1", "text": "again"}', "queries.jsonl:5: duplicate query id 'q1'"),
-        ("queries.jsonl", '{"_id": "q7"}', "queries.jsonl:5: 'text' is None"),
         ("queries.jsonl", '{"_id": "q7", "text": ""}', "queries.jsonl:5: 'text' is '': it must not be empty"),
-        ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1\\tship-1'"),
         ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: 'score' is 'high': allowed is a whole number"),
-        ("qrels/test.tsv", "q1 ship-1 1 x", "test.tsv:10: malformed line"),
-        ("qrels/test.tsv", "q1\tship-1\t0.5", "test.tsv:10: 'score' is '0.5': allowed is a whole number"),
+        ("corpus.jsonl", '{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
+        ("corpus.jsonl", '{"_id": "\\ud800", "text": ""}', "corpus.jsonl:13: '_id' is '\\ud800': it holds half of a"),
+        ("corpus.jsonl", '{"_id": "x", "text": "\\udfff"}', "corpus.jsonl:13: 'text' is '\\udfff': it holds half"),
+        ("queries.jsonl", '{"_id": "q9", "text": "\\ud800"}', "queries.jsonl:5: 'text' is '\\ud800': it holds half"),
+        ("qrels/test.tsv", "q1\ta b\t1", "test.tsv:10: document id 'a b': an id holds no whitespace"),
+        ("qrels/test.tsv", "q1\tx\t1" + "0" * 30, "test.tsv:10: grade 1000000000000000000000000000000: allowed is"),
+        ("qrels/test.tsv", "q1\theart-1\t2", "test.tsv:10: document 'heart-1' is judged 1 and 2 for query 'q1'"),
         ("qrels/test.tsv", "q99\tship-1\t1", "1 judged queries have no text, e.g. 'q99'"),
     ],
 )
-def test_a_bad_line_is_refused_with_file_and_line_number(collection: Path, file: str, line: str, said: str) -> None:
+def test_a_bad_line_is_refused_in_a_short_message(collection: Path, file: str, line: str, said: str) -> None:
     append(collection, file, line + "\n")
     with pytest.raises(DatasetError) as refused:
         load(collection)
-    assert said in str(refused.value)
-
-
-def test_text_of_any_script_survives(collection: Path) -> None:
-    text = 'lines\u2028 "quotes" and 茶 \U0001f37a'
-    append(collection, "corpus.jsonl", json.dumps({"_id": "x", "text": text}, ensure_ascii=False) + "\n")
-    assert load(collection).corpus["x"].text == text
+    message = str(refused.value).removeprefix(str(collection))
+    assert said in message
+    assert len(message) < 300
 
 
 def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> None:
@@ -153,46 +150,6 @@ def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "said"),
-    [
-        ("corpus.jsonl", '{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
-        ("corpus.jsonl", '{"_id": "a\\u00a0b", "text": ""}', "an id holds no whitespace"),
-        ("corpus.jsonl", '{"_id": "a\\u0000", "text": ""}', "an id holds no whitespace"),
-        ("corpus.jsonl", '{"_id": "\\ud800", "text": ""}', "corpus.jsonl:13: '_id' is '\\ud800': it holds half of a"),
-        ("corpus.jsonl", '{"_id": "x", "text": "\\udfff"}', "corpus.jsonl:13: 'text' is '\\udfff': it holds half"),
-        ("corpus.jsonl", '{"_id": "x", "text": "", "title": "\\udfff"}', "'title' is '\\udfff': it holds half"),
-        ("corpus.jsonl", "[" * 100_000, "corpus.jsonl:13: malformed JSON: nested too deep"),
-        ("corpus.jsonl", '{"_id": ' + "9" * 5000 + "}", "corpus.jsonl:13: malformed JSON: "),
-        ("corpus.jsonl", json.dumps({"_id": ["x" * 10**6]}), "corpus.jsonl:13: '_id' is ['xxx"),
-        ("queries.jsonl", '{"_id": "q 9", "text": "t"}', "queries.jsonl:5: '_id' is 'q 9': an id holds no whitespace"),
-        ("queries.jsonl", '{"_id": "q9", "text": "\\ud800"}', "queries.jsonl:5: 'text' is '\\ud800': it holds half"),
-        ("qrels/test.tsv", "q1\ta b\t1", "test.tsv:10: document id 'a b': an id holds no whitespace"),
-        ("qrels/test.tsv", "\tship-1\t1", "test.tsv:10: query id '': an id holds no whitespace"),
-        ("qrels/test.tsv", "q1\tx\t1" + "0" * 30, "test.tsv:10: grade 1000000000000000000000000000000: allowed is"),
-        ("qrels/test.tsv", "q1\tx\t-1000001", "grade -1000001: allowed is a whole number from -1000000 to 1000000"),
-        ("qrels/test.tsv", "q1\tx\t" + "9" * 5000, "test.tsv:10: 'score' is '999"),
-        ("qrels/test.tsv", "q1\theart-1\t2", "test.tsv:10: document 'heart-1' is judged 1 and 2 for query 'q1'"),
-    ],
-)
-def test_what_no_result_could_hold_is_refused_in_a_short_line(
-    collection: Path, file: str, line: str, said: str
-) -> None:
-    append(collection, file, line + "\n")
-    with pytest.raises(DatasetError) as refused:
-        load(collection)
-    message = str(refused.value).removeprefix(str(collection))
-    assert said in message
-    assert len(message) < 300
-
-
-def test_its_files_are_those_that_it_reads(collection: Path) -> None:
-    append(collection, "qrels/train.tsv", "q8\theart-1\t1\n")
-    append(collection, "corpus.jsonl.gz", gzip.compress(b"not read, since there is corpus.jsonl", mtime=0))
-    names = [file.relative_to(collection).as_posix() for file in BeirDataset(str(collection)).files()]
-    assert names == ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "qrels/train.tsv"]
-
-
-@pytest.mark.parametrize(
     ("content", "said"),
     [
         ("q1 0 heart-1 1\nq1 heart-1 0 1\n", "qrels:2: the iteration is 'heart-1' and the document '0': they look"),
@@ -216,3 +173,52 @@ def test_blanks_after_commas_belong_to_texts_but_not_to_judgments(collection: Pa
     dataset = load(collection)
     assert dataset.qrels == {"q1": {"heart-1": 1}}
     assert dataset.corpus["heart-1"].text == " a heart"
+
+
+EXPECTED = {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 2\n",
+        "q1\t0\td1\t1\nq1 0 d2 0\nq2\t0 d1\t2\n",
+        "q1 0\td1\t1\nq1\t0  d2\t0 \n q2\t\t0\td1\t2\t\n",
+        "  q1\t0\td1\t1\r\nq1\t0\td2\t0\r\nq2\t0\td1\t2\r\n",
+        "query-id corpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td1\t2\n",
+        "query-id\tcorpus-id\tscore\tcomment\nq1\td1\t1\ta word or two\nq1\td2\t0\t\nq2\td1\t2\tword\n",
+    ],
+)
+def test_blanks_and_tabs_may_be_mixed(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "qrels.tsv"
+    file.write_text(text)
+    assert read_qrels(file) == EXPECTED
+
+
+@pytest.mark.parametrize("line", ["q2\t0\td1", "q2 0 d1 2 more", "q2"])
+def test_a_line_of_other_columns_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "qrels.tsv"
+    file.write_text(f"q1\t0\td1\t1\n{line}\n")
+    with pytest.raises(DatasetError, match=r"qrels.tsv:2: malformed line .* separated by blanks or tabs"):
+        read_qrels(file)
+
+
+CORPUS = Corpus([Document(id="d1", text="tea")])
+
+
+@pytest.mark.parametrize("grade", ["1", 1.5, None, True, 10**7])
+def test_a_loader_that_gives_a_bad_grade_is_told_where(grade: object) -> None:
+    with pytest.raises(DatasetError, match=r"^pairs.csv:7: grade .*: allowed is a whole number from -1000000 to"):
+        add_judgment({}, "q1", "d1", grade, "pairs.csv:7: ")
+    with pytest.raises(DatasetError, match=r"^dataset 'mine': query 'q1', document 'd1': grade .*: allowed is a whole"):
+        assemble("mine", CORPUS, {"q1": "tea"}, {"q1": {"d1": grade}})  # type: ignore[dict-item]
+
+
+def test_grades_and_ids_of_numpy_are_those_of_python() -> None:
+    dataset = assemble("mine", CORPUS, {"q1": "tea"}, {"q1": {"d1": np.int64(2)}})  # type: ignore[dict-item]
+    assert [type(grade) for grade in dataset.qrels["q1"].values()] == [int]
+
+
+def test_a_loader_that_gives_a_query_that_is_no_text_is_told_which() -> None:
+    with pytest.raises(DatasetError, match="dataset 'mine': query 1 is 'tea': allowed are texts"):
+        assemble("mine", CORPUS, {1: "tea"}, {})  # type: ignore[dict-item]

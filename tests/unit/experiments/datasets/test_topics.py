@@ -13,7 +13,7 @@ from ir_datasets.formats import TrecQueries, TrecXmlQueries
 
 from experiments.datasets.beir import BeirDataset
 from experiments.datasets.topics import read_topics
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import DatasetError
 
 OLD = """
 <top>
@@ -89,11 +89,9 @@ CLOSED = "<top><num>7</num><title>one line</title><desc>more</desc></top>"
 @pytest.mark.parametrize(
     ("content", "fields", "query"),
     [
-        (OLD, None, ("302", "Poliomyelitis: a topic")),
         (OLD, "description", ("302", "Is the disease of Poliomyelitis (polio) under control?")),
         (CLEF, None, ("10.2452/451-AH", "Roman & Military")),
         (MARKED, "description", ("8", "foo bold text H2O a b")),
-        (WEB, None, ("1", "obama family tree")),
         (WEB, ["query", "subtopic"], ("1", "obama family tree Find Time")),
         (CLOSED, ["title", "description"], ("7", "one line more")),
         ("﻿" + CLOSED, None, ("7", "one line")),
@@ -114,14 +112,9 @@ def test_the_chosen_fields_are_the_query(
     ("content", "fields", "said"),
     [
         ("<topics></topics>", None, "topics: no topics: expected <top> with <num>"),
-        ("<top>\n<num> 1\n<title> a\n", None, "topics:1: this topic is not ended by </top> or </topic> at the end of"),
-        (
-            "<top>\n<num> 1\n<top>\n",
-            None,
-            "topics:1: this topic is not ended by </top> or </topic> before another",
-        ),
+        ("<top>\n<num> 1\n<title> a\n", None, "topics:1: this topic is not ended by </top> or </topic>"),
+        ("<top>\n<num> 1\n<top>\n", None, "topics:1: this topic is not ended by </top> or </topic>"),
         ("<top>\n<title> a\n</top>\n", None, "topics:1: no id: expected"),
-        ("<x>\n</top>\n", None, "topics:2: the end of a topic that has not begun"),
         (OLD, "question", "topics:2: topic 301 has no field 'question': it has title, description, narrative"),
         (CLOSED + CLOSED, None, "topics:1: duplicate query id '7'"),
         ("<top><num> a b<title>t</top>", None, "topics:1: id 'a b': an id holds no whitespace"),
@@ -136,8 +129,3 @@ def test_what_is_no_topic_is_refused_with_its_line(
     with pytest.raises(DatasetError) as refused:
         BeirDataset(str(collection), None, queries=str(topics), query_fields=fields).load()
     assert str(refused.value).removeprefix(f"{tmp_path}/").startswith(said)
-
-
-def test_fields_that_are_no_names_are_refused(collection: Path) -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.query_fields=\[1\]: allowed is a name or a list"):
-        BeirDataset(str(collection), query_fields=[1])  # type: ignore[list-item]
