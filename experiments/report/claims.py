@@ -18,24 +18,18 @@ from ragtune.core.errors import ConfigError
 
 @dataclass(frozen=True)
 class Held:
-    """A claim and what became of it.
+    """A claim with its result.
 
     Attributes:
-        claim: the claim.
-        rows: a table with a row for each (collection, other policy, budget): ``collection``, ``group``, ``against``,
-            ``budget``, the study's unit (what the policy was charged of it on average), ``depth`` (what the others were
-            allowed or, where the claim says ``spent``, charged), ``difference`` in the headline with the ends ``low``
-            and ``high`` of its interval, ``p_holm`` (the larger p-value of the paired t-test and the randomization
-            test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin),
-            ``ahead`` (significantly above), and what :func:`side_columns` says of the line that is not to be crossed.
-        short: names of the collections on which the figures as measured fall short of the claim, the worst first.
+        rows: a table with a row for each comparison (collection, other policy, budget): the policy's mean charge, the
+            others' ``depth``, the ``difference`` in the headline with its interval, ``p_holm`` (the larger p-value of
+            both tests), ``holds`` (not below by more than the margin), ``ahead`` (significantly above), and
+            :func:`side_columns`.
+        short: names of the collections whose point estimates are below the claim, the worst first.
         order: names of all its collections, the worst first.
-        findings: by collection, what these figures prove.
-        queries: by collection, the number of queries.
-        by_chance: by collection, the share of the resamples in which it falls short as measured though nothing differs:
-            the mean difference of every comparison is taken to be 0. NaN for a claim that asks for significance.
-        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups, with
-            its interval.
+        by_chance: by collection, the share of the resamples in which it would be below the claim if all true
+            differences were 0. NaN for a claim that asks for significance.
+        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups.
     """
 
     claim: Claim
@@ -51,11 +45,7 @@ class Held:
 
 
 def held(study: Study, claim: Claim) -> Held | None:
-    """Compare the study's figures with a claim; None if it is about none of the study's collections.
-
-    Raises:
-        ConfigError: if two collections that are compared were judged on other queries.
-    """
+    """Compare the study's figures with a claim; None if it is about none of the study's collections."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -68,7 +58,8 @@ def held(study: Study, claim: Claim) -> Held | None:
         rows += _rows(study, claim, collection, compared, differences, drawn)
         means.setdefault(collection.group, []).append(float(differences.mean()))
         resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
-        by_chance[collection.name] = _by_chance(claim, drawn - differences.mean(axis=0))
+        below = (drawn - differences.mean(axis=0) < -claim.margin - TIE).any(axis=1)
+        by_chance[collection.name] = float(below.mean()) if claim.ahead is None else np.nan
     if not rows:
         return None
     low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
@@ -91,16 +82,11 @@ def held(study: Study, claim: Claim) -> Held | None:
 
 
 def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
-    """What collections are ordered by, the first negative where they fall short: the largest lack, the difference."""
+    """Sort key of a collection: what it lacks, negative where it is below the claim, and its worst difference."""
     worst = float(rows["difference"].min())
     if claim.ahead is not None:
         return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
     return (worst if not rows["holds"].all() else 0.0), worst
-
-
-def _by_chance(claim: Claim, noise: FloatArray) -> float:
-    """Share of the resamples, shape (resamples, rows), in which one of the rows is below the line."""
-    return float((noise < -claim.margin - TIE).any(axis=1).mean()) if claim.ahead is None else np.nan
 
 
 def _rows(
@@ -151,19 +137,14 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
 def _others(
     study: Study, claim: Claim, collection: Collection, other: str, budget: float, spent: float
 ) -> Iterator[tuple[float, FloatArray]]:
-    """At which depths the other policy stands, and its values there."""
+    """The budgets of the other policy that a claim compares with, and its values there."""
     if claim.depth == "spent":
         yield spent, _between(study, collection, other, spent)
-    elif claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
-        yield from ((smaller, _values(collection, other, smaller)) for smaller in claim.budgets if smaller < budget)
-    else:
-        depth = budget if isinstance(claim.depth, str) else claim.depth
-        yield depth, _values(collection, other, depth)
-
-
-def _values(collection: Collection, policy: str, budget: float) -> FloatArray:
-    values: FloatArray = collection.cells[policy, column_of(budget)].values[:, 0]
-    return values
+        return
+    depths = [budget if isinstance(claim.depth, str) else claim.depth]
+    if claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
+        depths = [smaller for smaller in claim.budgets if smaller < budget]
+    yield from ((depth, collection.cells[other, column_of(depth)].values[:, 0]) for depth in depths)
 
 
 def _between(study: Study, collection: Collection, policy: str, spent: float) -> FloatArray:

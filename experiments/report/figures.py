@@ -6,10 +6,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 from experiments.publish.figures import BLACK, Style, styles_of
-from experiments.report.study import Collection, Line, Policy, Study
+from experiments.report.study import Collection, Policy, Study
 from ragtune.core.units import DOCS
 
 WIDTH = 6.0
@@ -26,19 +24,15 @@ def styles(study: Study) -> dict[str, Style]:
 
 
 def draw_lines(file: Path, study: Study, collection: Collection) -> None:
-    """Draw the headline measure against documents charged, in a panel for each policy with the reference beside it.
+    """Draw the headline measure against cost, in a panel for each policy with the reference beside it, as a PNG."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
 
-    Only the panel's own policy has markers, so none covers another.
-
-    Args:
-        file: the PNG to write.
-        study: what was measured.
-        collection: which part of it.
-    """
+    rcParams["hatch.linewidth"] = 0.3
     others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
     columns = min(2, len(others))
     rows = -(-len(others) // columns)
-    figure = _blank(1.2 + (1.75 if columns == 2 else 3.0) * rows)
+    figure = Figure(figsize=(WIDTH, 1.2 + (1.75 if columns == 2 else 3.0) * rows), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     look, frame = styles(study), _frame(study, collection)
     for axes, policy in zip(panels, others, strict=False):
@@ -51,8 +45,10 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
     named = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {fill(label, 80): handle for handle, label in named}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=1, frameon=False, fontsize=SMALL)
+    what = "documents reranked" if study.unit is DOCS else study.noun
+    cost = f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
     vertical = f"mean {study.measures[0]} over {len(collection.queries)} queries"
-    figure.suptitle(f"{collection.name}: {vertical}\nby {_cost_label(study)}", fontsize=10)
+    figure.suptitle(f"{collection.name}: {vertical}\nby {cost}", fontsize=10)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
@@ -60,17 +56,18 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
         line, at_columns, style = collection.curves[drawn.name], collection.lines[drawn.name], look[drawn.name]
-        step = "post" if line.steps else None
         shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
         kept = line.spent > 0 if study.is_grid else slice(None)  # a log axis has no place for 0
         spent, mean, low, high = line.spent[kept], line.mean[kept, 0], line.low[kept, 0], line.high[kept, 0]
-        axes.fill_between(spent, low, high, step=step, edgecolor="0.6", linewidth=0.4, **shade)
+        axes.fill_between(
+            spent, low, high, step="post" if line.steps else None, edgecolor="0.6", linewidth=0.4, **shade
+        )
         name = None if kind == "own" else f"{drawn.label} (hatched)"
         pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5, "zorder": 4}
         axes.plot(spent, mean, drawstyle="steps-post" if line.steps else "default", label=name, **pen)
         if kind == "own":
             pen["linestyle"] = "none"
-            axes.plot(at_columns.spent, at_columns.mean[:, 0], **pen, **_markers(study, at_columns, style))
+            axes.plot(at_columns.spent, at_columns.mean[:, 0], marker=style.marker, markersize=4.5, **pen)
     number = "{:.0f}" if study.unit.is_count else study.unit.number
     cost = f"{number.format(collection.target_spent)} {study.noun}"
     full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {cost}"
@@ -79,20 +76,6 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
         start = f"0 {study.noun}: what {reference.label} orders before anything is reranked, {collection.start[0]:.3f}"
         axes.axhline(collection.start[0], color="0.35", linewidth=1, linestyle=(0, (6, 2, 1, 2)), zorder=3, label=start)
     _cost_axis(axes, study, collection)
-
-
-def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
-    """Markers of the points that are not so close to the one before that theirs would cover it."""
-    shown, last = [], -float("inf")
-    with np.errstate(divide="ignore"):  # what spends nothing has no place on a log axis
-        scaled = np.log2(line.spent) if study.is_grid else line.spent
-    placed = scaled[np.isfinite(scaled)]
-    room = 0.05 * max(float(np.ptp(placed)) if len(placed) else 0.0, 3.0)
-    for i, x in enumerate(scaled.tolist()):
-        if x - last >= room:
-            shown.append(i)
-            last = x
-    return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
 
 
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:
@@ -106,19 +89,6 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
 
-def _blank(height: float) -> Any:
-    from matplotlib import rcParams
-    from matplotlib.figure import Figure
-
-    rcParams["hatch.linewidth"] = 0.3
-    return Figure(figsize=(WIDTH, height), layout="constrained")
-
-
-def _cost_label(study: Study) -> str:
-    what = "documents reranked" if study.unit is DOCS else study.noun
-    return f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
-
-
 def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
@@ -128,7 +98,7 @@ def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
         spent = (line.spent[line.spent > 0] for line in collection.curves.values())
         fewest = min((float(costs.min()) for costs in spent if costs.size), default=budgets[0])
         budgets = [*(2.0**i for i in range(8) if fewest <= 2**i < 0.7 * budgets[0]), *budgets]
-        axes.set_xscale("log", base=2, nonpositive="mask")  # what affords nothing has a line of its own
+        axes.set_xscale("log", base=2, nonpositive="mask")  # a budget too small for one batch has no place here
         axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

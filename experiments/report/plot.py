@@ -11,39 +11,20 @@ from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
 from experiments.report.figures import styles
 from experiments.report.prices import Prices, Work
-from experiments.report.study import Cell, Collection, Line, Study, file_stem
+from experiments.report.study import Collection, Line, Study, file_stem
 from ragtune.core.units import UNITS as ALL
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 
-_MARKERS = {
-    "o": "circle", "P": "cross", "X": "x", "*": "star", "s": "square-open", "D": "diamond", "^": "triangle-up",
-    "v": "triangle-down", "<": "triangle-left", ">": "triangle-right", "p": "pentagon", "h": "hexagon",
-    "+": "cross-thin-open", "x": "x-thin-open", "1": "y-down-open",
-}  # fmt: skip
-"""Matplotlib's markers as Plotly calls them."""
 
-
-def costs_of(prices: Prices, cell: Cell) -> dict[str, float]:
-    """Mean calls of a query, and its milliseconds and dollars by the prices."""
-    bill = _bill(prices, cell.charged)
-    return {unit: float(bill[unit].mean()) for unit in ("calls", "ms", "usd")}
-
-
-def _bill(prices: Prices, charged: FloatArray) -> dict[str, FloatArray]:
-    """What was charged, shape (n, u), by the prices; a query's calls are taken to be of one size."""
+def bill_of(prices: Prices, charged: FloatArray) -> dict[str, FloatArray]:
+    """What was charged, shape (n, u), by the prices; all calls of a query are taken to be of one size."""
     docs, calls, tokens = (charged[:, UNITS.index(name)] for name in ("docs", "calls", "tokens"))
     return prices.bill(Work(docs, calls, tokens, largest=docs / np.maximum(calls, 1)))
 
 
 def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
-    """The figure of a collection, as a division of a page that has Plotly.
-
-    Args:
-        study: what was measured.
-        collection: which part of it.
-        shown: names of the policies that are visible at first; the legend shows the others.
-    """
+    """The figure of a collection, as a division of a page that has Plotly; the legend shows the other policies."""
     from plotly import graph_objects  # type: ignore[import-untyped]
     from plotly.io import to_html  # type: ignore[import-untyped]
 
@@ -57,28 +38,21 @@ def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
         hidden = {"mode": "lines", "line_width": 0, "showlegend": False, "hoverinfo": "skip"}
         figure.add_scatter(y=_rounded(line.low[:, 0]), **shared, **hidden)
         figure.add_scatter(y=_rounded(line.high[:, 0]), fill="tonexty", fillcolor=f"{style.ink}1f", **shared, **hidden)
-        dash = "solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1])
-        few = len(line.spent) <= 12
         figure.add_scatter(
             y=_rounded(line.mean[:, 0]),
-            mode="lines+markers" if few else "lines",
+            mode="lines+markers" if len(line.spent) <= 12 else "lines",
             line_color=style.ink,
-            line_dash=dash,
-            marker={"symbol": _MARKERS[style.marker], "size": 8, "color": style.ink},
+            line_dash="solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1]),
             customdata=[f"at most {allowed:g} {study.noun}" for allowed in line.allowed],
             hovertemplate="%{customdata}<br>%{x:.4g}: %{y:.3f}",
             **shared,
         )
-    figure.add_hline(
-        float(collection.target[0]), line_dash="dot", line_width=1, annotation_text=f"full {collection.target[0]:.3f}"
-    )
+    levels = [("dot", collection.target[0], f"full {collection.target[0]:.3f}")]
     if collection.start is not None:
-        figure.add_hline(
-            float(collection.start[0]),
-            line_dash="dashdot",
-            line_width=1,
-            annotation_text=f"{study.by_name[study.reference].label} at 0 {study.noun}: {collection.start[0]:.3f}",
-        )
+        reference = study.by_name[study.reference].label
+        levels.append(("dashdot", collection.start[0], f"{reference} at 0 {study.noun}: {collection.start[0]:.3f}"))
+    for dash, height, text in levels:
+        figure.add_hline(float(height), line_dash=dash, line_width=1, annotation_text=text)
     figure.update_layout(
         template="simple_white",
         margin={"l": 55, "r": 10, "t": 50, "b": 45},
@@ -98,7 +72,7 @@ def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
     labels = [(unit.noun, i) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
     labels.sort(key=lambda named: named[1] != UNITS.index(study.unit.name))
     costs: dict[str, list[FloatArray]] = {label: [line.costs[:, i] for line in lines.values()] for label, i in labels}
-    bills = [_bill(study.prices, line.costs) for line in lines.values()]
+    bills = [bill_of(study.prices, line.costs) for line in lines.values()]
     if any(bill["calls"].any() for bill in bills):
         costs["milliseconds by the prices"] = [bill["ms"] for bill in bills]
         costs["dollars by the prices"] = [bill["usd"] for bill in bills]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection as Cells
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.datasets.dataset import Qrels
+from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
 from experiments.report.markdown import Table, described, tables_of
-from experiments.report.plot import costs_of, plot
+from experiments.report.plot import bill_of, plot
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Cell, Collection, Study
-from experiments.report.tables import line_fronts
 from ragtune.core.errors import MissingExtraError
 
 PAGE = Path(__file__).with_name("page.html")
@@ -29,42 +27,28 @@ SNIPPET = 400
 
 
 def require_plotly() -> None:
-    """Refuse a report that cannot be made, before hours of replay.
-
-    Raises:
-        MissingExtraError: if Plotly is not installed.
-    """
+    """Refuse a report that cannot be made, before hours of replay."""
     try:
         import plotly  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise MissingExtraError("the HTML report (or choose report=false)", "report") from None
 
 
-def shown(cells: Iterable[Cell]) -> list[str]:
-    """Ids of the documents that the page names, sorted."""
-    found = set()
-    for cell in cells:
-        for decisions in cell.decisions.values():
-            found |= {row[ROW.index("doc")] for row in decisions["rows"]} | set(decisions["ranking"])
-    return sorted(found)
-
-
-def grades_of(qrels: Qrels, cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
-    """Judgments of the documents that the page names, by query."""
-    cells = list(cells)
-    named = set(shown(cells))
-    traced = dict.fromkeys(query for cell in cells for query in cell.decisions)
-    return {q: {doc: grade for doc, grade in sorted(qrels.get(q, {}).items()) if doc in named} for q in traced}
+def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:
+    """Texts and judgments of a collection that the page shows: those of the queries and documents in decisions."""
+    traced = [decisions for cell in cells for decisions in cell.decisions.items()]
+    named = {row[ROW.index("doc")] for _, found in traced for row in found["rows"]}
+    docs = sorted(named.union(*(found["ranking"] for _, found in traced)))
+    grades = {query: dataset.qrels.get(query, {}) for query, _ in traced}
+    return {
+        "query_texts": {query: dataset.queries[query] for query in dataset.judged},
+        "doc_texts": {doc: dataset.corpus[doc].content for doc in docs},
+        "grades": {query: {doc: known[doc] for doc in docs if doc in known} for query, known in grades.items()},
+    }
 
 
 def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
-    """Make the page as HTML.
-
-    Args:
-        study: what was measured.
-        cells, policies: tables of the study, see ``tables.py``.
-        advice: what it recommends.
-    """
+    """The page as HTML, from a study and its tables of cells and policies."""
     from jinja2 import Environment
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
@@ -98,73 +82,55 @@ def marked(cell: str) -> Trusted:
 
 
 def _collection(study: Study, collection: Collection, cells: Any, policies: Any, advice: Recommendation) -> Any:
-    mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
-    first, *others = tables_of(study, mine, policies[policies["collection"] == collection.name])
-    wanted = {study.reference, advice.policy, next((p.name for p in study.policies if p.kind == "ours"), "")}
+    first, *others = tables_of(study, collection, cells, policies)
+    ours = next((policy.name for policy in study.policies if policy.kind == "ours"), "")
     return {
         "name": collection.name,
         "described": described(study, collection),
-        "plot": plot(study, collection, wanted),
+        "plot": plot(study, collection, {study.reference, advice.policy, ours}),
         "first": first,
-        "front": _front(study, collection),
-        "others": [*others, _costs(study, collection)],
+        "front": _front(study, cells[cells["on_front"] & (cells["collection"] == collection.name)]),
+        "others": others,
     }
 
 
-def _front(study: Study, collection: Collection) -> Table:
-    """The points that no other beats in cost and quality; neighbours of the same policies share a row."""
-    points: dict[tuple[float, float], list[str]] = {}
-    for name, kept in line_fronts(study, collection).items():
-        line = collection.lines[name]
-        for spent, quality in zip(line.spent[kept].round(6), line.mean[kept, 0].round(6), strict=True):
-            points.setdefault((float(spent), float(quality)), []).append(study.by_name[name].label)
+def _front(study: Study, cells: Any) -> Table:
+    """The cells that no other beats in cost and quality, the cheapest first."""
+    spent, headline = f"{study.unit.name}_mean", study.measures[0]
     rows = []
-    for labels, same in groupby(sorted(points), key=lambda point: " = ".join(dict.fromkeys(points[point]))):
-        costs, qualities = zip(*same, strict=True)
-        spent = [study.unit.number.format(cost) for cost in costs]
-        reached = [f"{quality:.3f}" for quality in qualities]
-        rows.append([labels, *(" to ".join(dict.fromkeys((ends[0], ends[-1]))) for ends in (spent, reached))])
+    for _, cell in cells.sort_values(spent).iterrows():
+        label = f"{cell['label']}, {cell['budget']} {study.noun}" if study.is_grid else cell["label"]
+        rows.append([label, study.unit.number.format(cell[spent]), f"{cell[headline]:.3f}"])
     title = "What is worth its cost: no other policy and budget beats these in both cost and quality (Pareto front)"
-    return Table(title, ["policy", f"{study.noun} a query", study.measures[0]], rows)
-
-
-def _costs(study: Study, collection: Collection) -> Table:
-    def said(name: str, column: str) -> str:
-        costs = costs_of(study.prices, collection.cells[name, column])
-        return " / ".join((f"{costs['calls']:.1f}", f"{costs['ms']:,.0f}", f"{costs['usd']:.4f}"))
-
-    rows = [[policy.label, *(said(policy.name, column) for column in study.columns)] for policy in study.policies]
-    return Table("Calls / milliseconds / dollars a query, by the study's prices", ["policy", *study.columns], rows)
+    return Table(title, ["policy", f"{study.noun} a query", headline], rows)
 
 
 def _cost_of_advice(study: Study, advice: Recommendation) -> str:
     """What the recommended cell costs in calls and dollars: the rule looks at one unit only."""
     if advice.policy == study.reference:
         return ""
-    column = advice.column if advice.column in study.columns else study.columns[0]
     means = []
     for name in (advice.policy, study.reference):
-        found = [costs_of(study.prices, collection.cells[name, column]) for collection in study.collections]
-        means.append({unit: float(np.mean([costs[unit] for costs in found])) for unit in ("calls", "usd")})
-    ours, theirs = means
-    warning = " See the costs below before you follow it." if ours["usd"] > 1.05 * theirs["usd"] else ""
+        bills = [bill_of(study.prices, one.cells[name, advice.column].charged) for one in study.collections]
+        means += [float(np.mean([bill[unit].mean() for bill in bills])) for unit in ("calls", "usd")]
+    calls, usd, their_calls, their_usd = means
+    warning = " Look at the costs by the prices before you follow it." if usd > 1.05 * their_usd else ""
     place = " at the same budget" if study.is_grid else ""
     return (
-        f"The rule looks at {study.noun}. By the study's prices a query costs {ours['calls']:.1f} calls and "
-        f"${ours['usd']:.4f}; with {study.by_name[study.reference].label}{place} it costs {theirs['calls']:.1f} calls "
-        f"and ${theirs['usd']:.4f}.{warning}"
+        f"The rule looks at {study.noun}. By the study's prices a query costs {calls:.1f} calls and ${usd:.4f}; with "
+        f"{study.by_name[study.reference].label}{place} it costs {their_calls:.1f} calls and ${their_usd:.4f}.{warning}"
     )
 
 
 def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
     """What the view of the queries shows."""
     others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
-    known = {policy.name for policy in others}
-    chosen = advice.policy if advice.policy in known else next((p.name for p in others if p.kind == "ours"), "")
+    known = [policy.name for policy in others]
+    ours = [policy.name for policy in others if policy.kind == "ours"]
     return {
         "reference": study.reference,
-        "policy": chosen or others[0].name,
-        "column": advice.column if advice.column in study.columns else study.traced_column,
+        "policy": advice.policy if advice.policy in known else [*ours, *known][0],
+        "column": advice.column,
         "columns": list(study.columns),
         "is_grid": study.is_grid,
         "traced_column": study.traced_column,
@@ -172,7 +138,7 @@ def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
         "unit": UNITS.index(study.unit.name),
         "noun": study.noun,
         "labels": {policy.name: policy.label for policy in study.policies},
-        "others": [policy.name for policy in others],
+        "others": known,
         "row": list(ROW),
         "step": list(STEP),
         "collections": [_queries(study, collection) for collection in study.collections],
@@ -182,13 +148,13 @@ def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
 def _queries(study: Study, collection: Collection) -> dict[str, Any]:
     texts = collection.doc_texts.items()
     keys = [(policy.name, column) for policy in study.policies for column in study.columns]
-    traced = {p.name: dict(collection.cells[p.name, study.traced_column].decisions) for p in study.policies}
+    traced = {p.name: collection.cells[p.name, study.traced_column].decisions for p in study.policies}
     return {
         "name": collection.name,
         "queries": list(collection.queries),
-        "query_texts": dict(collection.query_texts),
+        "query_texts": collection.query_texts,
         "doc_texts": {doc: text if len(text) <= SNIPPET else f"{text[:SNIPPET]} …" for doc, text in texts},
-        "grades": {query: dict(grades) for query, grades in collection.grades.items()},
+        "grades": collection.grades,
         "values": {f"{name}|{c}": collection.cells[name, c].values[:, 0].round(5).tolist() for name, c in keys},
         "spent": {f"{name}|{c}": collection.cells[name, c].in_unit(study.unit).round(6).tolist() for name, c in keys},
         "decisions": {name: decisions for name, decisions in traced.items() if decisions},

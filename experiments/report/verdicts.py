@@ -14,7 +14,7 @@ from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm
 
 POWER = 0.8
-"""Probability with which the number of queries that is asked for would tell."""
+"""Probability with which the reported number of queries would decide."""
 
 
 class Verdict(StrEnum):
@@ -27,14 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on one collection.
-
-    Attributes:
-        verdict: what is proven at the level of :data:`experiments.evaluate.significance.SIGNIFICANT`.
-        p: the smaller of the p-values of both proofs, corrected over the collections.
-        needed: queries with which the verdict would be told with probability :data:`POWER`, if differences and
-            deviations were those that were measured; infinity where a difference lies on the line.
-    """
+    """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay as measured."""
 
     verdict: Verdict
     p: float
@@ -44,18 +37,15 @@ class Finding:
 def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     """On which side of a line the means of t columns of per-query differences lie, by the paired t-test.
 
-    The sign vectors of a randomization test are of no use here: most queries tie, and ties lie on one side of a line
-    that is not 0.
+    A randomization test is of no use here: most queries tie, and ties lie on one side of a line that is not 0.
 
     Args:
         differences: shape (q, t).
         line: the mean that is tested.
 
     Returns:
-        Shape (t,) each: ``p_below`` and ``p_above``, p-values of a test of either side, doubled, so that they are below
-        .05 where the 95% interval lies wholly on that side; and ``effect``, the distance from the line in standard
-        deviations, infinite where all queries differ alike. Of those the sign test tells, 2 to the power of 1 - q: they
-        prove nothing where they are few, or on the line.
+        Shape (t,) each: ``p_below`` and ``p_above``, two-sided; and ``effect``, the distance from the line in standard
+        deviations, infinite where all queries differ alike. Those have the p-value of the sign test, 0.5 ** q.
     """
     from scipy.stats import t as student
 
@@ -78,10 +68,9 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
 def findings(rows: Any, share: float) -> Mapping[str, Finding]:
     """What a claim's comparisons prove, by collection.
 
-    Against each other policy, the comparisons of ``share`` of the budgets have to lie above the line. That so many do,
-    or that too many do not, is tested by the partial conjunction of their p-values (Benjamini and Heller, Biometrics
-    2008); of several other policies all have to be proven, and one is enough to refute (at its Bonferroni-corrected
-    p-value). Both proofs are Holm-corrected over the collections.
+    Against each other policy, the comparisons of ``share`` of the budgets have to lie above the line. This is tested by
+    the partial conjunction of their p-values (Benjamini and Heller, Biometrics 2008). Of several other policies all
+    have to be proven, and one is enough to refute. Both proofs are Holm-corrected over the collections.
 
     Args:
         rows: a row for each comparison, with ``collection``, ``against`` and :func:`side_columns`.
@@ -93,20 +82,12 @@ def findings(rows: Any, share: float) -> Mapping[str, Finding]:
     }
     proven = holm([_proven(groups, share) for groups in collections.values()])
     refuted = holm([_refuted(groups, share) for groups in collections.values()])
-    return {
-        name: Finding(
-            _verdict(proven[i], refuted[i]),
-            float(min(proven[i], refuted[i])),
-            _needed(groups, share, len(collections)),
-        )
-        for i, (name, groups) in enumerate(collections.items())
-    }
-
-
-def _verdict(proven: float, refuted: float) -> Verdict:
-    if refuted < SIGNIFICANT:
-        return Verdict.FAILS
-    return Verdict.HOLDS if proven < SIGNIFICANT else Verdict.OPEN
+    found = {}
+    for i, (name, groups) in enumerate(collections.items()):
+        verdict = Verdict.HOLDS if proven[i] < SIGNIFICANT else Verdict.OPEN
+        verdict = Verdict.FAILS if refuted[i] < SIGNIFICANT else verdict
+        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), _needed(groups, share, len(collections)))
+    return found
 
 
 def _wanted(count: int, share: float) -> int:

@@ -40,12 +40,8 @@ Count = Annotated[int, Field(ge=1)]
 class CollectionEntry:
     """A collection with its first stage and reranker, as overrides of ``run.py``.
 
-    Attributes:
-        name: name of the pair.
-        overrides: of ``run.py``.
-        variables: what policies write as ``$name``.
-        group: what is left out together, and counts once in the mean of a claim; by default the pair's own name.
-        plain: name of the pair that is this one without its signals.
+    ``variables`` are what policies write as ``$name``; for ``group`` and ``plain`` see
+    :class:`experiments.report.study.Collection`.
     """
 
     name: Name
@@ -59,11 +55,7 @@ class CollectionEntry:
 class PolicyEntry:
     """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection.
 
-    Attributes:
-        name: name of the policy. A policy that is a preset and no more has the preset's name, and needs no overrides.
-        kind: one of :data:`experiments.report.study.KINDS`.
-        label: name in tables and figures; by default the name, with blanks for underscores.
-        overrides: of ``run.py``; by default ``experiment=NAME``.
+    By default it is the preset of its name, and its label is the name, with blanks for underscores.
     """
 
     name: Name
@@ -92,12 +84,7 @@ class TraceChoice:
 
 @dataclass(frozen=True, config=CHECKED)
 class Grid:
-    """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
-
-    Attributes:
-        question: what the study asks, in words; the heading of its tables and of the overview.
-        unit: what the budgets limit, by its short name (``ragtune.core.units``).
-    """
+    """A study's configuration; ``conf/frontier/demo.yaml`` explains every key."""
 
     name: Name
     collections: Annotated[Sequence[CollectionEntry], Field(min_length=1)]
@@ -121,11 +108,7 @@ class Grid:
     choice: Choice | None = None
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
-        """The configuration of a policy on a collection, over all its judged queries or so many drawn at random.
-
-        Raises:
-            ConfigError: as :func:`composed`.
-        """
+        """The configuration of a policy on a collection, over all its judged queries or so many drawn at random."""
         config = composed(collection, policy, self.seed)
         if self.queries:
             config["dataset"] |= {"sample": {"queries": self.queries, "seed": self.seed}}
@@ -145,9 +128,6 @@ class Grid:
         """The grid with only the named collections and policies; no names mean all, and the baseline always stays.
 
         Claims about a policy that is left out are left out, too, and others are held against those that stay.
-
-        Raises:
-            ConfigError: on an unknown name.
         """
         chosen = {self.baseline.name, *policies} if policies else set(_names(self.policies))
         wanted = set(collections) or set(_names(self.collections))
@@ -173,9 +153,6 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
     """Read the grid of ``conf/frontier/NAME.yaml`` or of a YAML file, and change it by ``key=value`` options.
 
     A file that says ``base: OTHER`` replaces keys of that file, which is found in the same way.
-
-    Raises:
-        ConfigError: if the file is missing, or naming what is wrong in it.
     """
     file = _file(name)
     register_resolvers()
@@ -218,11 +195,7 @@ def _option(text: str) -> Any:
 
 
 def grid_of(raw: Mapping[str, Any]) -> Grid:
-    """Make a grid from plain data.
-
-    Raises:
-        ConfigError: on an unknown or missing key, or a bad value.
-    """
+    """Make a grid from plain data."""
     try:
         grid = TypeAdapter(Grid).validate_python(dict(raw))
     except ValidationError as error:
@@ -281,11 +254,7 @@ def _groups(collections: Sequence[CollectionEntry], wanted: Collection[str]) -> 
 
 
 def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dict[str, Any]:
-    """The configuration of a policy on a collection, without a limit yet.
-
-    Raises:
-        ConfigError: on an unknown component or option, or a ``$variable`` that the collection does not give.
-    """
+    """The configuration of a policy on a collection, without a limit yet."""
     overrides = [*COMMON, f"seed={seed}", *collection.overrides, *policy.choices]
     where = f"policy {policy.name!r} on collection {collection.name!r}"
     try:
