@@ -19,21 +19,15 @@ TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy with its batch size.
+    """A policy (of the facade and of ``conf/experiment``) with its documents a call; None for all of them in one.
 
-    Attributes:
-        policy: its name, that of the facade and of ``conf/experiment``.
-        batch: documents a call; None for all of them in one.
-        label: its name in tables.
-        stops: whether it may stop before its budget is spent.
-        trust: whose word counts where scores cannot tell, 0 the first stage's to 1 the reranker's; None for policies
-            that order scored documents by the reranker alone.
+    ``trust`` weighs the first stage (0) against the reranker (1); None for policies that order scored documents by the
+    reranker alone.
     """
 
     policy: str
     batch: int | None
     label: str
-    stops: bool = False
     trust: float | None = None
 
     @property
@@ -63,14 +57,11 @@ class Candidate:
 
 CANDIDATES = (
     Candidate(FIXED, None, "fixed depth"),
-    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", trust=TRUST) for size in BATCHES),
-    *(Candidate("settled", size, f"settled, batches of {size}", stops=True, trust=TRUST) for size in STOPPING_BATCHES),
-    *(
-        Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
-        for size in STOPPING_BATCHES
-    ),
+    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
+    *(Candidate("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
+    *(Candidate("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),
 )
-"""What is replayed: all of it is in the library and the server."""
+"""The replayed policies: all of them are in the library and the server."""
 
 
 def budgets_up_to(pool: int) -> list[int]:

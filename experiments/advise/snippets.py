@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.advise.advice import Row
-from experiments.advise.options import FIXED, LIKE_THE_FACADE
+from experiments.advise.options import FIXED, Candidate
 
 FILE = "advice.json"
 
@@ -47,29 +47,18 @@ _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order
 def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
     """What to copy, by where it goes: ``run``, ``facade``, ``serve``.
 
-    Args:
-        row: the recommended option.
-        reranker: the options of the reranker that the user named.
-        data: the overrides that choose collection, first stage and recorded scores, and so replay what was looked at.
-        folder: where the advice is written.
+    ``reranker`` has the options of the reranker that the user named, ``data`` the overrides of collection, first stage
+    and recorded scores.
     """
+    candidate = Candidate(row.policy, None if row.policy == FIXED else row.batch_size, row.label, row.trust)
+    run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
+    if not row.budget:
+        return {"run": run, "facade": _NOTHING, "serve": _NOTHING}
     file = str(folder / FILE)
     is_local = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
     model = str(reranker["model"]) if is_local else reranker.get("url")
-    return {
-        "run": shlex.join(["ragtune", "run", *data, *_overrides(row)]),
-        "facade": _FACADE.format(model=f"\nmodel = {model!r}" if model else _STAND_IN, file=file)
-        if row.budget
-        else _NOTHING,
-        "serve": _serve(model, reranker, file) if row.budget else _NOTHING,
-    }
-
-
-def _overrides(row: Row) -> list[str]:
-    if row.policy == FIXED:
-        return [f"experiment={FIXED}", f"budget={row.budget}"]
-    policy = [f"experiment={row.policy}", LIKE_THE_FACADE, f"estimator.trust={row.trust}"]
-    return [*policy, f"scheduler.batch_size={row.batch_size}", f"budget={row.budget}"]
+    program = _FACADE.format(model=f"\nmodel = {model!r}" if model else _STAND_IN, file=file)
+    return {"run": run, "facade": program, "serve": _serve(model, reranker, file)}
 
 
 def _serve(model: str | None, reranker: Mapping[str, Any], file: str) -> str:

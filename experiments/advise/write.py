@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.advise import words
@@ -29,8 +28,10 @@ def write_advice(advice: Advice, folder: Path) -> None:
 
 def print_advice(advice: Advice) -> None:
     """Print the advice on about one screen; the page has the rest."""
+    from rich import box
     from rich.console import Console
     from rich.panel import Panel
+    from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False, markup=False)
@@ -41,27 +42,14 @@ def print_advice(advice: Advice) -> None:
     for warning in advice.warnings:
         console.print(f"warning: {warning}")
     months = "; ".join(f"{what} {how_much}" for what, how_much in words.saved(advice))
-    console.print(f"saved a month at {advice.traffic:,} queries: {months}")
-    console.print()
+    console.print(f"saved a month at {advice.traffic:,} queries: {months}\n")
     if advice.ladder:
-        _table(
-            (words.ladder_head(advice), "at least", "cost a query", "saved", advice.measure),
-            words.ladder_rows(advice),
-            [i for i, one in enumerate(advice.ladder) if one.gain is None],
-        )
-        console.print(words.of_the_ladder(advice))
+        heads, *rows = words.ladder(advice)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, head in enumerate(heads):
+            table.add_column(head, justify="right" if i else "left")
+        for row in rows:
+            table.add_row(*row, style="bold" if row[-1] == "recommended" else "")
+        console.print(table, words.of_the_ladder(advice))
     for sentence in words.sureness(advice):
         console.print(f"- {sentence}")
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], bold: Sequence[int]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, head in enumerate(heads):
-        table.add_column(head, justify="right" if i else "left")
-    for i, row in enumerate(rows):
-        table.add_row(*row, style="bold" if i in bold else "")
-    Console(highlight=False, markup=False).print(table)

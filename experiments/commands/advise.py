@@ -57,8 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: on input that cannot be used, before anything is scored or written.
     """
     from experiments.advise.conclude import conclude
-    from experiments.advise.enough import require_queries
-    from experiments.advise.replays import replay_all
+    from experiments.advise.replays import replay_all, require_queries
     from experiments.advise.snippets import snippets
     from experiments.advise.write import print_advice, write_advice
     from experiments.config.compose import compose
@@ -125,7 +124,7 @@ def _own_prices(node: Mapping[str, Any], replayed: Any) -> list[Mapping[str, Any
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from experiments.advise.enough import ENOUGH
+    from experiments.advise.replays import ENOUGH
 
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)
