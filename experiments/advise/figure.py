@@ -35,7 +35,7 @@ def svg(advice: Advice) -> str:
 
 
 def _draw(axes: Any, advice: Advice) -> None:
-    best = advice.recommended
+    best, kept = advice.recommended, advice.recommended.kept
     for curve in _shown(advice):
         first = curve[0]
         axes.plot(
@@ -48,25 +48,14 @@ def _draw(axes: Any, advice: Advice) -> None:
             **_LOOK[first.policy],
         )
     wanted = 100.0 if advice.is_worse else 100.0 * advice.quality
+    text = "wanted: above the first stage" if advice.is_worse else f"wanted: {wanted:.4g}%"
     axes.axhline(wanted, color="0.35", linewidth=0.9, linestyle=(0, (1, 2)))
-    axes.annotate(
-        "wanted: above the first stage" if advice.is_worse else f"wanted: {wanted:.4g}%",
-        (1.0, wanted),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        color="0.3",
-    )
-    kept = best.kept
-    x, y = best.cost["docs"], 100.0 * kept.value
+    axes.text(1.0, wanted, text, transform=axes.get_yaxis_transform(), ha="right", va="bottom", color="0.3")
+    x, y, red = best.cost["docs"], 100.0 * kept.value, "#b00020"
     if kept.low is not None and kept.high is not None:
         ends = [[y - 100.0 * kept.low], [100.0 * kept.high - y]]
-        axes.errorbar([x], [y], yerr=ends, color="#b00020", capsize=5, linewidth=1.6, zorder=5)
-    ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": "#b00020", "linestyle": "none"}
-    axes.plot([x], [y], markersize=13, markeredgewidth=2, zorder=6, **ring)
-    axes.plot([], [], markersize=10, label="recommended", **ring)
+        axes.errorbar([x], [y], yerr=ends, color=red, capsize=5, linewidth=1.6, zorder=5)
+    axes.scatter([x], [y], s=170, facecolors="none", edgecolors=red, linewidths=2, zorder=6, label="recommended")
     axes.set_xlabel("documents that the reranker reads, mean a query")
     axes.set_ylabel(f"{advice.measure}, % of {target(advice)}" if advice.judged else f"{advice.measure}, %")
     axes.set_xlim(left=0)
@@ -77,11 +66,10 @@ def _draw(axes: Any, advice: Advice) -> None:
 
 def _shown(advice: Advice) -> list[list[Row]]:
     """Of each policy the recommended batches, else the smallest."""
-    curves: dict[tuple[str, int | None], list[Row]] = {}
-    for row in advice.options:
-        curves.setdefault((row.policy, row.batch_size), []).append(row)
     found: dict[str, list[Row]] = {}
-    for (policy, batch), curve in curves.items():
-        if policy not in found or batch == advice.recommended.batch_size:
-            found[policy] = curve
+    batches = {row.policy: row.batch_size for row in reversed(advice.options)}
+    batches[advice.recommended.policy] = advice.recommended.batch_size
+    for row in advice.options:
+        if row.batch_size == batches[row.policy]:
+            found.setdefault(row.policy, []).append(row)
     return list(found.values())

@@ -1,18 +1,22 @@
-"""Writes the advice as a page and as plain data, and prints it."""
+"""Writes the advice as a page, as plain data, and as commands to copy, and prints it."""
 
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.advise import words
-from experiments.advise.advice import Advice
+from experiments.advise.advice import Advice, Row
 from experiments.advise.figure import svg
-from experiments.advise.snippets import FILE
+from experiments.advise.options import FIXED, Candidate
 from experiments.publish.files import write_text
 from experiments.report.report import STYLE, Trusted
 
 PAGE = Path(__file__).with_name("page.html")
+FILE = "advice.json"
 
 
 def write_advice(advice: Advice, folder: Path) -> None:
@@ -53,3 +57,60 @@ def print_advice(advice: Advice) -> None:
         console.print(table, words.of_the_ladder(advice))
     for sentence in words.sureness(advice):
         console.print(f"- {sentence}")
+
+
+_FACADE = """\
+from ragtune import BudgetedReranker
+from ragtune.facade.advice import advised
+{model}
+reranker = BudgetedReranker(model, **advised({file!r}))
+ranking = reranker.rank(
+    "green tea",
+    ["Coffee is roasted.", "Green tea is steamed.", "Ships have sails."],
+    scores=[3.1, 7.4, 0.2],  # the first stage's, higher is better
+)
+print([found.index for found in ranking])
+"""
+
+_STAND_IN = """
+
+def model(query, texts):  # in its place: a cross-encoder's folder or hub name, or a rerank server's address
+    words = set(query.lower().split())
+    return [len(words & set(text.lower().split())) / len(words) for text in texts]
+
+"""
+
+_FLAGS = {
+    "model": "--upstream-model",
+    "dialect": "--upstream-dialect",
+    "api_key_env": "--upstream-key-env",
+    "usd_per_search_unit": "--usd-per-search-unit",
+    "usd_per_1k_tokens": "--usd-per-1k-tokens",
+}
+
+_NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
+
+
+def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
+    """What to copy, by where it goes: ``run``, ``facade``, ``serve``.
+
+    ``reranker`` has the options of the reranker that the user named, ``data`` the overrides of collection, first stage
+    and recorded scores.
+    """
+    candidate = Candidate(row.policy, None if row.policy == FIXED else row.batch_size, row.label, row.trust)
+    run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
+    if not row.budget:
+        return {"run": run, "facade": _NOTHING, "serve": _NOTHING}
+    file = str(folder / FILE)
+    is_local = str(reranker["_target_"]).endswith(".CrossEncoderReranker")
+    model = str(reranker["model"]) if is_local else reranker.get("url")
+    program = _FACADE.format(model=f"\nmodel = {model!r}" if model else _STAND_IN, file=file)
+    return {"run": run, "facade": program, "serve": _serve(model, reranker, file)}
+
+
+def _serve(model: str | None, reranker: Mapping[str, Any], file: str) -> str:
+    words = ["ragtune", "serve", "--store", "memory", "--model", model or "MODEL", "--advice", file]
+    own = {name: flag for name, flag in _FLAGS.items() if reranker.get("url") or name.startswith("usd_")}
+    words += [part for name, flag in own.items() if reranker.get(name) for part in (flag, str(reranker[name]))]
+    note = "" if model else "# MODEL: your cross-encoder (a folder or a hub name), or your rerank server's address\n"
+    return note + shlex.join(words) + "\n"

@@ -58,8 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from experiments.advise.conclude import conclude
     from experiments.advise.replays import replay_all, require_queries
-    from experiments.advise.snippets import snippets
-    from experiments.advise.write import print_advice, write_advice
+    from experiments.advise.write import print_advice, snippets, write_advice
     from experiments.config.compose import compose
     from experiments.label.verdict import verdict_of
     from experiments.publish.described import git_sha

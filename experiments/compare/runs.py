@@ -15,7 +15,7 @@ from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.described import git_sha, policy_title
 from experiments.replay.build import load_dataset
-from experiments.report.decisions import INELIGIBLE, counted, decisions_from_trace
+from experiments.report.decisions import INELIGIBLE, counted, decisions_of
 from experiments.report.report import shown
 from experiments.report.study import FINAL, Cell, Collection, Policy, Study, column_of
 from ragtune.core.errors import ConfigError
@@ -159,7 +159,7 @@ def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: 
     table = run.queries.loc[list(queries)]
     rankings, traces = rankings_of(run), traces_of(run)
     with reading(run.folder / TRACES):
-        decisions = {q: decisions_from_trace(traces[q], rankings.get(q, [])) for q in queries} if traced else {}
+        decisions = {q: decisions_of(traces[q], rankings.get(q, [])) for q in queries} if traced else {}
         expanded, ineligible = (
             np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
             for action in ("consume_expansion", INELIGIBLE)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.record import UNITS
-from ragtune.core.output import ControllerOutput, HistoryStep
 
-ROW = ("batch", "doc", "first_rank", "estimate", "standing", "open", "score", "before", "after", "final_rank")
-"""Fields of a row. ``estimate`` is the estimator's value before the batch, ``standing`` its place by that among the
-``open`` candidates; batches and ranks count from 1. None: not known."""
+ROW = ("batch", "doc", "first_rank", "score", "final_rank")
+"""Fields of a row; batches and ranks count from 1. None: not known."""
 
 STEP = ("batch", "asked", "strategy", "outcome", "reason", "cost")
 """Fields of a step. ``asked`` is the number of documents proposed, ``outcome`` is ``scored``, ``failed`` or ``denied``,
@@ -28,22 +26,13 @@ def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
     return sum(event["details"]["count"] for event in events if event["action"] == action)
 
 
-def decisions_of(output: ControllerOutput, quality: Sequence[float] = ()) -> dict[str, Any]:
-    """The decisions of a finished request; ``quality`` is the headline measure before any and after each batch."""
-    decisions = decisions_from_trace(output.trace.model_dump(), output.ranking, output.history)
-    return {**decisions, "quality": list(quality)}
-
-
-def decisions_from_trace(
-    trace: Mapping[str, Any], ranking: Sequence[str], history: Sequence[HistoryStep] = ()
-) -> dict[str, Any]:
-    """The decisions of a written trace, a parsed line of ``traces.jsonl.gz``.
+def decisions_of(trace: Mapping[str, Any], ranking: Sequence[str], pool: Sequence[str] = ()) -> dict[str, Any]:
+    """The decisions of a request, from its trace (a parsed line of ``traces.jsonl.gz``) and its final ranking.
 
     They are ``rows`` of :data:`ROW`, ``steps`` of :data:`STEP`, the final ``ranking`` (top 10), why it ended as
-    ``stop``, and ``notes``: the scheduler's remarks on a batch. The values of the estimator, and ranks other than the
-    last, are known only with the history.
+    ``stop``, and ``notes``: the scheduler's remarks on a batch. ``pool`` has the ids in first-stage order, if known.
     """
-    first, final = _ranks(history[-1].doc_ids if history else ()), _ranks(ranking)
+    first, final = _ranks(pool), _ranks(ranking)
     rows: list[list[Any]] = []
     stop: dict[str, Any] = {}
     notes: dict[int, Any] = {}
@@ -55,12 +44,8 @@ def decisions_from_trace(
             if details.get("diagnostics"):
                 notes[batch] = details["diagnostics"]
         elif event["component"] == "reranker" and event["action"] == "rerank":
-            values = _values(history[batch - 1]) if history else {}
-            before, after = (_ranks(step.ranking) for step in history[batch - 1 : batch + 1]) if history else ({}, {})
-            for doc, score in details["scores"].items():
-                known = values.get(doc, (None, None, None))
-                ranks = before.get(doc), after.get(doc), final.get(doc)
-                rows.append([batch, doc, first.get(doc), *known, round(score, 6), *ranks])
+            scores = details["scores"].items()
+            rows += [[batch, doc, first.get(doc), round(score, 6), final.get(doc)] for doc, score in scores]
         elif event["action"] == "stop" and event["component"] == "controller":
             stop = {key: details[key] for key in ("reason", "source", "details")}
     steps = list(_steps(trace["events"]))
@@ -101,14 +86,3 @@ def _paid(following: Sequence[Mapping[str, Any]]) -> Any:
         if event["component"] == "budget" and event["action"] in keys:
             paid = event["details"].get(keys[event["action"]], {})
     return np.array([paid.get(unit, 0) for unit in UNITS], dtype=float)
-
-
-def _values(step: HistoryStep) -> dict[str, tuple[float, int, int]]:
-    """Value, standing and number of the candidates without a score, by document, before a batch."""
-    columns = step.columns
-    candidates = columns.active[np.isnan(columns.scores[columns.active])]
-    ordered = candidates[np.argsort(-columns.priorities[candidates], kind="stable")].tolist()
-    return {
-        step.doc_ids[position]: (round(float(columns.priorities[position]), 6), i, len(ordered))
-        for i, position in enumerate(ordered, 1)
-    }

@@ -67,7 +67,9 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
         axes.plot(spent, mean, drawstyle="steps-post" if line.steps else "default", label=name, **pen)
         if kind == "own":
             pen["linestyle"] = "none"
-            axes.plot(at_columns.spent, at_columns.mean[:, 0], marker=style.marker, markersize=4.5, **pen)
+            on_axis = at_columns.spent > 0 if study.is_grid else slice(None)
+            heights = at_columns.mean[on_axis, 0]
+            axes.plot(at_columns.spent[on_axis], heights, marker=style.marker, markersize=4.5, **pen)
     number = "{:.0f}" if study.unit.is_count else study.unit.number
     cost = f"{number.format(collection.target_spent)} {study.noun}"
     full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {cost}"

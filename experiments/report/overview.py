@@ -121,7 +121,7 @@ def write_overview(results: Path) -> Path:
 
 def _headline(cells: Any) -> str:
     """The first measure of a table of cells."""
-    return next(name for name in cells.columns if f"{name}_diff_low" in cells.columns)
+    return str(next(name for name in cells.columns if f"{name}_diff_low" in cells.columns))
 
 
 def _studies(results: Path, kind: str) -> Iterator[_Found]:

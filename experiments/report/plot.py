@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.record import UNITS
 from experiments.report.figures import styles
-from experiments.report.prices import Prices, Work
 from experiments.report.study import Collection, Line, Study, file_stem
-from ragtune.core.units import UNITS as ALL
+from ragtune.core.units import UNITS
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
-
-
-def bill_of(prices: Prices, charged: FloatArray) -> dict[str, FloatArray]:
-    """What was charged, shape (n, u), by the prices; all calls of a query are taken to be of one size."""
-    docs, calls, tokens = (charged[:, UNITS.index(name)] for name in ("docs", "calls", "tokens"))
-    return prices.bill(Work(docs, calls, tokens, largest=docs / np.maximum(calls, 1)))
 
 
 def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
@@ -68,25 +60,14 @@ def plot(study: Study, collection: Collection, shown: Names[str]) -> str:
 
 
 def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
-    """The menu of units: each moves all curves to its own costs."""
-    labels = [(unit.noun, i) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
-    labels.sort(key=lambda named: named[1] != UNITS.index(study.unit.name))
-    costs: dict[str, list[FloatArray]] = {label: [line.costs[:, i] for line in lines.values()] for label, i in labels}
-    bills = [bill_of(study.prices, line.costs) for line in lines.values()]
-    if any(bill["calls"].any() for bill in bills):
-        costs["milliseconds by the prices"] = [bill["ms"] for bill in bills]
-        costs["dollars by the prices"] = [bill["usd"] for bill in bills]
-    buttons = [
-        {
-            "label": f"cost in {label}",
-            "method": "update",
-            "args": [
-                {"x": [_rounded(x) for x in values for _ in range(3)]},
-                {"xaxis.title.text": f"{label} a query, mean"},
-            ],
-        }
-        for label, values in costs.items()
-    ]
+    """The menu of units: each moves all curves to its own costs. The study's unit is the first."""
+    known = [(i, unit) for i, unit in enumerate(UNITS) if any(line.costs[:, i].any() for line in lines.values())]
+    known.sort(key=lambda pair: pair[1] is not study.unit)
+    buttons = []
+    for i, unit in known:
+        costs = {"x": [_rounded(line.costs[:, i]) for line in lines.values() for _ in range(3)]}
+        args = [costs, {"xaxis.title.text": f"{unit.noun} a query, mean"}]
+        buttons.append({"label": f"cost in {unit.noun}", "method": "update", "args": args})
     return {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.13, "yanchor": "top"}
 
 

@@ -15,10 +15,11 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
 from experiments.report.markdown import Table, described, tables_of
-from experiments.report.plot import bill_of, plot
+from experiments.report.plot import plot
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Cell, Collection, Study
 from ragtune.core.errors import MissingExtraError
+from ragtune.core.units import CALLS
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
@@ -60,7 +61,7 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
         study=study,
         advice=advice,
         notes=[note.replace("`", "") for note in study.notes],
-        cost=_cost_of_advice(study, advice),
+        cost=_calls_of_advice(study, advice),
         style=STYLE.read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
         data=data.replace("<", "\\u003c"),
@@ -105,20 +106,18 @@ def _front(study: Study, cells: Any) -> Table:
     return Table(title, ["policy", f"{study.noun} a query", headline], rows)
 
 
-def _cost_of_advice(study: Study, advice: Recommendation) -> str:
-    """What the recommended cell costs in calls and dollars: the rule looks at one unit only."""
+def _calls_of_advice(study: Study, advice: Recommendation) -> str:
+    """The calls of the recommended cell beside the reference's: the rule looks at one unit only."""
     if advice.policy == study.reference:
         return ""
-    means = []
-    for name in (advice.policy, study.reference):
-        bills = [bill_of(study.prices, one.cells[name, advice.column].charged) for one in study.collections]
-        means += [float(np.mean([bill[unit].mean() for bill in bills])) for unit in ("calls", "usd")]
-    calls, usd, their_calls, their_usd = means
-    warning = " Look at the costs by the prices before you follow it." if usd > 1.05 * their_usd else ""
+    ours, theirs = (
+        np.mean([collection.cells[name, advice.column].in_unit(CALLS).mean() for collection in study.collections])
+        for name in (advice.policy, study.reference)
+    )
     place = " at the same budget" if study.is_grid else ""
     return (
-        f"The rule looks at {study.noun}. By the study's prices a query costs {calls:.1f} calls and ${usd:.4f}; with "
-        f"{study.by_name[study.reference].label}{place} it costs {their_calls:.1f} calls and ${their_usd:.4f}.{warning}"
+        f"The rule looks at {study.noun}. A query takes {ours:.1f} calls, and {theirs:.1f} with "
+        f"{study.by_name[study.reference].label}{place}."
     )
 
 

@@ -16,7 +16,6 @@ from pydantic.dataclasses import dataclass as checked
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
-from experiments.report.prices import Prices
 from ragtune.core.units import DOCS, Unit
 from ragtune.core.units import UNITS as ALL
 
@@ -172,10 +171,6 @@ class Claim:
         return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
 
 
-EXAMPLE_PRICES = Prices(usd_per_search_unit=0.002, ms_per_call=20.0, ms_per_doc=5.0)
-"""For the report's dollars and milliseconds, if a study names no prices."""
-
-
 @checked(frozen=True, config=CHECKED)
 class Choice:
     """How one of the policies of kind ``ours`` is chosen, at which budgets; ``default`` stays unless one is better."""
@@ -216,7 +211,6 @@ class Study:
     level: float
     seed: int
     notes: Sequence[str] = ()
-    prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
     unit: Unit = DOCS

@@ -62,7 +62,7 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
     answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
-    rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
+    rows = [[_row(output, job) for job, output in answer] for answer in answers]
     columns = list(zip(*rows, strict=True))
     for column in columns:
         _refuse_failures(column, config["failures"]["max_share"])
@@ -77,7 +77,7 @@ def _refuse_failures(rows: Sequence[Mapping[str, Any]], max_share: float) -> Non
         raise FailedRunError(f"{len(failed)} of {len(rows)} queries given up; first error: {failed[0]['error']}")
 
 
-def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
+def _row(output: ControllerOutput, job: Job) -> dict[str, Any]:
     cost = output.history[-1].cost
     return {
         "ranking": output.ranking,
@@ -86,7 +86,7 @@ def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, An
         "ineligible": sum(event.details["count"] for event in output.trace.find(INELIGIBLE)),
         "stops": output.stop.reason,
         "error": output.stop.details.get("error"),
-        "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
+        "decisions": _decisions(output) if job.traced else None,
     }
 
 
@@ -106,8 +106,5 @@ def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
         beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
 
 
-def _quality(output: ControllerOutput, measures: Measures) -> list[float]:
-    """The headline measure before anything was reranked and after each batch."""
-    rankings = {str(i): list(step.ranking) for i, step in enumerate(output.history)}
-    values = measures.of_topics(rankings, dict.fromkeys(rankings, output.query_id))[:, 0]
-    return [round(float(value), 6) for value in values]
+def _decisions(output: ControllerOutput) -> dict[str, Any]:
+    return decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)

@@ -96,6 +96,6 @@ def kept_cell(file: Path) -> Cell | None:
 def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
-    counts = {key: np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible")}
     values, charged = (np.array(cell[key], dtype=float) for key in ("values", "charged"))
-    return Cell(values, charged, **counts, **{key: cell[key] for key in ("stops", "decisions", "warnings")})
+    expanded, ineligible = (np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible"))
+    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["decisions"], cell["warnings"])

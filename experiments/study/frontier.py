@@ -57,7 +57,6 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         level=grid.level,
         seed=grid.seed,
         notes=_gaps(grid, cells),
-        prices=grid.prices,
         claims=grid.claims,
         choice=grid.choice,
         unit=grid.limited,

@@ -17,8 +17,7 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.report.prices import Prices
-from experiments.report.study import CHECKED, EXAMPLE_PRICES, Amounts, Choice, Claim, Policy, Texts
+from experiments.report.study import CHECKED, Amounts, Choice, Claim, Policy, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
@@ -103,7 +102,6 @@ class Grid:
     figures: bool = True
     report: bool = True
     unit: str = "docs"
-    prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments.advise.enough import require_queries, require_telling
+from experiments.advise.trust import Trust, choose_trust
 
 from experiments.advise import words
 from experiments.advise.advice import Advice, Row
@@ -22,10 +24,8 @@ from experiments.advise.choose import (
     options_of,
 )
 from experiments.advise.conclude import conclude
-from experiments.advise.enough import require_queries, require_telling
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
 from experiments.advise.replays import Curve, Replays
-from experiments.advise.trust import Trust, choose_trust
 from experiments.label.decide import Decision
 from experiments.label.verdict import Verdict
 from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
