@@ -58,8 +58,8 @@ def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:
     page = opened.page
     assert page.text_content(".xtitle") == "documents a query, mean"
     page.locator(".updatemenu-header").first.click()
-    page.locator(".updatemenu-dropdown-button", has_text="cost in dollars by the prices").click()
-    assert page.text_content(".xtitle") == "dollars by the prices a query, mean"
+    page.locator(".updatemenu-dropdown-button", has_text="cost in calls").click()
+    assert page.text_content(".xtitle") == "calls a query, mean"
 
 
 def test_a_query_shows_texts_why_it_was_reranked_and_what_it_cost(opened: SimpleNamespace) -> None:
@@ -71,16 +71,15 @@ def test_a_query_shows_texts_why_it_was_reranked_and_what_it_cost(opened: Simple
     for policy in ("fixed_depth", "settled"):
         rows = page.locator(f"#traces [data-policy={policy}] tbody tr:not(.step)")
         assert rows.count() == 10
-        number, document, first, estimate, score, *_, after, final = rows.first.locator("td").all_inner_texts()
+        number, document, first, score, *_, final = rows.first.locator("td").all_inner_texts()
         assert (number, len(document.splitlines())) == ("1", 2)
-        assert "/" in estimate
         assert 0 <= float(score) <= 1
-        assert min(int(first), int(after), int(final)) >= 1
+        assert min(int(first), int(final)) >= 1
     steps = page.locator("#traces [data-policy=settled] tr.step").all_inner_texts()
     assert len(steps) > 1
     assert "granted (10 of 10 documents were left)" in steps[0]
     assert "Why: chance of change" in steps[0]
-    assert "Paid so far: 10 documents; nDCG@10 now 0." in steps[-1]
+    assert "Paid so far: 10 documents." in steps[-1]
 
 
 def test_the_list_of_queries_is_sorted_and_leads_to_each(opened: SimpleNamespace) -> None:
