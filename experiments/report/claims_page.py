@@ -10,10 +10,9 @@ import numpy as np
 
 from experiments.evaluate.significance import SIGNIFICANT
 from experiments.publish.figures import BLACK, VERMILION
-from experiments.report.claims import Held
+from experiments.report.claims import POWER, Held, Verdict
 from experiments.report.study import Study, column_of
 from experiments.report.tables import p_text
-from experiments.report.verdicts import POWER, Verdict
 
 _MANY = 100_000
 """Numbers of queries beyond this are not told apart."""
@@ -170,11 +169,8 @@ def draw_claim(file: Path, study: Study, found: Held) -> None:
     axes.axvline(-found.claim.margin, color=VERMILION, linewidth=1, linestyle=(0, (4, 2)))
     axes.set_yticks(range(len(found.order)), list(reversed(found.order)), fontsize=7)
     axes.set_ylim(-0.7, len(found.order) - 0.3)
-    axes.set_xlabel(
-        f"difference in {study.measures[0]}, worst comparison of each collection, {study.level:.0%} interval; "
-        f"dashed: {-found.claim.margin:+.3f}",
-        fontsize=8,
-    )
+    interval = f"worst comparison of each collection, {study.level:.0%} interval; dashed: {-found.claim.margin:+.3f}"
+    axes.set_xlabel(f"difference in {study.measures[0]}, {interval}", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(visible=True, axis="x", color="0.93")
     axes.set_axisbelow(True)

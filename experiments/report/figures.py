@@ -92,29 +92,12 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
 
 
 def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    if study.is_grid:
-        budgets = [float(column) for column in study.columns]
-        largest = max(float(line.spent.max()) for line in collection.lines.values())
-        spent = (line.spent[line.spent > 0] for line in collection.curves.values())
-        fewest = min((float(costs.min()) for costs in spent if costs.size), default=budgets[0])
-        budgets = [*(2.0**i for i in range(8) if fewest <= 2**i < 0.7 * budgets[0]), *budgets]
+    if study.is_grid and any(line.spent.any() for line in collection.lines.values()):
         axes.set_xscale("log", base=2, nonpositive="mask")  # a budget too small for one batch has no place here
-        axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
-        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.tick_params(labelsize=SMALL)
     axes.grid(visible=True, color="0.92", zorder=0)
     axes.set_axisbelow(True)
-
-
-def _ticks(budgets: list[float], largest: float) -> list[float]:
-    """The budgets that were reached, without those too close to the one before to be read."""
-    ticks: list[float] = []
-    for x in budgets:
-        digits = len(f"{x:g}")
-        apart = 1.45 if digits <= 3 else 2 ** (0.25 * digits)
-        if x <= largest * 1.05 and (not ticks or x >= apart * ticks[-1]):
-            ticks.append(x)
-    return ticks or budgets[:1]

@@ -122,13 +122,7 @@ def listed_services(file: Path = LIST_PRICES) -> list[ListedService]:
     """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices."""
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-        known = ("name", "read", "source", "secondary")
-        return [
-            ListedService(
-                **{name: entry.get(name) for name in known},
-                prices=Prices(**{name: value for name, value in entry.items() if name not in known}),
-            )
-            for entry in entries or []
-        ]
+        named = [{name: entry.pop(name, None) for name in ("name", "read", "source", "secondary")} for entry in entries]
+        return [ListedService(**one, prices=entry) for one, entry in zip(named, entries, strict=True)]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, ValidationError) as error:
         raise ConfigError(f"list prices {file}: cannot be used: {' '.join(str(error).split())}") from None

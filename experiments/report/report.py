@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 
 from experiments.datasets.dataset import Dataset
+from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
+from experiments.report.figures import styles
 from experiments.report.markdown import Table, described, tables_of
-from experiments.report.plot import plot
 from experiments.report.recommendation import Recommendation
-from experiments.report.study import Cell, Collection, Study
+from experiments.report.study import Cell, Collection, Line, Study, file_stem
 from ragtune.core.errors import MissingExtraError
 from ragtune.core.units import CALLS
+from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
@@ -88,11 +90,76 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any,
     return {
         "name": collection.name,
         "described": described(study, collection),
-        "plot": plot(study, collection, {study.reference, advice.policy, ours}),
+        "plot": _plot(study, collection, {study.reference, advice.policy, ours}),
         "first": first,
         "front": _front(study, cells[cells["on_front"] & (cells["collection"] == collection.name)]),
         "others": others,
     }
+
+
+def _plot(study: Study, collection: Collection, shown: Cells[str]) -> str:
+    """The figure of a collection, as a division of a page that has Plotly; the legend shows the other policies."""
+    from plotly import graph_objects
+    from plotly.io import to_html  # type: ignore[import-untyped]
+
+    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    figure = graph_objects.Figure()
+    lines = {policy.name: collection.curves[policy.name] for policy in study.policies}
+    look = styles(study)
+    for policy in study.policies:
+        line, style = lines[policy.name], look[policy.name]
+        shared = {"x": _rounded(line.spent), "visible": True if policy.name in shown else "legendonly"}
+        shared |= {"legendgroup": policy.name, "name": policy.label, "line_shape": "hv" if line.steps else "linear"}
+        hidden = {"mode": "lines", "line_width": 0, "showlegend": False, "hoverinfo": "skip"}
+        figure.add_scatter(y=_rounded(line.low[:, 0]), **shared, **hidden)
+        figure.add_scatter(y=_rounded(line.high[:, 0]), fill="tonexty", fillcolor=f"{style.ink}1f", **shared, **hidden)
+        figure.add_scatter(
+            y=_rounded(line.mean[:, 0]),
+            mode="lines+markers" if len(line.spent) <= 12 else "lines",
+            line_color=style.ink,
+            line_dash="solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1]),
+            customdata=[f"at most {allowed:g} {study.noun}" for allowed in line.allowed],
+            hovertemplate="%{customdata}<br>%{x:.4g}: %{y:.3f}",
+            **shared,
+        )
+    levels = [("dot", collection.target[0], f"full {collection.target[0]:.3f}")]
+    if collection.start is not None:
+        reference = study.by_name[study.reference].label
+        levels.append(("dashdot", collection.start[0], f"{reference} at 0 {study.noun}: {collection.start[0]:.3f}"))
+    for dash, height, text in levels:
+        figure.add_hline(float(height), line_dash=dash, line_width=1, annotation_text=text)
+    scales = [{"label": scale, "method": "relayout", "args": ["xaxis.type", scale]} for scale in ("linear", "log")]
+    figure.update_layout(
+        template="simple_white",
+        margin={"l": 55, "r": 10, "t": 50, "b": 45},
+        height=480,
+        hovermode="closest",
+        yaxis={"title": f"mean {study.measures[0]}", "showgrid": True},
+        xaxis={"title": f"{study.noun} a query, mean", "showgrid": True},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.18, "x": 0},
+        updatemenus=[
+            _units(study, lines),
+            {"buttons": scales, "x": 1, "xanchor": "right", "y": 1.13, "yanchor": "top"},
+        ],
+    )
+    name = f"curves-{file_stem(collection.name)}"  # Plotly's own name is random
+    return str(to_html(figure, config=config, full_html=False, include_plotlyjs=False, div_id=name))
+
+
+def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
+    """The menu of units: each moves all curves to its own costs. The study's unit is the first."""
+    known = [(i, unit) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
+    known.sort(key=lambda pair: pair[1] is not study.unit)
+    buttons = []
+    for i, unit in known:
+        costs = {"x": [_rounded(line.costs[:, i]) for line in lines.values() for _ in range(3)]}
+        args = [costs, {"xaxis.title.text": f"{unit.noun} a query, mean"}]
+        buttons.append({"label": f"cost in {unit.noun}", "method": "update", "args": args})
+    return {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.13, "yanchor": "top"}
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [float(f"{value:.5g}") for value in np.asarray(values).tolist()]
 
 
 def _front(study: Study, cells: Any) -> Table:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import nct, t, ttest_1samp
 
-from experiments.report.verdicts import POWER, Verdict, findings, side_columns
+from experiments.report.claims import POWER, Verdict, findings, side_columns
 
 LINE = -0.005
 
