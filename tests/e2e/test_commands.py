@@ -90,7 +90,6 @@ def test_an_unknown_command_is_told_with_what_may_have_been_meant(call: Call, wo
         (["run", "--nope"], "unrecognized arguments: --nope", "ragtune run"),
         (["sweep", "--nope"], "unrecognized arguments: --nope", "ragtune sweep"),
         (["score", "dataset=demo"], "the following arguments are required: --out", "ragtune score"),
-        (["runs", "draw"], "the following arguments are required: FOLDER", "ragtune runs draw"),
     ],
 )
 def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str], wrong: str, whose: str) -> None:
