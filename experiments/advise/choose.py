@@ -31,7 +31,6 @@ class Option:
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
         if not self.budget:
             return "no reranking"
         return "everything, in one call" if self.is_full else f"{self.candidate.label}, {self.budget} documents"
@@ -68,7 +67,6 @@ class Options:
 
     @property
     def nothing(self) -> int:
-        """Position of the option that does not rerank."""
         return next(i for i, option in enumerate(self.options) if not option.budget)
 
     @property

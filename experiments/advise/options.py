@@ -32,19 +32,16 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """Policy and batch size."""
         return self.policy if self.batch is None else f"{self.policy}/{self.batch}"
 
     @property
     def overrides(self) -> list[str]:
-        """The policy as overrides of ``ragtune run``."""
         if self.batch is None:
             return [f"experiment={self.policy}"]
         posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
         return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
 
     def trusting(self, trust: float) -> Candidate:
-        """The same with another trust, where it has one."""
         return self if self.trust is None else replace(self, trust=trust)
 
     @property

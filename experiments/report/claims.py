@@ -42,12 +42,10 @@ class Held:
     """A claim with its result.
 
     Attributes:
-        rows: a table with a row for each comparison (collection, other policy, budget): the policy's mean charge, the
-            others' ``depth``, the ``difference`` in the headline with its interval, ``p_holm`` (the larger p-value of
-            both tests), ``holds`` (not below by more than the margin), ``ahead`` (significantly above), and
-            :func:`side_columns`.
-        short: names of the collections whose point estimates are below the claim, the worst first.
-        order: names of all its collections, the worst first.
+        rows: a row for each comparison (collection, other policy, budget) with the ``difference`` in the headline,
+            ``p_holm`` (the larger of both tests), ``holds`` (not below by more than the margin), ``ahead``
+            (significantly above), and :func:`side_columns`.
+        short, order: names of the collections whose point estimates are below the claim, and of all, the worst first.
         by_chance: by collection, the share of the resamples in which it would be below the claim if all true
             differences were 0. NaN for a claim that asks for significance.
         mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups.

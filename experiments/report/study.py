@@ -81,7 +81,6 @@ class Cell:
     warnings: Mapping[str, int] = field(default_factory=dict)
 
     def in_unit(self, unit: Unit) -> FloatArray:
-        """What each query was charged in a unit, shape (q,)."""
         amounts: FloatArray = self.charged[:, UNITS.index(unit.name)]
         return amounts
 
@@ -167,7 +166,6 @@ class Claim:
     plain: bool = False
 
     def is_about(self, name: str, plain: str) -> bool:
-        """Whether it is about a collection, by its name and that of the one without its signals."""
         return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
 
 
@@ -184,7 +182,6 @@ class Study:
     """Results of policies on collections.
 
     Attributes:
-        command, git_sha: the command that makes it again, and the commit of the code.
         reference: name of the policy that the others are tested against.
         columns: budgets as text, or the one column :data:`FINAL` where runs are compared.
         measures: names; the first is the headline.
@@ -193,7 +190,6 @@ class Study:
         notes: warnings and sources of runs, one line each, Markdown.
         unit: what the budgets limit and the lines' costs count.
         is_grid: whether the columns are budgets; otherwise the study compares runs in a single column.
-        question: what it asks, in words.
     """
 
     name: str
@@ -219,15 +215,12 @@ class Study:
 
     @property
     def title(self) -> str:
-        """The heading of its pages."""
         return self.question or self.name
 
     @property
     def noun(self) -> str:
-        """The unit in words."""
         return self.unit.noun
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:
-        """Policies by name."""
         return {policy.name: policy for policy in self.policies}

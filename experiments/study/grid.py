@@ -64,12 +64,10 @@ class PolicyEntry:
 
     @property
     def choices(self) -> Sequence[str]:
-        """The overrides that make the policy."""
         return [f"experiment={self.name}"] if self.overrides is None else self.overrides
 
     @property
     def policy(self) -> Policy:
-        """Name, label and kind of the policy."""
         return Policy(self.name, self.label or self.name.replace("_", " "), self.kind)
 
 
@@ -106,7 +104,6 @@ class Grid:
     choice: Choice | None = None
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
-        """The configuration of a policy on a collection, over all its judged queries or so many drawn at random."""
         config = composed(collection, policy, self.seed)
         if self.queries:
             config["dataset"] |= {"sample": {"queries": self.queries, "seed": self.seed}}
@@ -114,12 +111,10 @@ class Grid:
 
     @property
     def limited(self) -> Unit:
-        """What the budgets limit."""
         return BY_SHORT[self.unit]
 
     @property
     def baseline(self) -> PolicyEntry:
-        """The policy that all others are tested against."""
         return next(entry for entry in self.policies if entry.kind == "incumbent")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
