@@ -148,7 +148,7 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | N
         queries=queries,
         **(shown(dataset, cells.values()) if dataset else {"query_texts": {}, "doc_texts": {}, "grades": {}}),
         cells=cells,
-        lines={run.name: line_of(run, measures) for run in runs},
+        curves={run.name: line_of(run, measures) for run in runs},
         target=reference.values.mean(axis=0),
         target_spent=float(reference.in_unit(DOCS).mean()),
         start=line_of(runs[0], measures).mean[0],

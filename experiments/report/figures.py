@@ -55,21 +55,25 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
 def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look: dict[str, Style]) -> None:
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
-        line, at_columns, style = collection.curves[drawn.name], collection.lines[drawn.name], look[drawn.name]
+        line, style = collection.curves[drawn.name], look[drawn.name]
         shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
         kept = line.spent > 0 if study.is_grid else slice(None)  # a log axis has no place for 0
         spent, mean, low, high = line.spent[kept], line.mean[kept, 0], line.low[kept, 0], line.high[kept, 0]
         axes.fill_between(
             spent, low, high, step="post" if line.steps else None, edgecolor="0.6", linewidth=0.4, **shade
         )
-        name = None if kind == "own" else f"{drawn.label} (hatched)"
-        pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5, "zorder": 4}
-        axes.plot(spent, mean, drawstyle="steps-post" if line.steps else "default", label=name, **pen)
-        if kind == "own":
-            pen["linestyle"] = "none"
-            on_axis = at_columns.spent > 0 if study.is_grid else slice(None)
-            heights = at_columns.mean[on_axis, 0]
-            axes.plot(at_columns.spent[on_axis], heights, marker=style.marker, markersize=4.5, **pen)
+        axes.plot(
+            spent,
+            mean,
+            drawstyle="steps-post" if line.steps else "default",
+            label=None if kind == "own" else f"{drawn.label} (hatched)",
+            color=style.ink,
+            linestyle=style.dash,
+            linewidth=1.5,
+            marker=style.marker if kind == "own" and not line.steps else None,
+            markersize=4.5,
+            zorder=4,
+        )
     number = "{:.0f}" if study.unit.is_count else study.unit.number
     cost = f"{number.format(collection.target_spent)} {study.noun}"
     full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {cost}"
@@ -86,7 +90,7 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     low = min(float(line.low[:, 0].min()) for line in usable)
     high = max(float(line.high[:, 0].max()) for line in usable)
     low = low if collection.start is None else min(low, float(collection.start[0]))
-    ceiling = max(float(line.mean[:, 0].max()) for line in collection.lines.values())
+    ceiling = max(float(line.mean[:, 0].max()) for line in collection.curves.values())
     margin = 0.03 * (high - low) or 0.01
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
@@ -94,7 +98,7 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
 def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    if study.is_grid and any(line.spent.any() for line in collection.lines.values()):
+    if study.is_grid and any(line.spent.any() for line in collection.curves.values()):
         axes.set_xscale("log", base=2, nonpositive="mask")  # a budget too small for one batch has no place here
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -55,10 +55,10 @@ def _head(study: Study) -> str:
 
 def _of_curves(study: Study) -> list[str]:
     """The points that areas and costs to a quality are read from; compared runs have curves of their own."""
-    curves = [curve for collection in study.collections for curve in collection.whole_curves.values()]
-    if not curves:
+    if not study.is_grid:
         return []
-    fixed = "fixed depth at every depth, other policies" if any(curve.steps for curve in curves) else "all policies"
+    has_depths = any(curve.steps for collection in study.collections for curve in collection.curves.values())
+    fixed = "fixed depth at every depth, other policies" if has_depths else "all policies"
     measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
     return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 

@@ -112,13 +112,12 @@ class Collection:
     Attributes:
         query_texts, doc_texts, grades: what the report shows; empty where it must not show any.
         cells: by policy name and column.
-        lines: by policy name, with a point for each column or, of a run, for each step.
+        curves: by policy name: of a grid from 0 to the largest budget, of a run after each batch.
         target: mean quality, shape (m,), that "95% of full quality" refers to; ``target_spent`` is its mean cost.
         start: mean quality of the reference before anything is reranked, shape (m,); None if unknown.
         dataset: name of the test collection. Collections over the same queries share it.
         group: is left out together, and counts once in the mean of a claim.
         plain: name of the collection that is this one without its signals, or empty.
-        whole_curves: curves by policy name that begin at no cost, of fixed depth at every depth; empty if unknown.
     """
 
     name: str
@@ -127,19 +126,13 @@ class Collection:
     doc_texts: Mapping[str, str]
     grades: Mapping[str, Mapping[str, int]]
     cells: Mapping[tuple[str, str], Cell]
-    lines: Mapping[str, Line]
+    curves: Mapping[str, Line]
     target: FloatArray
     target_spent: float
     start: FloatArray | None = None
     dataset: str = ""
     group: str = ""
     plain: str = ""
-    whole_curves: Mapping[str, Line] = field(default_factory=dict)
-
-    @property
-    def curves(self) -> Mapping[str, Line]:
-        """By policy name: the source of areas, costs to a quality, and pictures."""
-        return self.whole_curves or self.lines
 
 
 @checked(frozen=True, config=CHECKED)

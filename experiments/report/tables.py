@@ -159,8 +159,9 @@ def policies_table(study: Study) -> Any:
                 spent, at_first = cost_to_reach(curve.spent, quality, wanted, stepwise=steps)
                 name = f"{study.unit.name}_to_{percent}"
                 row |= {name: np.nan if spent is None else spent, f"{name}_at_first": at_first}
-            at_columns = collection.lines[policy.name].mean[:, 0]
-            row |= {"largest_fall": largest_fall(at_columns), "best": float(at_columns.max())}
+            if study.is_grid:
+                quality = np.array([collection.cells[policy.name, c].values[:, 0].mean() for c in study.columns])
+            row |= {"largest_fall": largest_fall(quality), "best": float(quality.max())}
             row |= {"target": float(collection.target[0]), f"target_{study.unit.name}": collection.target_spent}
             rows.append(row)
     return pd.DataFrame(rows)

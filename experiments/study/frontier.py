@@ -90,11 +90,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         queries=dataset.judged,
         **texts,
         cells=mine,
-        lines={
-            policy.name: _line(grid, grid.budgets, [mine[policy.name, column_of(b)] for b in grid.budgets])
-            for policy in grid.policies
-        },
-        whole_curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
+        curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_spent=_spent(grid, entry, full),
         start=starts[grid.baseline.name].values.mean(axis=0),
