@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-import yaml
 
 from experiments.compare.run_folder import find_runs
 from experiments.compare.runs import study_of_runs
@@ -94,19 +93,6 @@ def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
         ended = compare(run_here, tmp_path, *arguments)
         assert ended.code == 2
         assert said in ended.err
-
-
-def test_a_run_is_called_by_all_that_limits_it(two_runs: SimpleNamespace, tmp_path: Path) -> None:
-    config = yaml.safe_load((two_runs.ours / "config.yaml").read_text(encoding="utf-8"))
-    folders = []
-    for i, limits in enumerate(({}, {"max_cost_usd": 0.00025}, {"max_reranker_docs": 20, "max_latency_ms": 75.5})):
-        folders.append(tmp_path / f"run{i}")
-        shutil.copytree(two_runs.ours, folders[-1])
-        budget = config["budget"] | {"max_reranker_docs": None} | limits
-        (folders[-1] / "config.yaml").write_text(yaml.safe_dump(config | {"budget": budget}), encoding="utf-8")
-    study = study_of_runs(find_runs(list(map(str, folders)), tmp_path), "python x", texts=False)
-    named = [policy.label.split(", ", 1)[1] for policy in study.policies]
-    assert named == ["no limit", "0.00025 dollars", "20 documents, 75.5 milliseconds"]
 
 
 def test_runs_in_any_order_and_a_study_of_the_same_grid_recommend_the_same(main: Run, tmp_path: Path) -> None:

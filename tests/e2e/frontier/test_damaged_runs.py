@@ -105,17 +105,3 @@ def test_runs_that_have_failed_or_read_other_data_are_compared_with_a_warning(
     assert failed == "warning: run damaged has failed, first error: KeyError: 'x'"
     assert changed == f"warning: {file} has changed between the runs {two_runs.fixed.name} and damaged"
     assert "- run damaged has failed" in ended.out
-
-
-def test_neighbours_that_cannot_be_scored_are_counted_from_the_traces(
-    two_runs: SimpleNamespace, damaged: Callable[[str, bytes | None], Path], tmp_path: Path
-) -> None:
-    lines = gzip.decompress((two_runs.ours / "traces.jsonl.gz").read_bytes()).splitlines()
-    traces = [json.loads(line) for line in lines]
-    event = {"timestamp": 0.0, "component": "expander", "action": "ineligible", "details": {"count": 3}}
-    traces[0]["events"] += [event, event]
-    content = gzip.compress("".join(json.dumps(trace) + "\n" for trace in traces).encode(), mtime=0)
-    folder = damaged("traces.jsonl.gz", content)
-    study = study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x", texts=False)
-    counted = [int(cell.ineligible.sum()) for cell in study.collections[0].cells.values()]
-    assert counted == [0, 6]

@@ -112,17 +112,3 @@ def test_bad_input_ends_with_code_2_and_one_line(
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert not list(tmp_path.rglob("*.md"))
-
-
-def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run_here: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        "collections: [{name: demo}]\n"
-        "policies:\n"
-        "  - {name: fixed_depth, kind: incumbent}\n"
-        "  - {name: mine, label: mine, kind: ours, overrides: [estimator=clairvoyant]}\n"
-        "budgets: [5]\nmeasures: [nDCG@10]\ntraces: {budget: 5}\n"
-    )
-    ended = run_here("--config", "mine.yaml", script="scripts/frontier.py", cwd=tmp_path)
-    assert ended.code == 2
-    assert "policy 'mine' on collection 'demo'" in ended.err
-    assert "clairvoyant" in ended.err

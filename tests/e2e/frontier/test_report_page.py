@@ -27,31 +27,21 @@ def opened(frontier: SimpleNamespace) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(page=page, requests=requests, errors=errors, address=address)
 
 
-def test_it_asks_for_nothing_but_itself_and_raises_no_error(opened: SimpleNamespace) -> None:
+def test_the_page_needs_nothing_else_and_begins_with_the_recommendation_of_the_tables(
+    opened: SimpleNamespace, frontier: SimpleNamespace
+) -> None:
     assert opened.requests == [opened.address]
     assert opened.errors == []
-
-
-def test_the_recommendation_comes_first_and_is_the_one_of_the_tables(
-    opened: SimpleNamespace, frontier: SimpleNamespace
-) -> None:
     title = opened.page.inner_text("#advice").splitlines()[0]
     assert title in (frontier.folder / "frontier.md").read_text().splitlines()[2]
-    assert opened.page.inner_text("body").index(title) < opened.page.inner_text("body").index("Quality against cost")
-
-
-def test_the_table_shows_what_the_csv_says_and_the_text_where_curves_start(
-    opened: SimpleNamespace, frontier: SimpleNamespace
-) -> None:
     rows = opened.page.locator(".collection > .scroll tbody tr").all_inner_texts()
     table = pd.read_csv(frontier.folder / "frontier.csv").set_index(["label", "budget"])["nDCG@10"]
     assert len(rows) == 2
     for label, *figures in (row.split("\t") for row in rows):
         for budget, figure in zip((5, 10), figures, strict=True):
             assert float(figure.strip("▲▼△▽")) == pytest.approx(table[label, budget], abs=0.00051)
-    assert "before anything is reranked: 0.519 (fixed depth), 0.665 (settled)." in opened.page.inner_text(
-        ".collection > .note"
-    )
+    start = "before anything is reranked: 0.519 (fixed depth), 0.665 (settled)."
+    assert start in opened.page.inner_text(".collection > .note")
 
 
 def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:

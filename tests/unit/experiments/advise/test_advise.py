@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,18 +124,6 @@ def test_without_judgments_the_headline_is_conditional_and_names_what_decides(
     assert words.limits_of_agreement(concluded_without_judgments.model_copy(update={"judged": True})) is None
 
 
-def test_the_number_of_labels_to_plan_is_what_was_measured() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "howto" / "label.md").read_text(encoding="utf-8")
-    measured = re.findall(r"^\| ([\w-]+), `[\w-]+` \| \d+ \| ([-+][.\d]+) \|.*\| (\d+) \|$", page, re.MULTILINE)
-    assert len(measured) == 7
-    for name, difference, labels in measured:
-        assert name in words.LABELS_NEEDED
-        large = abs(float(difference))
-        many, few = (1, 50) if large >= 0.15 else (51, 400) if large >= 0.04 else (401, 10**6)
-        assert many <= int(labels) <= few
-    assert {name: labels for name, _, labels in measured}["nfcorpus"] == str(2 * 945)
-
-
 def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
     """Curves of shape (q, b) by candidate, at 5, 10, ... documents and, of fixed depth, at none before."""
     curves = {}
@@ -205,12 +192,6 @@ def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(conclud
     assert words.latency(advice).startswith("Latency: no time was measured")
 
 
-def test_a_list_price_without_a_date_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text("- {name: A, usd_per_doc: 1, secondary: false, source: https://a}\n")
-    with pytest.raises(ConfigError, match="read"):
-        listed_services(tmp_path / "prices.yaml")
-
-
 def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by() -> None:
     draws = np.random.default_rng(1)
     base = draws.beta(4, 2, size=40)
@@ -221,15 +202,6 @@ def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by()
     assert choose_trust({t: base + n - 0.05 * (t != 0.5) for t, n in noise.items()}, level=0.95, seed=0).value == 0.5
     few = choose_trust({t: (base + n + (t == 0.75))[:9] for t, n in noise.items()}, level=0.95, seed=0)
     assert few.value == 0.5
-
-
-def test_of_equally_cheap_options_the_better_one_is_chosen() -> None:
-    full = np.linspace(0.2, 0.9, 20)
-    options = make_options(np.stack([full + 0.1, full + 0.2, full], axis=1))
-    usd = {**options.costs, "usd": np.ones((20, 4))}
-    same = Options(options.options, options.values, usd, options.full, "usd", options.work)
-    known = bounds(same, resamples=200, level=0.95, seed=0)
-    assert choose(same, known, 0.9) == 2
 
 
 def test_budgets_rise_to_the_pool_and_end_where_batches_do() -> None:

@@ -13,7 +13,7 @@ from experiments.report.claims_page import claims_page
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import CALLS, MONEY, UNITS
+from ragtune.core.units import CALLS, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
@@ -182,15 +182,6 @@ def test_budgets_in_calls_are_named_as_calls() -> None:
     assert "(10, 20 calls)" in pages
     assert "| calls | against |" in pages
     assert "documents" not in pages
-
-
-def test_a_claim_may_name_a_budget_that_is_no_whole_number() -> None:
-    one = collection("a", qualities(0.5, 0.5))
-    halved = {(policy, {"10": "0.25", "20": "0.5"}[column]): cell for (policy, column), cell in one.cells.items()}
-    named = replace(study(replace(one, cells=halved)), columns=["0.25", "0.5"], unit=MONEY)
-    found = held(named, Claim("as good", "default", ["fixed"], [0.25, 0.5], depth=0.5))
-    assert found is not None
-    assert found.rows["depth"].tolist() == [0.5, 0.5]
 
 
 def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:

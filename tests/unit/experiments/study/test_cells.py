@@ -61,28 +61,6 @@ def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
     assert not set(keys()) & set(before)
 
 
-def test_the_code_of_a_component_from_elsewhere_is_data_too(
-    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "mine"
-    package.mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    (package / "__init__.py").touch()
-    (package / "policy.py").write_text("from ragtune.estimators.baseline import BaselineEstimator as Mine")
-    (package / "helper.py").write_text("a = 1")
-    own = PolicyEntry(name="own", label="own", kind="ours", overrides=["estimator._target_=mine.policy.Mine"])
-
-    def keys() -> list[str]:
-        return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
-
-    before = keys()
-    assert keys() == before
-    (package / "helper.py").write_text("a = 21")
-    after = keys()
-    assert after[:-2] == before[:-2]
-    assert not set(after[-2:]) & set(before)
-
-
 @pytest.mark.parametrize(
     ("file", "counts"),
     [
