@@ -98,20 +98,17 @@ def _require_comparable(runs: Sequence[Run]) -> None:
 
 def _policies(runs: Sequence[Run]) -> list[Policy]:
     labels = [_label(run) for run in runs]
-    unique = [
-        f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
-    ]
-    kinds = ["incumbent" if _choices(run) == _choices(runs[0]) else _kind(run) for run in runs]
-    return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
+    found = []
+    for run, label in zip(runs, labels, strict=True):
+        unique = f"{label} ({run.name})" if labels.count(label) > 1 else label
+        kind = "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
+        found.append(Policy(run.name, unique, "incumbent" if _choices(run) == _choices(runs[0]) else kind))
+    return found
 
 
 def _choices(run: Run) -> dict[str, Any]:
     """What decides the results of a run, its budget left aside: runs of one policy have the same."""
     return {key: value for key, value in run.config.items() if key != "budget" and key not in WHERE_NOT_WHAT}
-
-
-def _kind(run: Run) -> str:
-    return "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
 
 
 def _label(run: Run) -> str:
