@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.advise.choose import Options, bounds, choose, options_of
 from experiments.advise.options import CANDIDATES, TRUSTS
-from experiments.advise.replays import Replays, replay_all
-from experiments.advise.trust import choose_trust
+from experiments.advise.replays import Replays, choose_trust, replay_all
 from experiments.config.compose import compose
 from experiments.report.prices import Prices
 

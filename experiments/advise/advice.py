@@ -1,4 +1,4 @@
-"""The advice as data: what was chosen, what it keeps and saves, what more would buy, and how sure all this is."""
+"""The advice as data: the choice, what it keeps and saves, what more would buy, and how sure all this is."""
 
 from __future__ import annotations
 
@@ -40,14 +40,7 @@ class Row(_Part):
 
 
 class ListPrice(_Part):
-    """What a month costs at a service's public list price.
-
-    Attributes:
-        name: of the service.
-        read, source: when the price was read, and where.
-        secondary: whether that page is a secondary source, not the vendor's own.
-        recommended, everything: dollars a month, of the advice and of reranking everything in one call.
-    """
+    """Dollars a month at a service's public list price, of the advice and of reranking everything in one call."""
 
     name: str
     read: str
@@ -58,15 +51,10 @@ class ListPrice(_Part):
 
 
 class Rung(_Part):
-    """The cheapest option that is shown to keep a share, and what it buys beside the recommended one.
+    """The cheapest option that is shown to keep a share (``quality``), beside the recommended one.
 
-    Attributes:
-        quality: the share; the rung stands for all smaller shares with the same choice too.
-        option: its label.
-        cost: of a query, in the unit that counts.
-        saved: share of the cost of reranking everything.
-        gain: difference of the headline measure from the recommended option; None of that option itself.
-        is_next: whether it is the next step: the cheapest rung that costs more than what is recommended.
+    ``saved`` is a share of the cost of reranking everything. ``gain`` is None of the recommended option itself.
+    ``is_next`` marks the next step: the cheapest rung that costs more than the recommended option.
     """
 
     quality: float
@@ -78,7 +66,7 @@ class Rung(_Part):
 
 
 class Question(_Part):
-    """An option, its mean cost, what it seems to keep, and the further queries that would show it."""
+    """An option, its mean cost, the share that it seems to keep, and the further queries that would show it."""
 
     option: str
     cost: float
@@ -87,19 +75,17 @@ class Question(_Part):
 
 
 class Advice(_Part):
-    """All that the page, the terminal and ``advice.json`` say; see the classes of the parts.
+    """Everything on the page, in the terminal and in ``advice.json``.
 
     Attributes:
-        target: the row whose quality the shares refer to: reranking everything, or the first stage where that is at
-            least as good. Then only what is shown to be better than it is recommended.
-        list_prices: of services, where no price of this reranker is known.
-        trust, trust_gain: of the policies with a posterior, and what choosing it gained beside the default in
-            cross-validation; None where it was not chosen.
+        target: the row that shares refer to: full reranking, or the first stage if that is at least as good. Then only
+            options that are shown to be better than it are recommended.
+        trust_gain: gain of the chosen trust over the default in cross-validation; None if it was not chosen.
         own_order: mean of the measure at 0 documents by the order of the recommended policy, which compares first-stage
-            scores and texts; None of fixed depth, which begins with the first stage's order, and without judgments.
-        held_out: share kept by cross-fitting: chosen on nine tenths of the queries, measured on the rest in turn.
+            scores and texts; None of fixed depth and without judgments.
+        same_depth: fixed depth with at least as many documents as the recommended option.
         labels: what the labels of ragtune label decide; None without them.
-        use: what to copy, by where it goes (see ``snippets``).
+        use: commands and code to copy, by where they go.
     """
 
     dataset: str
@@ -125,7 +111,6 @@ class Advice(_Part):
     saved_a_month: dict[str, float]
     ladder: list[Rung]
     question: Question | None
-    held_out: Interval
     options: list[Row]
     warnings: list[str]
     command: str
@@ -142,3 +127,8 @@ class Advice(_Part):
     def harms_by_labels(self) -> bool:
         """Whether the labels of ragtune label say that the first stage's order is better."""
         return self.labels is not None and self.labels.decision.verdict == "harms"
+
+    @property
+    def keeps_first_stage(self) -> bool:
+        """Whether the first stage is kept because reranking harms, or nothing is shown to be better."""
+        return not self.recommended.budget and (self.is_worse or self.harms_by_labels)

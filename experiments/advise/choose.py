@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.advise.enough import ENOUGH
 from experiments.advise.options import FIXED, Candidate
-from experiments.advise.replays import Curve, Replays
+from experiments.advise.replays import ENOUGH, Curve, Replays
 from experiments.evaluate.curves import FloatArray
 from experiments.report.prices import Prices, Work
 from ragtune.core.errors import ConfigError
@@ -31,28 +30,20 @@ class Option:
     is_full: bool = False
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether it leaves the first stage's order alone."""
-        return self.budget == 0
-
-    @property
     def label(self) -> str:
-        """Its name in tables."""
-        if self.is_nothing:
+        if not self.budget:
             return "no reranking"
         return "everything, in one call" if self.is_full else f"{self.candidate.label}, {self.budget} documents"
 
 
 @dataclass(frozen=True)
 class Options:
-    """All options on all queries.
+    """All o options on all q queries.
 
     Attributes:
-        options: o of them.
         values: shape (q, o), the headline measure.
-        costs: by unit, arrays of shape (q, o).
-        full: which of them reranks everything.
-        unit: what "cheap" means.
+        costs: by unit, arrays of shape (q, o); "cheap" means the unit ``unit``.
+        full: position of the option that reranks everything.
         work: what the reranker did, arrays of shape (q, o).
     """
 
@@ -76,22 +67,17 @@ class Options:
 
     @property
     def nothing(self) -> int:
-        """Which of them does not rerank."""
-        return next(i for i, option in enumerate(self.options) if option.is_nothing)
+        return next(i for i, option in enumerate(self.options) if not option.budget)
 
     @property
     def target(self) -> int:
-        """What quality is compared with: the first stage alone where reranking everything is no better, else that."""
+        """The option that quality is compared with: the first stage if full reranking is no better, else that."""
         means = self.values.mean(axis=0)
         return self.nothing if means[self.nothing] >= means[self.full] - _SMALL else self.full
 
 
 def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
-    """All options of the replayed policies.
-
-    Raises:
-        ConfigError: if first stage and full reranking are both worth 0 by the headline measure.
-    """
+    """All options of the replayed policies."""
     options, values, works = [], [], []
     for name, curve in replays.curves.items():
         for j, budget in enumerate(curve.budgets):
@@ -121,17 +107,13 @@ def _same(curve: Curve, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is known of each option's quality kept, as a share of the target's; shape (o,) each.
+    """Each option's quality kept, as a share of the target's; shape (o,) each.
 
     Attributes:
-        target: see :attr:`Options.target`.
-        kept: the share.
-        low, high: ends of its interval (see :func:`bounds`).
-        spread: standard deviation of a query, as a share too.
-        factor: standard errors from the share to the ends.
-        queries: how many there are.
-        telling: for how many of them the target has any quality; of the others nothing can be kept.
-        differ: whether the queries differ in what any option keeps of them.
+        low, high: ends of the interval, ``factor`` standard errors away.
+        spread: standard deviation of a query.
+        telling: number of queries for which the target has any quality.
+        differ: whether the queries differ in the share that any option keeps.
     """
 
     target: int
@@ -146,27 +128,23 @@ class Bounds:
 
 
 def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Bounds:
-    """What the options keep, and lower ends that hold for all that can be chosen at once with the given level.
+    """Shares that the options keep, with lower ends that hold for all of them at once at the given level.
 
-    The factor is the quantile of what any option seems to keep too much at most, in standard errors of the sample, over
-    bootstrap samples of the queries (the max-t method: Romano and Wolf, Econometrica 2005; Chernozhukov, Chetverikov
-    and Kato, Annals of Statistics 2013). So whichever option a rule chooses, its lower end holds. A sample that misses
-    the rare queries which lose much keeps too much and has a small error too: it is such samples that count.
+    The factor is a quantile, over bootstrap samples of the queries, of the largest standardized error of any option
+    (the max-t method: Romano and Wolf, Econometrica 2005; Chernozhukov, Chetverikov and Kato, Annals of Statistics
+    2013). So the lower end of whichever option a rule chooses holds. The standard error is that of the sample: a sample
+    without the rare queries that lose much keeps too much and has a small error too.
 
-    Errors are those of a ratio, whose denominator is random as well. Options that hardly differ from the target on
-    these queries may on others: each is judged as if one query more had changed, by as much as changed queries do.
-    Where all queries say the same, as many others may lose all as have not been excluded (the rule of three: Hanley and
-    Lippman-Hand, JAMA 1983). Ends are NaN with fewer than ``ENOUGH`` queries that tell anything.
-
-    Args:
-        options: at least two queries.
-        resamples: bootstrap samples, >= 1.
-        level: chance that all lower ends hold, in (0, 1); upper ends are as far away.
-        seed: of the samples.
+    Errors are those of a ratio, whose denominator is random as well. Each option is judged as if one query more had
+    changed, by as much as changed queries do. Where all queries say the same, as many others may lose all as have not
+    been excluded (the rule of three: Hanley and Lippman-Hand, JAMA 1983). Ends are NaN with fewer than ``ENOUGH``
+    telling queries.
     """
     n, target = len(options.values), options.target
     wanted = options.values[:, target]
-    kept, residuals = shares(options.values, wanted)
+    scale = max(float(wanted.mean()), _SMALL)
+    kept = options.values.mean(axis=0) / scale
+    residuals = (options.values - kept * wanted[:, None]) / scale
     telling = int((wanted > _SMALL).sum())
     changed = np.abs(residuals) > _SMALL
     typical = float((residuals[changed] ** 2).mean()) if changed.any() else 0.0
@@ -188,18 +166,6 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
     return Bounds(target, kept, *ends, spread, factor, n, telling, bool(changed.any()))
 
 
-def shares(values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The share of the target's quality that each column keeps, and the residuals of the queries, which are shares too.
-
-    Args:
-        values: shape (q, o).
-        wanted: shape (q,), the target's.
-    """
-    scale = max(float(wanted.mean()), _SMALL)
-    kept = values.mean(axis=0) / scale
-    return kept, (values - kept * wanted[:, None]) / scale
-
-
 def cheapest(options: Options, known: Bounds, quality: float) -> int | None:
     """The cheapest option that is shown to keep ``quality``; None if none is.
 
@@ -212,11 +178,7 @@ def cheapest(options: Options, known: Bounds, quality: float) -> int | None:
 
 
 def choose(options: Options, known: Bounds, quality: float) -> int:
-    """The recommended option: the cheapest that is shown to keep ``quality``, unless no reranking is better than it.
-
-    Reranking everything keeps itself, so there is a choice where that is the target. Where the first stage is,
-    it is kept unless something is shown to be better.
-    """
+    """The cheapest option that is shown to keep ``quality``, else the target; no reranking if that is better still."""
     found = cheapest(options, known, quality)
     if found is None:
         return known.target
@@ -239,25 +201,3 @@ def nearest_question(options: Options, known: Bounds, chosen: int, quality: floa
         needed = ((known.factor + POWER_Z) * known.spread[i] / (known.kept[i] - quality)) ** 2
         found.append((i, max(1, math.ceil(needed) - known.queries)))
     return min(found, key=lambda one: one[1], default=None)
-
-
-def held_out(
-    options: Options, quality: float, folds: int, *, resamples: int, level: float, seed: int
-) -> tuple[float, float, float]:
-    """What the rule keeps on queries that it has not seen: share, and interval by Student's t.
-
-    Each of the folds is looked at under the option that the others chose (cross-fitting), so that nothing is measured
-    where it was picked.
-    """
-    from scipy.stats import t
-
-    n = len(options.values)
-    drawn = np.random.default_rng(seed).permutation(n)
-    values = np.empty((n, 1))
-    for fold in np.array_split(drawn, min(folds, n // 2)):
-        rest = options.of(np.setdiff1d(drawn, fold))
-        chosen = choose(rest, bounds(rest, resamples=resamples, level=level, seed=seed), quality)
-        values[fold, 0] = options.values[fold, chosen]
-    kept, residuals = shares(values, options.values[:, options.target])
-    half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(residuals.std(ddof=1)) / math.sqrt(n)
-    return float(kept[0]), float(kept[0]) - half, float(kept[0]) + half

@@ -7,25 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
-from experiments.advise.choose import (
-    Bounds,
-    Options,
-    bounds,
-    cheapest,
-    choose,
-    held_out,
-    nearest_question,
-    options_of,
-)
-from experiments.advise.enough import require_telling
-from experiments.advise.options import FIXED, Candidate
-from experiments.advise.replays import Replays
-from experiments.advise.trust import Trust
+from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
+from experiments.advise.options import FIXED
+from experiments.advise.replays import ENOUGH, Replays, counted_queries
 from experiments.evaluate.curves import bootstrap_interval
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
+from ragtune.core.errors import ConfigError
 
-FOLDS = 10
 FEW = 30
 """Queries below which intervals are uncertain themselves."""
 
@@ -33,7 +22,7 @@ SHARES = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8)
 """Shares of the full quality that the ladder shows, beside the one that was asked for."""
 
 SHARES_OF_THE_FIRST_STAGE = (1.5, 1.4, 1.3, 1.2, 1.1, 1.05, 1.0)
-"""The same where the first stage is the target: what is shown to be that much better."""
+"""The same where the first stage is the target."""
 
 
 def conclude(
@@ -51,43 +40,23 @@ def conclude(
     command: str,
     git_sha: str,
 ) -> Advice:
-    """Choose, and say all about it.
+    """Choose, and put together all that the page says.
 
-    Args:
-        replays: every policy on the collection.
-        prices: of the reranker.
-        services: whose list prices are shown where the reranker has no price.
-        labels: what the labels of ragtune label decide; a reranker that harms is not recommended at any depth.
-        quality: share of the quality of reranking everything that shall be kept, in (0, 1]. It plays no part where
-            the first stage is at least as good as that.
-        unit: what "cheap" means, a key of :data:`experiments.report.prices.UNITS`.
-        traffic: queries a month.
-        resamples, level, seed: of the intervals.
-        command, git_sha: the command that makes it again, and the code.
-
-    Raises:
-        ConfigError: if there is no quality to keep, or the queries are too few to tell anything.
+    Labels that show harm forbid reranking at any depth. ``quality`` is the share of the full quality to keep; it plays
+    no part where the first stage is at least as good. ``unit`` is one of :data:`experiments.report.prices.UNITS`,
+    ``traffic`` counts queries a month.
     """
     options = options_of(replays, prices, unit)
-    limit = math.inf if replays.judged else 1.0  # no more than everything can agree
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     known = bounds(options, **settings)
-    require_telling(
-        len(replays.queries),
-        known.telling,
-        judged=replays.judged,
-        differ=known.differ,
-        uncovered=replays.uncovered,
-        quality=quality,
-        level=level,
-    )
+    _require_telling(replays, known, quality, level)
     chosen = choose(options, known, quality)
-    rows = [_row(options, known, i, limit) for i in range(len(options.options))]
+    rows = [_row(options, known, i, replays.judged) for i in range(len(options.options))]
     harms = labels is not None and labels.decision.verdict == "harms"
     if harms:
         chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
-    question = nearest_question(options, known, chosen, quality)
+    start, trust = replays.curves[options.options[chosen].candidate.name].start, replays.trust
     return Advice(
         dataset=replays.dataset.name,
         queries=len(replays.queries),
@@ -101,35 +70,50 @@ def conclude(
         prices=prices.model_dump(exclude_defaults=True),
         priced=prices.priced,
         list_prices=[] if "usd" in prices.priced else _listed(services, options, chosen, traffic),
-        trust=replays.trust.value,
-        trust_gain=None if math.isnan(replays.trust.gain) else _gain(replays.trust),
+        trust=trust.value,
+        trust_gain=None if math.isnan(trust.gain) else Interval.of(trust.gain, trust.low, trust.high),
         recommended=best,
         everything=full,
         first_stage=rows[options.nothing],
-        own_order=_own_order(replays, options.options[chosen].candidate),
+        own_order=start if replays.judged and best.policy != FIXED else None,
         target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
         ladder=[] if harms else _ladder(options, known, chosen, quality, **settings),
-        question=None
-        if question is None
-        else Question(
-            option=options.options[question[0]].label,
-            cost=rows[question[0]].cost[unit],
-            kept=rows[question[0]].kept.value,
-            more_queries=question[1],
-        ),
+        question=_question(options, known, chosen, quality),
         labels=labels,
-        held_out=_within(limit, *held_out(options, quality, FOLDS, **{**settings, "resamples": min(resamples, 500)})),
         options=rows,
-        warnings=_warnings(replays, rows, rows[options.target]),
+        warnings=_warnings(replays),
         command=command,
         git_sha=git_sha,
     )
 
 
-def _row(options: Options, known: Bounds, i: int, limit: float) -> Row:
+def _require_telling(replays: Replays, known: Bounds, quality: float, level: float) -> None:
+    """Refuse replayed queries that tell nothing of the options, with the number that is needed."""
+    needed, queries = ENOUGH, len(replays.queries)
+    if not known.differ and quality < 1.0:  # as many others may lose all as have not been excluded
+        needed = max(needed, math.ceil(math.log(1.0 - level) / math.log(quality)))
+    if known.telling >= needed:
+        return
+    if 2 * replays.uncovered >= queries:
+        raise ConfigError(
+            f"nothing can be advised yet: the first stage has candidates for only {queries - replays.uncovered} of "
+            f"{queries} queries; add the other {replays.uncovered} to its run, or leave them out of the collection"
+        )
+    have = counted_queries(queries, replays.judged)
+    why = f"only {known.telling} of {have} have any quality to keep"
+    if not known.differ:
+        why = f"all {have} say the same of every option"
+    more = math.ceil((needed - known.telling) * queries / max(known.telling, 1))
+    raise ConfigError(
+        f"nothing can be advised yet: {why}; at least {queries + more:,} like these are needed, {more:,} more"
+    )
+
+
+def _row(options: Options, known: Bounds, i: int, judged: bool) -> Row:
     option = options.options[i]
+    kept, low, high = (float(ends[i]) for ends in (known.kept, known.low, known.high))
     return Row(
         label=option.label,
         policy=option.candidate.policy,
@@ -137,22 +121,9 @@ def _row(options: Options, known: Bounds, i: int, limit: float) -> Row:
         budget=option.budget,
         trust=option.candidate.trust,
         quality=float(options.values[:, i].mean()),
-        kept=_within(limit, float(known.kept[i]), float(known.low[i]), float(known.high[i])),
+        kept=Interval.of(kept, low, high) if judged else Interval.of(kept, max(low, 0.0), min(high, 1.0)),
         cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},
     )
-
-
-def _within(limit: float, value: float, low: float, high: float) -> Interval:
-    """An interval of a share, no end of which is beyond what a share can be."""
-    return Interval.of(value, low if math.isinf(limit) else max(low, 0.0), min(high, limit))
-
-
-def _own_order(replays: Replays, candidate: Candidate) -> float | None:
-    return replays.curves[candidate.name].start if replays.judged and candidate.policy != FIXED else None
-
-
-def _gain(trust: Trust) -> Interval:
-    return Interval.of(trust.gain, trust.low, trust.high)
 
 
 def _listed(services: Sequence[ListedService], options: Options, chosen: int, traffic: int) -> list[ListPrice]:
@@ -171,6 +142,15 @@ def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
     if best.policy == FIXED:
         return None
     return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
+
+
+def _question(options: Options, known: Bounds, chosen: int, quality: float) -> Question | None:
+    found = nearest_question(options, known, chosen, quality)
+    if found is None:
+        return None
+    i, more = found
+    cost = float(options.costs[options.unit][:, i].mean())
+    return Question(option=options.options[i].label, cost=cost, kept=float(known.kept[i]), more_queries=more)
 
 
 def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> list[Rung]:
@@ -194,9 +174,7 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
     low, high = bootstrap_interval(differences, **settings)
-    gains = [
-        Interval.of(float(d), float(a), float(b)) for d, a, b in zip(differences.mean(axis=0), low, high, strict=True)
-    ]
+    gains = map(Interval.of, differences.mean(axis=0).tolist(), low.tolist(), high.tolist())
     following = min((i for i in picked if cost[i] > cost[chosen] + 1e-9), key=lambda i: cost[i], default=None)
     return [
         Rung(
@@ -211,17 +189,11 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
     ]
 
 
-def _warnings(replays: Replays, rows: Sequence[Row], target: Row) -> list[str]:
+def _warnings(replays: Replays) -> list[str]:
     # Without judgments the headline says what stands in for them.
     found = [f"{count} {what}" for what, count in replays.dataset.warnings.items() if replays.judged]
     if len(replays.queries) < FEW:
         found.append(
             f"{len(replays.queries)} queries are few: intervals from so small a sample are themselves uncertain"
-        )
-    best = max(rows, key=lambda row: row.quality)
-    if replays.judged and target.budget and best.kept.low is not None and best.kept.low > 1.0:
-        found.append(
-            f"quality above that of reranking everything can be had: {best.label} has {best.quality:.3f}, "
-            f"for {best.cost['docs']:.1f} documents a query"
         )
     return found

@@ -19,38 +19,29 @@ TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy with its batch size.
+    """A policy (of the facade and of ``conf/experiment``) with its documents a call; None for all of them in one.
 
-    Attributes:
-        policy: its name, that of the facade and of ``conf/experiment``.
-        batch: documents a call; None for all of them in one.
-        label: its name in tables.
-        stops: whether it may stop before its budget is spent.
-        trust: whose word counts where scores cannot tell, 0 the first stage's to 1 the reranker's; None for policies
-            that order scored documents by the reranker alone.
+    ``trust`` weighs the first stage (0) against the reranker (1); None for policies that order scored documents by the
+    reranker alone.
     """
 
     policy: str
     batch: int | None
     label: str
-    stops: bool = False
     trust: float | None = None
 
     @property
     def name(self) -> str:
-        """Policy and batch size."""
         return self.policy if self.batch is None else f"{self.policy}/{self.batch}"
 
     @property
     def overrides(self) -> list[str]:
-        """The policy as overrides of ``ragtune run``."""
         if self.batch is None:
             return [f"experiment={self.policy}"]
         posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
         return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
 
     def trusting(self, trust: float) -> Candidate:
-        """The same with another trust, where it has one."""
         return self if self.trust is None else replace(self, trust=trust)
 
     @property
@@ -63,14 +54,11 @@ class Candidate:
 
 CANDIDATES = (
     Candidate(FIXED, None, "fixed depth"),
-    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", trust=TRUST) for size in BATCHES),
-    *(Candidate("settled", size, f"settled, batches of {size}", stops=True, trust=TRUST) for size in STOPPING_BATCHES),
-    *(
-        Candidate("early_stop", size, f"early stop, batches of {size}", stops=True, trust=TRUST)
-        for size in STOPPING_BATCHES
-    ),
+    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
+    *(Candidate("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
+    *(Candidate("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),
 )
-"""What is replayed: all of it is in the library and the server."""
+"""The replayed policies: all of them are in the library and the server."""
 
 
 def budgets_up_to(pool: int) -> list[int]:

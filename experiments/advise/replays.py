@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from experiments.advise.enough import require_queries
 from experiments.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
-from experiments.advise.trust import Trust, choose_trust
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
@@ -32,18 +28,36 @@ SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
 """Overrides of every replay: ``budget=20`` without its limit on documents."""
 
 AGREEMENT = "agreement of the top 10"
-"""What is measured without judgments: the share of the top 10 that is the same once everything is scored."""
+"""The measure without judgments: the share of the top 10 that is the same once everything is scored."""
+
+ENOUGH = 5
+"""Queries of some quality that any advice needs: of fewer no spread can be seen."""
+
+FOLDS = 10
+"""Of the cross-validation of trust, which needs as many judged queries."""
 
 _POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
 
 
 @dataclass(frozen=True)
+class Trust:
+    """A choice of the trust in [0, 1].
+
+    ``gain`` is the mean gain over the default of choosing on nine tenths of the queries, measured on the rest in turn,
+    averaged over budgets; with its interval. NaN where nothing was tried.
+    """
+
+    value: float
+    gain: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
 class Curve:
-    """A policy at its budgets.
+    """A policy at b budgets in documents, ascending; the last is the whole pool.
 
     Attributes:
-        candidate: the policy.
-        budgets: documents allowed, b of them, ascending; the last is the whole pool.
         values: shape (q, b, m), measures of each query.
         work: arrays of shape (q, b), what the reranker did.
         start: mean of the headline measure at 0 documents, by the policy's own order.
@@ -61,13 +75,11 @@ class Replays:
     """All policies on one collection.
 
     Attributes:
-        dataset: the collection; without judgments, with what stands in for them.
-        judged: whether people have judged it.
-        measures: names of the m measures, the headline first; :data:`AGREEMENT` without judgments.
-        trust: what the policies with a posterior were replayed with.
-        queries: ids of the q queries that count.
+        dataset: the collection; without judgments, with agreement in their place.
+        measures: names, the headline first; :data:`AGREEMENT` without judgments.
+        queries: ids of the queries that count.
         pool: documents of the largest pool.
-        curves: by the candidate's name; :data:`FIXED` is there, and ends with reranking everything.
+        curves: by the candidate's name; that of :data:`FIXED` ends with reranking everything.
     """
 
     dataset: Dataset
@@ -84,6 +96,20 @@ class Replays:
         return int((self.curves[FIXED].work.docs[:, -1] == 0).sum())
 
 
+def require_queries(count: int, *, judged: bool) -> None:
+    """Refuse fewer queries than any advice needs, before they are scored or replayed."""
+    if count < ENOUGH:
+        raise ConfigError(
+            f"nothing can be advised yet: the collection has {counted_queries(count, judged)}; at least {ENOUGH} are "
+            f"needed, {ENOUGH - count} more"
+        )
+
+
+def counted_queries(count: int, judged: bool) -> str:
+    """A number of queries in words."""
+    return f"{count} {'judged ' if judged else ''}{'query' if count == 1 else 'queries'}"
+
+
 @dataclass(frozen=True)
 class _Job:
     candidate: Candidate
@@ -96,14 +122,8 @@ class _Job:
 
 def configuration(config: Mapping[str, Any], candidate: Candidate) -> dict[str, Any]:
     """A user's configuration with a policy in place of its own, and no limit on documents."""
-    return {**config, **json.loads(_policy(tuple(candidate.replayed)))}
-
-
-@lru_cache(maxsize=64)
-def _policy(overrides: tuple[str, ...]) -> str:
-    """The groups that a policy takes the place of, as JSON; composing takes a tenth of a second."""
-    chosen = compose([*SELF_CHOSEN, *overrides])
-    return json.dumps({group: chosen[group] for group in _POLICY_OPTIONS})
+    chosen = compose([*SELF_CHOSEN, *candidate.replayed])
+    return {**config, **{group: chosen[group] for group in _POLICY_OPTIONS}}
 
 
 def replay_all(
@@ -114,20 +134,10 @@ def replay_all(
     candidates: Sequence[Candidate] = CANDIDATES,
     trusts: Sequence[float] = TRUSTS,
 ) -> Replays:
-    """Replay every policy over a collection with recorded scores.
+    """Replay every policy, fixed depth first, over a collection with recorded scores.
 
-    Args:
-        config: resolved configuration: collection, first stage and reranker.
-        measures: what is measured; without judgments, the agreement of each policy's top 10 with its
-            own once everything is scored.
-        processes: worker processes; -1 for one a core.
-        progress: told of the policies done.
-        candidates: the policies, fixed depth first.
-        trusts: among which judgments choose; a single one is taken as it is.
-
-    Raises:
-        ConfigError: if replaying would cost something, or there are too few queries to advise anything.
-        InputError: if a part of the configuration is unusable, or a score is missing.
+    Without judgments, the measure is the agreement of each policy's top 10 with its own once everything is scored.
+    Judgments choose among the trusts; a single one is taken as it is. ``processes`` is -1 for one a core.
     """
     fixed = candidates[0]
     progress(0, len(candidates))
@@ -173,6 +183,32 @@ def replay_all(
         progress(done, len(candidates))
     ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
     return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, queries, pool, ordered)
+
+
+def choose_trust(values: Mapping[float, FloatArray], *, level: float, seed: int) -> Trust:
+    """The trust with the best mean, or the default where choosing by others does not gain in cross-validation.
+
+    ``values`` has the quality of each query, shape (q,), averaged over budgets, by trust; the interval is Student's.
+    """
+    from scipy.stats import t
+
+    trusts, table = list(values), np.stack(list(values.values()), axis=1)
+    n, default = len(table), trusts.index(TRUST)
+    if n < FOLDS:
+        return Trust(TRUST)
+    gains = np.empty(n)
+    for fold in np.array_split(np.random.default_rng(seed).permutation(n), FOLDS):
+        rest = np.setdiff1d(np.arange(n), fold)
+        gains[fold] = table[fold, _best(table[rest], default)] - table[fold, default]
+    mean = float(gains.mean())
+    half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(gains.std(ddof=1)) / math.sqrt(n)
+    return Trust(trusts[_best(table, default)] if mean > 0.0 else TRUST, mean, mean - half, mean + half)
+
+
+def _best(table: FloatArray, default: int) -> int:
+    """The column with the best mean; the default where none is better."""
+    means = np.round(table.mean(axis=0), 12)
+    return int(np.argmax(means)) if means.max() > means[default] else default
 
 
 def _replayed(job: _Job) -> Curve:

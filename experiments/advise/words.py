@@ -10,7 +10,7 @@ from experiments.advise.advice import Advice, Interval
 from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
-"""What the units are called."""
+"""Names of the units."""
 
 
 def amount(unit: str, value: float) -> str:
@@ -18,22 +18,18 @@ def amount(unit: str, value: float) -> str:
     if unit == "usd":
         return f"{'-' if value < 0 else ''}${abs(value):,.2f}"
     if unit == "ms":
-        return _time(value)
+        for size, name in ((3_600_000.0, "hours"), (60_000.0, "minutes"), (1000.0, "seconds")):
+            if abs(value) >= 2 * size:
+                return f"{value / size:,.1f} {name}"
+        return f"{value:,.0f} ms"
     return f"{round(value):,}"
-
-
-def _time(ms: float) -> str:
-    for size, name in ((3_600_000.0, "hours"), (60_000.0, "minutes"), (1000.0, "seconds")):
-        if abs(ms) >= 2 * size:
-            return f"{ms / size:,.1f} {name}"
-    return f"{ms:,.0f} ms"
 
 
 def each(unit: str, value: float) -> str:
     """A mean amount of a query, e.g. ``24.3 documents``, ``$0.0000711``, ``271 ms``."""
     if unit == "usd":
         return f"${np.format_float_positional(value, precision=3, fractional=False, trim='-')}"
-    return f"{value:,.0f} ms" if unit == "ms" else f"{value:,.1f} {'documents' if unit == 'docs' else unit}"
+    return f"{value:,.0f} ms" if unit == "ms" else f"{value:,.1f} {NAMES[unit]}"
 
 
 def share(value: float | None) -> str:
@@ -47,8 +43,14 @@ def within(interval: Interval) -> str:
     return share(interval.value) + ends
 
 
+def signed(gain: Interval) -> str:
+    """A difference with its interval, e.g. ``+0.011 [+0.000, +0.025]``."""
+    ends = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
+    return f"{gain.value:+.3f}{ends}"
+
+
 def goal(advice: Advice) -> str:
-    """What is looked for, e.g. ``keep 95.0% of the nDCG@10 of reranking everything``."""
+    """The aim, e.g. ``keep 95.0% of the nDCG@10 of reranking everything``."""
     if advice.is_worse:
         return f"more {advice.measure} than the first stage alone"
     if not advice.judged:
@@ -57,7 +59,7 @@ def goal(advice: Advice) -> str:
 
 
 def target(advice: Advice) -> str:
-    """What the shares refer to."""
+    """The option that shares refer to."""
     return "the first stage alone" if advice.is_worse else "reranking everything"
 
 
@@ -71,18 +73,6 @@ def recommendation(advice: Advice) -> str:
     if advice.judged or (advice.labels is not None and advice.labels.decision.verdict == "helps"):
         return said
     return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
-
-
-def harm(advice: Advice) -> str | None:
-    """What reranking everything does to the first stage; None where it is better than that."""
-    if not advice.is_worse:
-        return None
-    full, kept = advice.everything, advice.everything.kept
-    figures = f"the first stage alone has {advice.measure} {advice.first_stage.quality:.3f}, reranking everything "
-    figures += f"{full.quality:.3f}, which is {within(kept)} of it"
-    if kept.high is None or kept.high >= 1.0:
-        return f"On these queries {figures}. So large a difference may be chance."
-    return f"This reranker does harm: {figures}."
 
 
 def _option(advice: Advice) -> str:
@@ -99,6 +89,25 @@ def _option(advice: Advice) -> str:
     trust = "" if best.trust is None else f" and trust {best.trust:g}"
     depth = f"with {best.budget} documents a query{stops}"
     return f"Use the policy {best.policy} in batches of {best.batch_size}{trust}, {depth}."
+
+
+def beside_the_headline(advice: Advice) -> list[str]:
+    """The text below the recommendation, a sentence or two each."""
+    said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
+    said += [beside_fixed(advice), trust(advice), money(advice), latency(advice)]
+    return [one for one in said if one]
+
+
+def harm(advice: Advice) -> str | None:
+    """What reranking everything does to the first stage; None where it is better than that."""
+    if not advice.is_worse:
+        return None
+    full, kept = advice.everything, advice.everything.kept
+    figures = f"the first stage alone has {advice.measure} {advice.first_stage.quality:.3f}, reranking everything "
+    figures += f"{full.quality:.3f}, which is {within(kept)} of it"
+    if kept.high is None or kept.high >= 1.0:
+        return f"On these queries {figures}. So large a difference may be chance."
+    return f"This reranker does harm: {figures}."
 
 
 JUDGED_SPREAD = 0.2
@@ -136,8 +145,48 @@ def limits_of_agreement(advice: Advice) -> str | None:
     )
 
 
+def quality(advice: Advice) -> str | None:
+    """The quality that is kept, and its cost; None where the first stage is kept."""
+    best, full = advice.recommended, advice.everything
+    docs = full.cost["docs"]
+    if advice.keeps_first_stage:
+        return None
+    if best.label == full.label:
+        measure = f"{advice.measure[:1].upper()}{advice.measure[1:]}"
+        return f"{measure} is {full.quality:.3f}, for {docs:.1f} documents a query."
+    sure = f"and at least {share(best.kept.low)} with {advice.level:.0%} confidence"
+    cost = f"for {best.cost['docs']:.1f} of {docs:.1f} documents a query"
+    if not advice.judged:
+        return f"Its top 10 agrees by {share(best.kept.value)} with its own once everything is scored, {sure}, {cost}."
+    reached = f"{best.quality:.3f} of {advice.target.quality:.3f}"
+    kept = f"{share(best.kept.value)} of the {advice.measure} of {target(advice)} ({reached})"
+    return f"It {'reaches' if advice.is_worse else 'keeps'} {kept}, {sure}, {cost}."
+
+
+def own_order(advice: Advice) -> str | None:
+    """The quality of the recommended policy's order before any score; None without such an order."""
+    if advice.own_order is None:
+        return None
+    first, before, best = advice.first_stage.quality, advice.own_order, advice.recommended.quality
+    said = f"At 0 documents the first stage alone has {advice.measure} {first:.3f}. The policy's own order has "
+    said += f"{before:.3f}: it compares first-stage scores and texts, and needs no reranker."
+    comes_first = best > first and before - first >= 0.5 * (best - first)
+    return f"{said} Most of the gain comes before any score." if comes_first else said
+
+
+def beside_fixed(advice: Advice) -> str | None:
+    """What fixed depth keeps with the same number of documents; None where it is recommended."""
+    if advice.same_depth is None:
+        return None
+    fixed = advice.same_depth
+    does = "agrees with reranking everything by"
+    if advice.judged:
+        does = "reaches" if advice.is_worse else "keeps"
+    return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
+
+
 def trust(advice: Advice) -> str | None:
-    """What choosing the trust has gained; None where it was not chosen, or what is recommended has none."""
+    """What choosing the trust has gained; None where it was not chosen, or the recommended policy has none."""
     if advice.trust_gain is None or advice.recommended.trust is None:
         return None
     gain = f"{signed(advice.trust_gain)} {advice.measure} in cross-validation, averaged over budgets"
@@ -146,34 +195,23 @@ def trust(advice: Advice) -> str | None:
     return f"Trust {advice.trust:g} instead of {TRUST:g} was chosen by these judgments: it brings {gain}."
 
 
-def money(advice: Advice) -> list[str]:
-    """What a month costs: by the reranker's price, else at public list prices."""
+def money(advice: Advice) -> str:
+    """The cost of a month: by the reranker's price, else at public list prices."""
     best, full, month = advice.recommended, advice.everything, f"a month at {advice.traffic:,} queries"
     if "usd" in advice.priced:
         costs = [amount("usd", row.cost["usd"] * advice.traffic) for row in (best, full)]
-        return [f"Money: {_instead(advice, *costs)} {month}."]
-    unknown = f"Money: no price of this reranker is known ({_PRICES})."
+        return f"Money: {_instead(advice, *costs)} {month}."
+    unknown = "Money: no price of this reranker is known (--prices FILE gives one)."
     if not advice.list_prices:
-        return [unknown]
+        return unknown
     listed = "; ".join(
         f"{one.name} {_instead(advice, amount('usd', one.recommended), amount('usd', one.everything))}"
         + (", more since it bills every call" if one.recommended > one.everything else "")
         for one in advice.list_prices
     )
-    secondary = (
-        " (secondary sources, not the vendors' own pages)" if any(one.secondary for one in advice.list_prices) else ""
-    )
-    return [f"{unknown} At public list prices{secondary} {month}: {listed}."]
-
-
-def _instead(advice: Advice, recommended: str, everything: str) -> str:
-    """Both amounts, or one where everything is what is recommended."""
-    if advice.recommended.label == advice.everything.label:
-        return everything
-    return f"{recommended} instead of {everything}"
-
-
-_PRICES = "--prices FILE gives one"
+    has_secondary = any(one.secondary for one in advice.list_prices)
+    secondary = " (secondary sources, not the vendors' own pages)" if has_secondary else ""
+    return f"{unknown} At public list prices{secondary} {month}: {listed}."
 
 
 def latency(advice: Advice) -> str:
@@ -186,78 +224,21 @@ def latency(advice: Advice) -> str:
     return f"Latency: no time was measured; calls one after the other a query: {_instead(advice, *calls)}."
 
 
-def _is_kept(advice: Advice) -> bool:
-    """Whether the first stage is kept since reranking harms, or nothing is shown to be better."""
-    return not advice.recommended.budget and (advice.is_worse or advice.harms_by_labels)
-
-
-def quality(advice: Advice) -> str | None:
-    """What that keeps, and for how much; None where the first stage is kept since nothing is shown to be better."""
-    best, full = advice.recommended, advice.everything
-    docs = full.cost["docs"]
-    if _is_kept(advice):
-        return None
-    if best.label == full.label:
-        return (
-            f"{advice.measure[:1].upper()}{advice.measure[1:]} is {full.quality:.3f}, for {docs:.1f} documents a query."
-        )
-    sure = f"and at least {share(best.kept.low)} with {advice.level:.0%} confidence"
-    cost = f"for {best.cost['docs']:.1f} of {docs:.1f} documents a query"
-    if not advice.judged:
-        return f"Its top 10 agrees by {share(best.kept.value)} with its own once everything is scored, {sure}, {cost}."
-    reached = f"{best.quality:.3f} of {advice.target.quality:.3f}"
-    kept = f"{share(best.kept.value)} of the {advice.measure} of {target(advice)} ({reached})"
-    return f"It {'reaches' if advice.is_worse else 'keeps'} {kept}, {sure}, {cost}."
-
-
-def beside_fixed(advice: Advice) -> str | None:
-    """What fixed depth keeps with as many documents; None where it is what is recommended."""
-    if advice.same_depth is None:
-        return None
-    fixed = advice.same_depth
-    does = "agrees with reranking everything by"
-    if advice.judged:
-        does = "reaches" if advice.is_worse else "keeps"
-    return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
-
-
-def own_order(advice: Advice) -> str | None:
-    """What the recommended policy's order has before any score; None without such an order."""
-    if advice.own_order is None:
-        return None
-    first, before, best = advice.first_stage.quality, advice.own_order, advice.recommended.quality
-    said = f"At 0 documents the first stage alone has {advice.measure} {first:.3f}. The policy's own order has "
-    said += f"{before:.3f}: it compares first-stage scores and texts, and needs no reranker."
-    comes_first = best > first and before - first >= 0.5 * (best - first)
-    return f"{said} Most of the gain comes before any score." if comes_first else said
-
-
-def beside_the_headline(advice: Advice) -> list[str]:
-    """What stands below the recommendation, a sentence or two each."""
-    said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
-    said += [beside_fixed(advice), trust(advice)]
-    return [one for one in [*said, *money(advice), latency(advice)] if one]
+def _instead(advice: Advice, recommended: str, everything: str) -> str:
+    """Both amounts, or one where everything is recommended."""
+    is_everything = advice.recommended.label == advice.everything.label
+    return everything if is_everything else f"{recommended} instead of {everything}"
 
 
 def saved(advice: Advice) -> list[tuple[str, str]]:
-    """What a month saves beside reranking everything in one call: what it is, and how much."""
+    """Names and amounts that a month saves beside reranking everything in one call."""
     return [(NAMES[unit], amount(unit, advice.saved_a_month[unit])) for unit in advice.priced]
 
 
-def signed(gain: Interval) -> str:
-    """A difference with its interval, e.g. ``+0.011 [+0.000, +0.025]``."""
-    ends = "" if gain.low is None else f" [{gain.low:+.3f}, {gain.high:+.3f}]"
-    return f"{gain.value:+.3f}{ends}"
-
-
-def ladder_head(advice: Advice) -> str:
-    """What the table of choices by share is headed with."""
-    return f"cheapest that is shown to {'reach' if advice.is_worse else 'keep'}, of {target(advice)}"
-
-
-def ladder_rows(advice: Advice) -> list[tuple[str, ...]]:
-    """Option, share, cost, saved share and what it changes beside the recommended option, of each row of that table."""
-    return [
+def ladder(advice: Advice) -> list[tuple[str, ...]]:
+    """The table of choices by share, its head first: option, share, cost, saved share, and change."""
+    head = f"cheapest that is shown to {'reach' if advice.is_worse else 'keep'}, of {target(advice)}"
+    rows = [
         (
             f"{rung.option} (next step)" if rung.is_next else rung.option,
             share(rung.quality),
@@ -267,6 +248,7 @@ def ladder_rows(advice: Advice) -> list[tuple[str, ...]]:
         )
         for rung in advice.ladder
     ]
+    return [(head, "at least", "cost a query", "saved", advice.measure), *rows]
 
 
 def of_the_ladder(advice: Advice) -> str:
@@ -279,27 +261,22 @@ def of_the_ladder(advice: Advice) -> str:
 
 
 def sureness(advice: Advice) -> list[str]:
-    """How sure the advice is, and what more queries would show, in sentences; none where the labels have decided."""
-    if _is_kept(advice):
-        return [] if advice.harms_by_labels else [more_queries(advice)]
-    return [
-        f"The lower end holds for all {len(advice.options)} options at once, so it is not flattered by having been "
-        "chosen.",
-        f"Chosen on nine tenths of the queries and measured on the rest in turn: {within(advice.held_out)}.",
-        more_queries(advice),
-    ]
+    """How sure the advice is, and what more queries would show; nothing where the labels have decided."""
+    if advice.harms_by_labels:
+        return []
+    for_all = f"The lower end holds for all {len(advice.options)} options at once, whichever of them is chosen."
+    return [more_queries(advice)] if advice.keeps_first_stage else [for_all, more_queries(advice)]
 
 
 def more_queries(advice: Advice) -> str:
-    """How many further queries would settle what is open."""
-    what = "judged queries" if advice.judged else "queries"
+    """How many further queries would settle what is undecided."""
     if advice.question is None:
         seems = f"to keep {share(advice.quality)}"
         option = "cheaper option"
         if advice.is_worse:
             option, seems = "cheaper option" if advice.recommended.budget else "option", "better than no reranking"
         return f"No {option} seems {seems}: more queries are not likely to change this."
-    nearest = advice.question
+    nearest, what = advice.question, "judged queries" if advice.judged else "queries"
     does = "reach" if advice.is_worse else "keep"
     return (
         f"{nearest.option[:1].upper()}{nearest.option[1:]} seems to {does} {share(nearest.kept)} of {target(advice)} "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import MONEY, UNITS
 
 SCORES = "scores.parquet"
 
@@ -15,15 +16,7 @@ _OF_THE_DATA = ("dataset", "retriever", "signal", "fusion", "retrieval", "rerank
 
 
 def check_data_options(overrides: Sequence[str], why: str) -> None:
-    """Refuse overrides that choose more than a collection, a first stage and a reranker.
-
-    Args:
-        overrides: of the command line.
-        why: what the command does instead, for the message.
-
-    Raises:
-        ConfigError: naming the first one that is not allowed.
-    """
+    """Refuse overrides that choose more than a collection, a first stage and a reranker; ``why`` ends the message."""
     for override in overrides:
         if name_of(override).partition(".")[0] not in _OF_THE_DATA:
             raise ConfigError(f"{override!r}: allowed are options of {', '.join(_OF_THE_DATA)}; {why}")
@@ -35,16 +28,9 @@ def name_of(override: str) -> str:
 
 
 def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], *, yes: bool) -> dict[str, Any]:
-    """The configuration with recorded scores: its own, or those that its live reranker gives now.
+    """The configuration with recorded scores: its own, or those that its live reranker gives now, below ``folder``.
 
-    Args:
-        config: the user's configuration.
-        folder: where :data:`SCORES` are written.
-        prices: those that the user names, for the forecast.
-        yes: whether to score without asking.
-
-    Raises:
-        ConfigError: if scoring may cost money and nobody agrees.
+    Scoring that may cost money needs ``yes`` or a person's consent. The forecast goes by the user's ``prices``.
     """
     from experiments.prepare.score_table import costs_of_scoring, spends_money, with_scores
     from experiments.publish.progress import progress_bar
@@ -57,28 +43,17 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
         figures = costs_of_scoring(config, update)
     if any(name.startswith("usd_") for name in prices):
         figures = prices_of(prices).on_forecast(figures)
-    sys.stdout.write(f"{_cost_line(figures)}\n")
+    known = {unit: figures["total"][unit.name] for unit in UNITS if unit.name in figures["total"]}
+    digits = {unit: 4 if unit is MONEY else 0 for unit in known}
+    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.{digits[unit]}f}'}" for unit, n in known.items())
+    queries = f"{figures['queries']:,} queries of {figures['dataset']}"
+    sys.stdout.write(f"to score once, for {queries}: {', '.join(amounts)}\n")
     if spends_money(config, figures) and not yes:
         _ask()
     return with_scores(config, folder / SCORES)
 
 
-def _cost_line(figures: Mapping[str, Any]) -> str:
-    """The cost of scoring everything once, see :func:`experiments.prepare.score_table.costs_of_scoring`."""
-    from ragtune.core.units import MONEY, UNITS
-
-    known = {unit: figures["total"][unit.name] for unit in UNITS if unit.name in figures["total"]}
-    digits = {unit: 4 if unit is MONEY else 0 for unit in known}
-    amounts = (f"{unit.label} {'unknown' if n is None else f'{n:,.{digits[unit]}f}'}" for unit, n in known.items())
-    return f"to score once, for {figures['queries']:,} queries of {figures['dataset']}: {', '.join(amounts)}"
-
-
 def _ask() -> None:
-    """Have a person agree to the expense.
-
-    Raises:
-        ConfigError: if the person does not, or there is none.
-    """
     if not sys.stdin.isatty():
         raise ConfigError("scoring may cost money, as told above: repeat the command with --yes, or on a terminal")
     sys.stderr.write("Score every candidate once? What is scored already is not paid for again. [y/N] ")

@@ -51,16 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Find the advice, write it and print it.
-
-    Raises:
-        InputError: on input that cannot be used, before anything is scored or written.
-    """
+    """Find the advice, write it and print it."""
     from experiments.advise.conclude import conclude
-    from experiments.advise.enough import require_queries
-    from experiments.advise.replays import replay_all
-    from experiments.advise.snippets import snippets
-    from experiments.advise.write import print_advice, write_advice
+    from experiments.advise.replays import replay_all, require_queries
+    from experiments.advise.write import print_advice, snippets, write_advice
     from experiments.config.compose import compose
     from experiments.label.verdict import verdict_of
     from experiments.publish.described import git_sha
@@ -115,17 +109,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _own_prices(node: Mapping[str, Any], replayed: Any) -> list[Mapping[str, Any]]:
-    """What the score table knows, then what the reranker's own configuration says."""
+    """The prices of the score table, then of the reranker's own configuration. Both say 0 where none is known."""
     from experiments.report.prices import Prices
 
     table = {name: getattr(replayed, name, 0.0) for name in ("ms_per_doc", "ms_per_call", "usd_per_doc")}
     own = {name: node[name] for name in Prices.model_fields if isinstance(node.get(name), int | float)}
-    # Neither can leave a price out: 0 is what they say where none is known.
     return [{name: value for name, value in source.items() if value} for source in (table, own)]
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from experiments.advise.enough import ENOUGH
+    from experiments.advise.replays import ENOUGH
 
     check_data_options(arguments.overrides, "advise tries policies and budgets itself")
     check_count("--traffic", arguments.traffic, low=1)

@@ -21,13 +21,12 @@ from ragtune.core.errors import ConfigError, DatasetError, InputError
 from ragtune.core.plain import first_line
 from ragtune.core.units import UNITS
 
-ID_CHARACTERS = 8
-"""Characters of an MLflow run id that make a name; more are taken where these are alike."""
+TABLE, TRACES = "per_query.parquet", "traces.jsonl.gz"
 
 
 @dataclass(frozen=True)
 class Run:
-    """The files of a finished run. Its name is unique among the runs that it is compared with."""
+    """The files of a finished run; ``queries`` is the table of its judged queries. Names of compared runs differ."""
 
     name: str
     folder: Path
@@ -35,55 +34,17 @@ class Run:
     summary: Summary
     queries: Any
 
-    @property
-    def table(self) -> Path:
-        """The file that ``queries`` was read from."""
-        return self.folder / "per_query.parquet"
-
-    @property
-    def traces(self) -> Path:
-        """The file that :func:`traces_of` reads."""
-        return self.folder / "traces.jsonl.gz"
-
 
 def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
-    """Find runs by folders or by MLflow run ids, whose files are downloaded.
-
-    Args:
-        texts: as the user gave them.
-        downloads: folder for the files of tracked runs.
-
-    Raises:
-        ConfigError: if there is neither such a folder nor such a tracked run, or one is given twice.
-        DatasetError: if a run is not complete, or a file of it is damaged.
-    """
+    """Find runs by folders or by MLflow run ids, whose files are downloaded into a folder."""
     identities = [str(Path(text).resolve()) if Path(text).is_dir() else text for text in texts]
     for text, identity in zip(texts, identities, strict=True):
         if identities.count(identity) > 1:
             raise ConfigError(f"a run is given twice: {text}")
-    names = distinct_names([_possible_names(text) for text in texts])
+    short = [Path(one).name if Path(one).is_dir() else one[:8] for one in identities]
+    names = [name if short.count(name) == 1 else text for name, text in zip(short, texts, strict=True)]
     folders = [Path(text) if Path(text).is_dir() else _download(text, downloads) for text in texts]
     return [read_run(folder, name) for folder, name in zip(folders, names, strict=True)]
-
-
-def distinct_names(possible: Sequence[Sequence[str]]) -> list[str]:
-    """Choose for each run the shortest of its possible names that no other run could have.
-
-    Args:
-        possible: possible names of each run, shortest first; the last ones all differ.
-    """
-    return [
-        next((name for name in names if not any(name in other for other in possible if other is not names)), names[-1])
-        for names in possible
-    ]
-
-
-def _possible_names(text: str) -> list[str]:
-    folder = Path(text)
-    if not folder.is_dir():
-        return [text[:n] for n in range(min(ID_CHARACTERS, len(text)), len(text) + 1)]
-    parts = folder.resolve().parts
-    return ["/".join(parts[-n:]) for n in range(1, len(parts) + 1)]
 
 
 def _download(run_id: str, downloads: Path) -> Path:
@@ -107,11 +68,7 @@ def _download(run_id: str, downloads: Path) -> Path:
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """Read the run that a folder holds.
-
-    Raises:
-        DatasetError: if it holds no complete run, or a file is missing or damaged.
-    """
+    """Read the run that a folder holds."""
     import pandas as pd
 
     with reading(folder / SUMMARY):
@@ -120,7 +77,7 @@ def read_run(folder: Path, name: str) -> Run:
     with reading(folder / CONFIG):
         config = read_config(folder)
         _ = config["seed"], config["bootstrap"]["resamples"], config["bootstrap"]["level"], config["budget"]
-    with reading(folder / "per_query.parquet") as file:
+    with reading(folder / TABLE) as file:
         table = pd.read_parquet(file)
         queries = table[table["judged"].astype(bool)].set_index("query_id")
     return Run(name, folder, config, summary, queries)
@@ -128,7 +85,7 @@ def read_run(folder: Path, name: str) -> Run:
 
 def traces_of(run: Run) -> dict[str, Any]:
     """Read the traces of all judged queries, by query id."""
-    with reading(run.traces) as file, gzip.open(file, "rt", encoding="utf-8") as lines:
+    with reading(run.folder / TRACES) as file, gzip.open(file, "rt", encoding="utf-8") as lines:
         traces = {trace["query_id"]: trace for trace in map(json.loads, lines)}
     for query_id in run.queries.index:
         if query_id not in traces:
@@ -154,14 +111,15 @@ def line_of(run: Run, measures: Sequence[str]) -> Line:
 
     with reading(run.folder / "curve.csv") as file:
         curve = pd.read_csv(file)
-        parts = {part: [f"{m}{part}" for m in measures] for part in ("", "_low", "_high")}
         _ = curve[[unit.column for unit in UNITS if unit.is_always_told]]
-        columns = {part: curve[names].to_numpy(dtype=float) for part, names in parts.items()}
+        mean, low, high = (
+            curve[[f"{m}{part}" for m in measures]].to_numpy(dtype=float) for part in ("", "_low", "_high")
+        )
         allowed = curve["documents"].to_numpy(dtype=float)
         costs = curve.reindex(columns=list(COST_COLUMNS), fill_value=0.0).to_numpy(dtype=float)
     if not len(curve):
         raise DatasetError(f"{str(file)!r} is damaged: it holds no row")
-    return Line(allowed, costs[:, 0], columns[""], columns["_low"], columns["_high"], costs, steps=True)
+    return Line(allowed, costs[:, 0], mean, low, high, costs, steps=True)
 
 
 @contextmanager

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from experiments.compare.run_folder import Run, line_of, rankings_of, reading, traces_of
+from experiments.compare.run_folder import TABLE, TRACES, Run, line_of, rankings_of, reading, traces_of
 from experiments.config.overrides import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.described import git_sha, policy_title
 from experiments.replay.build import load_dataset
-from experiments.report.decisions import INELIGIBLE, counted, decisions_from_trace
-from experiments.report.report import grades_of, shown
+from experiments.report.decisions import INELIGIBLE, counted, decisions_of
+from experiments.report.report import shown
 from experiments.report.study import FINAL, Cell, Collection, Policy, Study, column_of
 from ragtune.core.errors import ConfigError
+from ragtune.core.units import DOCS
 from ragtune.core.units import UNITS as ALL
 from ragtune.data.join import joined
 
@@ -29,19 +30,8 @@ TRACED_RUNS = 4
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
     """Make a study whose policies are runs, the first of which is the reference.
 
-    All runs of the first one's policy are the baseline's cells, as they are in a grid: the dearest of them is what the
-    recommendation begins with, in whichever order the runs are named.
-
-    Args:
-        runs: at least two runs of different names.
-        command: the command that makes the study again.
-        texts: show queries, documents and judgments in the report, which needs the collection on this machine; None
-            shows those of the shipped collection, whose licence allows it.
-
-    Raises:
-        ConfigError: if there are fewer than two, or they are not of the same queries of the same collection, or share
-            no measure.
-        DatasetError: if a file of one is damaged.
+    All runs of the first one's policy are the baseline, as in a grid. ``texts`` shows queries, documents and judgments
+    in the report, which needs the collection on this machine; None does for the shipped one, whose licence allows it.
     """
     _require_comparable(runs)
     first = runs[0]
@@ -66,19 +56,12 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = Non
         permutations=PERMUTATIONS,
         level=bootstrap["level"],
         seed=first.config["seed"],
-        notes=[
-            *reservations(runs),
-            *_first_stage(first, measures[0]),
-            *(_note(run, policy) for run, policy in zip(runs, policies, strict=True)),
-        ],
+        notes=_notes(runs, policies, measures[0]),
     )
 
 
 def reservations(runs: Sequence[Run]) -> list[str]:
-    """Why figures of the runs may say less than they seem to, one line each: runs that have failed, or whose inputs do
-    not cover all queries, and files that were not the same when they were read for the first run and for another,
-    judgments perhaps.
-    """
+    """Warnings about the runs: failures, inputs that do not cover all queries, and files that have changed."""
     failed = [run for run in runs if run.summary.has_failed]
     found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
     found += [
@@ -115,20 +98,17 @@ def _require_comparable(runs: Sequence[Run]) -> None:
 
 def _policies(runs: Sequence[Run]) -> list[Policy]:
     labels = [_label(run) for run in runs]
-    unique = [
-        f"{label} ({run.name})" if labels.count(label) > 1 else label for label, run in zip(labels, runs, strict=True)
-    ]
-    kinds = ["incumbent" if _choices(run) == _choices(runs[0]) else _kind(run) for run in runs]
-    return [Policy(run.name, label, kind) for run, label, kind in zip(runs, unique, kinds, strict=True)]
+    found = []
+    for run, label in zip(runs, labels, strict=True):
+        unique = f"{label} ({run.name})" if labels.count(label) > 1 else label
+        kind = "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
+        found.append(Policy(run.name, unique, "incumbent" if _choices(run) == _choices(runs[0]) else kind))
+    return found
 
 
 def _choices(run: Run) -> dict[str, Any]:
     """What decides the results of a run, its budget left aside: runs of one policy have the same."""
     return {key: value for key, value in run.config.items() if key != "budget" and key not in WHERE_NOT_WHAT}
-
-
-def _kind(run: Run) -> str:
-    return "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
 
 
 def _label(run: Run) -> str:
@@ -137,15 +117,15 @@ def _label(run: Run) -> str:
     return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
 
 
-def _first_stage(run: Run, measure: str) -> list[str]:
-    """What the first stage alone reaches, which no curve of a policy with an estimator starts from."""
-    found = run.summary.first_stage.get(measure)
-    return [] if found is None else [f"The first stage alone: {measure} {found:.3f}."]
-
-
-def _note(run: Run, policy: Policy) -> str:
-    chosen = " ".join(run.summary.overrides) or "(defaults)"
-    return f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary.tags['git_sha']}`"
+def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> list[str]:
+    """Warnings, the first stage's quality, and the origin of each run."""
+    found = reservations(runs)
+    if (first_stage := runs[0].summary.first_stage.get(measure)) is not None:
+        found.append(f"The first stage alone: {measure} {first_stage:.3f}.")
+    for run, policy in zip(runs, policies, strict=True):
+        chosen = " ".join(run.summary.overrides) or "(defaults)"
+        found.append(f"{policy.label}: run `{run.name}`, `{chosen}`, code `{run.summary.tags['git_sha']}`")
+    return found
 
 
 def _is_shipped(config: Mapping[str, Any]) -> bool:
@@ -163,13 +143,11 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | N
     return Collection(
         name=runs[0].summary.dataset,
         queries=queries,
-        query_texts={q: dataset.queries[q] for q in queries} if dataset else {},
-        doc_texts={doc: dataset.corpus[doc].content for doc in shown(cells.values())} if dataset else {},
-        grades=grades_of(dataset.qrels, cells.values()) if dataset else {},
+        **(shown(dataset, cells.values()) if dataset else {"query_texts": {}, "doc_texts": {}, "grades": {}}),
         cells=cells,
-        lines={run.name: line_of(run, measures) for run in runs},
+        curves={run.name: line_of(run, measures) for run in runs},
         target=reference.values.mean(axis=0),
-        target_spent=float(reference.docs.mean()),
+        target_spent=float(reference.in_unit(DOCS).mean()),
         start=line_of(runs[0], measures).mean[0],
     )
 
@@ -177,22 +155,20 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | N
 def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
     table = run.queries.loc[list(queries)]
     rankings, traces = rankings_of(run), traces_of(run)
-    with reading(run.traces):
-        decisions = {q: decisions_from_trace(traces[q], None, rankings.get(q, [])) for q in queries} if traced else {}
+    with reading(run.folder / TRACES):
+        decisions = {q: decisions_of(traces[q], rankings.get(q, [])) for q in queries} if traced else {}
         expanded, ineligible = (
             np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
             for action in ("consume_expansion", INELIGIBLE)
         )
-    charged = [f"charged_{unit}" for unit in UNITS[2:]]
-    with reading(run.table):
-        _ = table[[f"charged_{UNITS[i]}" for i in told(np.zeros(len(UNITS)))]]
+    charged = [f"charged_{unit}" for unit in UNITS]
+    with reading(run.folder / TABLE):
+        _ = table[[charged[i] for i in told(np.zeros(len(UNITS)))]]
         return Cell(
             values=table[list(measures)].to_numpy(dtype=float),
-            docs=table["charged_docs"].to_numpy(dtype=np.int64),
-            calls=table["charged_calls"].to_numpy(dtype=np.int64),
+            charged=table.reindex(columns=charged, fill_value=0.0).to_numpy(dtype=float),
             expanded=expanded,
             ineligible=ineligible,
             stops=table["stop_reason"].tolist(),
             decisions=decisions,
-            recorded=table.reindex(columns=charged, fill_value=0.0).to_numpy(dtype=float),
         )

@@ -1,9 +1,11 @@
-"""Holds a study to a claim: on each collection, where a policy stands against others, with intervals and tests."""
+"""Holds a study to a claim: on each collection, it holds, it fails, or so few queries cannot tell."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -12,30 +14,41 @@ from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
 from experiments.report.study import Claim, Collection, Study, column_of
 from experiments.report.tables import ends, resampled_means
-from experiments.report.verdicts import Finding, findings, side_columns
 from ragtune.core.errors import ConfigError
+
+POWER = 0.8
+"""Probability with which the reported number of queries would decide."""
+
+
+class Verdict(StrEnum):
+    """What is known of a claim on a collection."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay as measured."""
+
+    verdict: Verdict
+    p: float
+    needed: float
 
 
 @dataclass(frozen=True)
 class Held:
-    """A claim and what became of it.
+    """A claim with its result.
 
     Attributes:
-        claim: the claim.
-        rows: a table with a row for each (collection, other policy, budget): ``collection``, ``group``, ``against``,
-            ``budget``, the study's unit (what the policy was charged of it on average), ``depth`` (what the others were
-            allowed or, where the claim says ``spent``, charged), ``difference`` in the headline with the ends ``low``
-            and ``high`` of its interval, ``p_holm`` (the larger p-value of the paired t-test and the randomization
-            test, each corrected over the rows of the collection), ``holds`` (not below by more than the margin),
-            ``ahead`` (significantly above), and what :func:`side_columns` says of the line that is not to be crossed.
-        short: names of the collections on which the figures as measured fall short of the claim, the worst first.
-        order: names of all its collections, the worst first.
-        findings: by collection, what these figures prove.
-        queries: by collection, the number of queries.
-        by_chance: by collection, the share of the resamples in which it falls short as measured though nothing differs:
-            the mean difference of every comparison is taken to be 0. NaN for a claim that asks for significance.
-        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups, with
-            its interval.
+        rows: a row for each comparison (collection, other policy, budget) with the ``difference`` in the headline,
+            ``p_holm`` (the larger of both tests), ``holds`` (not below by more than the margin), ``ahead``
+            (significantly above), and :func:`side_columns`.
+        short, order: names of the collections whose point estimates are below the claim, and of all, the worst first.
+        by_chance: by collection, the share of the resamples in which it would be below the claim if all true
+            differences were 0. NaN for a claim that asks for significance.
+        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups.
     """
 
     claim: Claim
@@ -51,11 +64,7 @@ class Held:
 
 
 def held(study: Study, claim: Claim) -> Held | None:
-    """Compare the study's figures with a claim; None if it is about none of the study's collections.
-
-    Raises:
-        ConfigError: if two collections that are compared were judged on other queries.
-    """
+    """Compare the study's figures with a claim; None if it is about none of the study's collections."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -68,7 +77,8 @@ def held(study: Study, claim: Claim) -> Held | None:
         rows += _rows(study, claim, collection, compared, differences, drawn)
         means.setdefault(collection.group, []).append(float(differences.mean()))
         resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
-        by_chance[collection.name] = _by_chance(claim, drawn - differences.mean(axis=0))
+        below = (drawn - differences.mean(axis=0) < -claim.margin - TIE).any(axis=1)
+        by_chance[collection.name] = float(below.mean()) if claim.ahead is None else np.nan
     if not rows:
         return None
     low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
@@ -91,16 +101,11 @@ def held(study: Study, claim: Claim) -> Held | None:
 
 
 def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
-    """What collections are ordered by, the first negative where they fall short: the largest lack, the difference."""
+    """Sort key of a collection: what it lacks, negative where it is below the claim, and its worst difference."""
     worst = float(rows["difference"].min())
     if claim.ahead is not None:
         return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
     return (worst if not rows["holds"].all() else 0.0), worst
-
-
-def _by_chance(claim: Claim, noise: FloatArray) -> float:
-    """Share of the resamples, shape (resamples, rows), in which one of the rows is below the line."""
-    return float((noise < -claim.margin - TIE).any(axis=1).mean()) if claim.ahead is None else np.nan
 
 
 def _rows(
@@ -151,19 +156,14 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
 def _others(
     study: Study, claim: Claim, collection: Collection, other: str, budget: float, spent: float
 ) -> Iterator[tuple[float, FloatArray]]:
-    """At which depths the other policy stands, and its values there."""
+    """The budgets of the other policy that a claim compares with, and its values there."""
     if claim.depth == "spent":
         yield spent, _between(study, collection, other, spent)
-    elif claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
-        yield from ((smaller, _values(collection, other, smaller)) for smaller in claim.budgets if smaller < budget)
-    else:
-        depth = budget if isinstance(claim.depth, str) else claim.depth
-        yield depth, _values(collection, other, depth)
-
-
-def _values(collection: Collection, policy: str, budget: float) -> FloatArray:
-    values: FloatArray = collection.cells[policy, column_of(budget)].values[:, 0]
-    return values
+        return
+    depths = [budget if isinstance(claim.depth, str) else claim.depth]
+    if claim.depth == "fewer":  # each of them: the best one was picked by the queries that it would be tested on
+        depths = [smaller for smaller in claim.budgets if smaller < budget]
+    yield from ((depth, collection.cells[other, column_of(depth)].values[:, 0]) for depth in depths)
 
 
 def _between(study: Study, collection: Collection, policy: str, spent: float) -> FloatArray:
@@ -178,3 +178,102 @@ def _between(study: Study, collection: Collection, policy: str, spent: float) ->
     right = min(left + 1, len(cells) - 1)
     mixed: FloatArray = (1.0 - share) * cells[left].values[:, 0] + share * cells[right].values[:, 0]
     return mixed
+
+
+def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
+    """On which side of a line the means of t columns of per-query differences lie, by the paired t-test.
+
+    A randomization test is of no use here: most queries tie, and ties lie on one side of a line that is not 0.
+
+    Args:
+        differences: shape (q, t).
+        line: the mean that is tested.
+
+    Returns:
+        Shape (t,) each: ``p_below`` and ``p_above``, two-sided; and ``effect``, the distance from the line in standard
+        deviations, infinite where all queries differ alike. Those have the p-value of the sign test, 0.5 ** q.
+    """
+    from scipy.stats import t as student
+
+    q = len(differences)
+    distance = differences.mean(axis=0) - line
+    distance = np.where(np.abs(distance) <= TIE, 0.0, distance)
+    deviation = differences.std(axis=0, ddof=1) if q > 1 else np.full(len(distance), np.inf)
+    alike = deviation <= TIE
+    effect = distance / np.where(alike, 1.0, deviation)
+    statistic, freedom = effect * math.sqrt(q), max(q - 1, 1)
+    p_below = np.where(alike, np.where(distance < 0.0, 0.5**q, 1.0), student.cdf(statistic, freedom))
+    p_above = np.where(alike, np.where(distance > 0.0, 0.5**q, 1.0), student.sf(statistic, freedom))
+    return {
+        "p_below": np.minimum(1.0, 2.0 * p_below),
+        "p_above": np.minimum(1.0, 2.0 * p_above),
+        "effect": np.where(alike & (distance != 0.0), np.copysign(np.inf, distance), effect),
+    }
+
+
+def findings(rows: Any, share: float) -> Mapping[str, Finding]:
+    """What a claim's comparisons prove, by collection.
+
+    Against each other policy, the comparisons of ``share`` of the budgets have to lie above the line. This is tested by
+    the partial conjunction of their p-values (Benjamini and Heller, Biometrics 2008). Of several other policies all
+    have to be proven, and one is enough to refute. Both proofs are Holm-corrected over the collections.
+
+    Args:
+        rows: a row for each comparison, with ``collection``, ``against`` and :func:`side_columns`.
+        share: in (0, 1]; 1 asks for every budget.
+    """
+    collections = {
+        str(name): [group for _, group in mine.groupby("against", sort=False)]
+        for name, mine in rows.groupby("collection", sort=False)
+    }
+    proven = holm([_proven(groups, share) for groups in collections.values()])
+    refuted = holm([_refuted(groups, share) for groups in collections.values()])
+    found = {}
+    for i, (name, groups) in enumerate(collections.items()):
+        verdict = Verdict.HOLDS if proven[i] < SIGNIFICANT else Verdict.OPEN
+        verdict = Verdict.FAILS if refuted[i] < SIGNIFICANT else verdict
+        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), _needed(groups, share, len(collections)))
+    return found
+
+
+def _wanted(count: int, share: float) -> int:
+    return math.ceil(share * count - TIE)
+
+
+def _proven(groups: Sequence[Any], share: float) -> float:
+    """p-value of: against each policy, at least the share of the comparisons lie above the line."""
+    p = []
+    for group in groups:
+        wanted = _wanted(len(group), share)
+        p.append(float((len(group) - wanted + 1) * np.sort(group["p_above"])[wanted - 1]))
+    return min(1.0, max(p))
+
+
+def _refuted(groups: Sequence[Any], share: float) -> float:
+    """p-value of: against some policy, fewer than the share of the comparisons lie above the line."""
+    p = []
+    for group in groups:
+        wanted = _wanted(len(group), share)
+        p.append(float(wanted * np.sort(group["p_below"])[len(group) - wanted]))
+    return min(1.0, len(groups) * min(p))
+
+
+def _needed(groups: Sequence[Any], share: float, collections: int) -> float:
+    """Queries that would prove it where enough measured differences are above the line, else refute it."""
+    prove, refute = [], []
+    for group in groups:
+        count, wanted = len(group), _wanted(len(group), share)
+        effect = float(np.sort(group["effect"])[count - wanted])
+        prove.append(_queries(effect, collections * (count - wanted + 1)))
+        refute.append(_queries(-effect, collections * wanted * len(groups)))
+    return max(prove) if np.isfinite(prove).all() else min(refute)
+
+
+def _queries(effect: float, tests: int) -> float:
+    """Queries that a test needs at a corrected level, by the normal approximation; infinity for an effect <= 0."""
+    from scipy.stats import norm
+
+    if effect <= 0.0:
+        return math.inf
+    quantiles = norm.isf(SIGNIFICANT / (2 * tests)) + norm.ppf(POWER)
+    return float(max(2.0, math.ceil((quantiles / effect) ** 2)))

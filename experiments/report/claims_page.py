@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from experiments.evaluate.significance import SIGNIFICANT
 from experiments.publish.figures import BLACK, VERMILION
-from experiments.report.claims import Held
+from experiments.report.claims import POWER, Held, Verdict
 from experiments.report.study import Study, column_of
 from experiments.report.tables import p_text
-from experiments.report.verdicts import POWER, Verdict
 
 _MANY = 100_000
-"""So many queries no collection has: what needs more is not told apart."""
+"""Numbers of queries beyond this are not told apart."""
 
 
 def claims_page(study: Study, found: Sequence[Held]) -> str:
-    """What became of every claim: first on how many collections each holds, fails or is open, then each by itself.
-
-    Args:
-        study: what was measured.
-        found: the claims.
-    """
+    """All claims in one table, then each claim with its collections."""
     lines = [
         "| | claim | holds | fails | open | as measured, falls short | by chance | queries to tell | mean difference "
         "| worst collection |",
@@ -35,22 +28,10 @@ def claims_page(study: Study, found: Sequence[Held]) -> str:
     lines += [f"| {i} | {_summary(held)} |" for i, held in enumerate(found, 1)]
     parts = [_head(study, found), "\n".join([*lines, ""])]
     for i, held in enumerate(found, 1):
-        figure = f"![{held.claim.name}]({figure_name(i)})\n\n"
+        figure = f"![{held.claim.name}](claim-{i}.png)\n\n"
         table = _ahead(study, held) if held.claim.ahead is not None else figure + _worst(study, held)
         parts.append(f"## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{table}")
     return "\n".join(parts)
-
-
-def figure_name(number: int) -> str:
-    """The file of the figure of a claim, which are counted from 1."""
-    return f"claim-{number}.png"
-
-
-def claims_csv(found: Sequence[Held]) -> Any:
-    """The rows of all claims in one table, with the name of the claim."""
-    import pandas as pd
-
-    return pd.concat([held.rows.assign(claim=held.claim.name) for held in found], ignore_index=True)
 
 
 def _head(study: Study, found: Sequence[Held]) -> str:
@@ -160,10 +141,8 @@ def _finding(held: Held, name: str) -> str:
 
 
 def _queries(needed: float) -> str:
-    """A number of queries to two digits, as it is but an estimate."""
-    if needed >= _MANY:
-        return f"> {_MANY:,}"
-    return f"{float(f'{needed:.2g}'):,.0f}"
+    """A number of queries to two digits, as it is an estimate."""
+    return f"> {_MANY:,}" if needed >= _MANY else f"{float(f'{needed:.2g}'):,.0f}"
 
 
 def _interval(mean: float, low: float, high: float) -> str:
@@ -173,12 +152,7 @@ def _interval(mean: float, low: float, high: float) -> str:
 def draw_claim(file: Path, study: Study, found: Held) -> None:
     """Draw the differences of a claim that allows a margin, the worst collection on top.
 
-    Collections that fall short as measured have a filled marker; those that fail by the tests have a colour.
-
-    Args:
-        file: the PNG to write.
-        study: what was measured.
-        found: the claim.
+    A filled marker: the point estimate is below the claim. A colour: it fails by the tests.
     """
     from matplotlib.figure import Figure
 
@@ -195,11 +169,8 @@ def draw_claim(file: Path, study: Study, found: Held) -> None:
     axes.axvline(-found.claim.margin, color=VERMILION, linewidth=1, linestyle=(0, (4, 2)))
     axes.set_yticks(range(len(found.order)), list(reversed(found.order)), fontsize=7)
     axes.set_ylim(-0.7, len(found.order) - 0.3)
-    axes.set_xlabel(
-        f"difference in {study.measures[0]}, worst comparison of each collection, {study.level:.0%} interval; "
-        f"dashed: {-found.claim.margin:+.3f}",
-        fontsize=8,
-    )
+    interval = f"worst comparison of each collection, {study.level:.0%} interval; dashed: {-found.claim.margin:+.3f}"
+    axes.set_xlabel(f"difference in {study.measures[0]}, {interval}", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(visible=True, axis="x", color="0.93")
     axes.set_axisbelow(True)

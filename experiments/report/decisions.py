@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.record import UNITS
-from ragtune.core.output import ControllerOutput, HistoryStep
 
-ROW = ("batch", "doc", "first_rank", "estimate", "standing", "open", "score", "before", "after", "final_rank")
-"""Fields of a row: batch from 1; document; first-stage rank from 1; the estimator's value of it at that moment, its
-standing among the ``open`` candidates by that value; the reranker's score; its rank in the result right before and
-right after the batch, and its final one, from 1. None: not known."""
+ROW = ("batch", "doc", "first_rank", "score", "final_rank")
+"""Fields of a row; batches and ranks count from 1. None: not known."""
 
 STEP = ("batch", "asked", "strategy", "outcome", "reason", "cost")
-"""Fields of a step: batch from 1; number of documents proposed; strategy; ``scored``, ``failed`` or ``denied``; why it
-was denied or failed, as the trace has it; what all batches so far were charged, in each of ``UNITS``."""
+"""Fields of a step. ``asked`` is the number of documents proposed, ``outcome`` is ``scored``, ``failed`` or ``denied``,
+``cost`` that of all batches so far, in each of ``UNITS``."""
 
 INELIGIBLE = "ineligible"
 """Action of the trace events that count neighbours which an expander found and the reranker cannot score."""
@@ -29,38 +26,13 @@ def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
     return sum(event["details"]["count"] for event in events if event["action"] == action)
 
 
-def decisions_of(output: ControllerOutput, quality: Sequence[float] = ()) -> dict[str, Any]:
-    """The decisions of a finished request, see :func:`decisions_from_trace`.
-
-    Args:
-        output: the request's.
-        quality: the headline measure before anything was reranked and after each batch; empty where it is not known.
-    """
-    trace = output.trace.model_dump()
-    ranking = list(output.ranking)
-    decisions = decisions_from_trace(trace, output.history[-1].doc_ids, ranking, output.history)
-    return {**decisions, "quality": list(quality)}
-
-
-def decisions_from_trace(
-    trace: Mapping[str, Any],
-    pool: Sequence[str] | None,
-    ranking: Sequence[str],
-    history: Sequence[HistoryStep] = (),
-) -> dict[str, Any]:
-    """The decisions of a written trace.
+def decisions_of(trace: Mapping[str, Any], ranking: Sequence[str], pool: Sequence[str] = ()) -> dict[str, Any]:
+    """The decisions of a request, from its trace (a parsed line of ``traces.jsonl.gz``) and its final ranking.
 
     They are ``rows`` of :data:`ROW`, ``steps`` of :data:`STEP`, the final ``ranking`` (top 10), why it ended as
-    ``stop``, and ``notes``: what the scheduler said about a batch. The values of the estimator, and ranks between the
-    first and the last, are known only where the history is given.
-
-    Args:
-        trace: a line of ``traces.jsonl.gz``, parsed.
-        pool: document ids in first-stage order, or None where that is not known.
-        ranking: the final ranking.
-        history: the anytime states, which hold the values of the estimator.
+    ``stop``, and ``notes``: the scheduler's remarks on a batch. ``pool`` has the ids in first-stage order, if known.
     """
-    first, final = _ranks(pool or ()), _ranks(ranking)
+    first, final = _ranks(pool), _ranks(ranking)
     rows: list[list[Any]] = []
     stop: dict[str, Any] = {}
     notes: dict[int, Any] = {}
@@ -72,12 +44,8 @@ def decisions_from_trace(
             if details.get("diagnostics"):
                 notes[batch] = details["diagnostics"]
         elif event["component"] == "reranker" and event["action"] == "rerank":
-            values = _values(history[batch - 1], details["scores"]) if history else {}
-            before, after = (_ranks(step.ranking) for step in history[batch - 1 : batch + 1]) if history else ({}, {})
-            for doc, score in details["scores"].items():
-                known = values.get(doc, (None, None, None))
-                ranks = before.get(doc), after.get(doc), final.get(doc)
-                rows.append([batch, doc, first.get(doc), *known, round(score, 6), *ranks])
+            scores = details["scores"].items()
+            rows += [[batch, doc, first.get(doc), round(score, 6), final.get(doc)] for doc, score in scores]
         elif event["action"] == "stop" and event["component"] == "controller":
             stop = {key: details[key] for key in ("reason", "source", "details")}
     steps = list(_steps(trace["events"]))
@@ -111,27 +79,10 @@ def _outcome(following: Sequence[Mapping[str, Any]]) -> tuple[str, Any]:
 
 
 def _paid(following: Sequence[Mapping[str, Any]]) -> Any:
-    """What one batch was charged: its price, what that was corrected to, or nothing where it was given back."""
+    """What one batch was charged: its price, the corrected price, or nothing where it was given back."""
     paid: Mapping[str, float] = {}
+    keys = {"consume_rerank": "cost", "settle_rerank": "actual", "overrun_rerank": "actual", "refund_rerank": ""}
     for event in following:
-        if event["component"] == "budget" and event["action"] == "consume_rerank":
-            paid = event["details"]["cost"]
-        elif event["component"] == "budget" and event["action"] in ("settle_rerank", "overrun_rerank"):
-            paid = event["details"]["actual"]
-        elif event["component"] == "budget" and event["action"] == "refund_rerank":
-            paid = {}
+        if event["component"] == "budget" and event["action"] in keys:
+            paid = event["details"].get(keys[event["action"]], {})
     return np.array([paid.get(unit, 0) for unit in UNITS], dtype=float)
-
-
-def _values(step: HistoryStep, docs: Mapping[str, float]) -> dict[str, tuple[float, int, int]]:
-    """Value, standing and number of the open candidates, for the documents that were chosen at that step."""
-    columns = step.columns
-    candidates = columns.active[np.isnan(columns.scores[columns.active])]
-    ordered = candidates[np.argsort(-columns.priorities[candidates], kind="stable")]
-    standing = {int(position): i + 1 for i, position in enumerate(ordered)}
-    index = {step.doc_ids[position]: position for position in standing}
-    return {
-        doc: (round(float(columns.priorities[index[doc]]), 6), standing[index[doc]], len(ordered))
-        for doc in docs
-        if doc in index
-    }

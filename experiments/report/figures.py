@@ -6,10 +6,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
-
 from experiments.publish.figures import BLACK, Style, styles_of
-from experiments.report.study import Collection, Line, Policy, Study
+from experiments.report.study import Collection, Policy, Study
 from ragtune.core.units import DOCS
 
 WIDTH = 6.0
@@ -26,19 +24,15 @@ def styles(study: Study) -> dict[str, Style]:
 
 
 def draw_lines(file: Path, study: Study, collection: Collection) -> None:
-    """Draw the headline measure against documents charged, in a panel for each policy with the reference beside it.
+    """Draw the headline measure against cost, in a panel for each policy with the reference beside it, as a PNG."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
 
-    Only the panel's own policy has markers, so none covers another.
-
-    Args:
-        file: the PNG to write.
-        study: what was measured.
-        collection: which part of it.
-    """
+    rcParams["hatch.linewidth"] = 0.3
     others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
     columns = min(2, len(others))
     rows = -(-len(others) // columns)
-    figure = _blank(1.2 + (1.75 if columns == 2 else 3.0) * rows)
+    figure = Figure(figsize=(WIDTH, 1.2 + (1.75 if columns == 2 else 3.0) * rows), layout="constrained")
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     look, frame = styles(study), _frame(study, collection)
     for axes, policy in zip(panels, others, strict=False):
@@ -51,26 +45,35 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
     named = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     handles = {fill(label, 80): handle for handle, label in named}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=1, frameon=False, fontsize=SMALL)
+    what = "documents reranked" if study.unit is DOCS else study.noun
+    cost = f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
     vertical = f"mean {study.measures[0]} over {len(collection.queries)} queries"
-    figure.suptitle(f"{collection.name}: {vertical}\nby {_cost_label(study)}", fontsize=10)
+    figure.suptitle(f"{collection.name}: {vertical}\nby {cost}", fontsize=10)
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
 def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look: dict[str, Style]) -> None:
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
-        line, at_columns, style = collection.curves[drawn.name], collection.lines[drawn.name], look[drawn.name]
-        step = "post" if line.steps else None
+        line, style = collection.curves[drawn.name], look[drawn.name]
         shade = {"facecolor": style.ink, "alpha": 0.18} if kind == "own" else {"facecolor": "none", "hatch": "////"}
         kept = line.spent > 0 if study.is_grid else slice(None)  # a log axis has no place for 0
         spent, mean, low, high = line.spent[kept], line.mean[kept, 0], line.low[kept, 0], line.high[kept, 0]
-        axes.fill_between(spent, low, high, step=step, edgecolor="0.6", linewidth=0.4, **shade)
-        name = None if kind == "own" else f"{drawn.label} (hatched)"
-        pen = {"color": style.ink, "linestyle": style.dash, "linewidth": 1.5, "zorder": 4}
-        axes.plot(spent, mean, drawstyle="steps-post" if line.steps else "default", label=name, **pen)
-        if kind == "own":
-            pen["linestyle"] = "none"
-            axes.plot(at_columns.spent, at_columns.mean[:, 0], **pen, **_markers(study, at_columns, style))
+        axes.fill_between(
+            spent, low, high, step="post" if line.steps else None, edgecolor="0.6", linewidth=0.4, **shade
+        )
+        axes.plot(
+            spent,
+            mean,
+            drawstyle="steps-post" if line.steps else "default",
+            label=None if kind == "own" else f"{drawn.label} (hatched)",
+            color=style.ink,
+            linestyle=style.dash,
+            linewidth=1.5,
+            marker=style.marker if kind == "own" and not line.steps else None,
+            markersize=4.5,
+            zorder=4,
+        )
     number = "{:.0f}" if study.unit.is_count else study.unit.number
     cost = f"{number.format(collection.target_spent)} {study.noun}"
     full = f"full quality: {study.target_label}, {collection.target[0]:.3f} with {cost}"
@@ -81,68 +84,24 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
     _cost_axis(axes, study, collection)
 
 
-def _markers(study: Study, line: Line, style: Style) -> dict[str, Any]:
-    """Markers of the points that are not so close to the one before that theirs would cover it."""
-    shown, last = [], -float("inf")
-    with np.errstate(divide="ignore"):  # what spends nothing has no place on a log axis
-        scaled = np.log2(line.spent) if study.is_grid else line.spent
-    placed = scaled[np.isfinite(scaled)]
-    room = 0.05 * max(float(np.ptp(placed)) if len(placed) else 0.0, 3.0)
-    for i, x in enumerate(scaled.tolist()):
-        if x - last >= room:
-            shown.append(i)
-            last = x
-    return {"marker": style.marker, "markersize": 4.5, "markevery": shown}
-
-
 def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     """Limits of the quality axis: all of the usable policies, and of the ceilings what does not flatten those."""
     usable = [collection.curves[policy.name] for policy in study.policies if policy.kind != "ceiling"]
     low = min(float(line.low[:, 0].min()) for line in usable)
     high = max(float(line.high[:, 0].max()) for line in usable)
     low = low if collection.start is None else min(low, float(collection.start[0]))
-    ceiling = max(float(line.mean[:, 0].max()) for line in collection.lines.values())
+    ceiling = max(float(line.mean[:, 0].max()) for line in collection.curves.values())
     margin = 0.03 * (high - low) or 0.01
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
 
-def _blank(height: float) -> Any:
-    from matplotlib import rcParams
-    from matplotlib.figure import Figure
-
-    rcParams["hatch.linewidth"] = 0.3
-    return Figure(figsize=(WIDTH, height), layout="constrained")
-
-
-def _cost_label(study: Study) -> str:
-    what = "documents reranked" if study.unit is DOCS else study.noun
-    return f"{what} per query, mean{' (log scale)' if study.is_grid else ''}"
-
-
 def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    if study.is_grid:
-        budgets = [float(column) for column in study.columns]
-        largest = max(float(line.spent.max()) for line in collection.lines.values())
-        spent = (line.spent[line.spent > 0] for line in collection.curves.values())
-        fewest = min((float(costs.min()) for costs in spent if costs.size), default=budgets[0])
-        budgets = [*(2.0**i for i in range(8) if fewest <= 2**i < 0.7 * budgets[0]), *budgets]
-        axes.set_xscale("log", base=2, nonpositive="mask")  # what affords nothing has a line of its own
-        axes.xaxis.set_major_locator(FixedLocator(_ticks(budgets, largest)))
-        axes.xaxis.set_minor_locator(NullLocator())
+    if study.is_grid and any(line.spent.any() for line in collection.curves.values()):
+        axes.set_xscale("log", base=2, nonpositive="mask")  # a budget too small for one batch has no place here
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=9))
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.tick_params(labelsize=SMALL)
     axes.grid(visible=True, color="0.92", zorder=0)
     axes.set_axisbelow(True)
-
-
-def _ticks(budgets: list[float], largest: float) -> list[float]:
-    """The budgets that were reached, without those too close to the one before to be read."""
-    ticks: list[float] = []
-    for x in budgets:
-        digits = len(f"{x:g}")
-        apart = 1.45 if digits <= 3 else 2 ** (0.25 * digits)
-        if x <= largest * 1.05 and (not ticks or x >= apart * ticks[-1]):
-            ticks.append(x)
-    return ticks or budgets[:1]

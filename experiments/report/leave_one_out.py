@@ -1,7 +1,7 @@
 """Chooses one of a study's policies by leaving one group of collections out at a time.
 
-What a group would have got is measured with the policy that all other groups choose, so none of its own queries or
-judgments takes part in the choice (leave-one-dataset-out, as in zero-shot evaluation).
+The score of a group is that of the policy which all other groups choose. So none of its own queries takes part in the
+choice (leave-one-dataset-out, as in zero-shot evaluation).
 """
 
 from __future__ import annotations
@@ -19,16 +19,11 @@ from experiments.report.tables import ends, resampled_means
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A group, and what it gets by the choice of the others.
+    """A group, its result by the choice of the others, and the best choice in hindsight.
 
     Attributes:
-        group: name of the group.
-        chosen: the policy that the other groups choose.
-        same: share of the resamples of their queries in which they choose it, too.
-        gain: the chosen policy's, on this group.
-        difference, low, high: from the default's gain on this group, with the interval.
-        best: the policy with the largest gain on this group, in hindsight.
-        best_gain: that gain.
+        same: share of the resamples of the others' queries in which they choose the same policy.
+        difference, low, high: gain of the chosen policy less that of the default, with the interval.
     """
 
     group: str
@@ -48,10 +43,8 @@ class LeaveOneOut:
 
     Attributes:
         gains: by policy, the default first: its gain on each group, in the order of ``left_out``.
-        left_out: one entry a group.
-        difference, low, high: mean over the groups of what they get more than with the default, with the interval.
-        final: the policy that all groups together choose.
-        shares: by policy, the share of the resamples in which all groups together choose it.
+        difference, low, high: mean over the groups of their gain over the default, with the interval.
+        final: the policy that all groups together choose; ``shares``: how often, by policy, in the resamples.
     """
 
     gains: Mapping[str, FloatArray]
@@ -67,8 +60,8 @@ def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
     """Choose among the policies of kind ``ours``.
 
     A policy's gain on a collection is the mean of the headline above the reference's at the same budget, over the
-    budgets of the choice; on a group it is the mean over its collections, so a group counts once however many it has.
-    Of equal policies the default is chosen, then the one named first.
+    budgets of the choice. On a group it is the mean over its collections, so a group counts once. Of equal policies the
+    default is chosen, then the one named first.
     """
     names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
     groups = list(dict.fromkeys(collection.group for collection in study.collections))
@@ -105,32 +98,21 @@ def _gains(study: Study, choice: Choice, collection: Collection, names: Sequence
     """Gains query by query, shape (q, policies)."""
 
     def mean(policy: str) -> FloatArray:
-        values: FloatArray = np.mean(
-            [collection.cells[policy, column_of(b)].values[:, 0] for b in choice.budgets], axis=0
-        )
+        cells = [collection.cells[policy, column_of(budget)] for budget in choice.budgets]
+        values: FloatArray = np.mean([cell.values[:, 0] for cell in cells], axis=0)
         return values
 
     return np.column_stack([mean(name) for name in names]) - mean(study.reference)[:, None]
 
 
 def _chosen(gains: FloatArray) -> NDArray[np.intp]:
-    """The position of the largest gain along the last axis, the first of those that rounding alone tells apart."""
+    """The position of the largest gain along the last axis; of gains equal up to rounding the first."""
     chosen: NDArray[np.intp] = np.argmax(gains.round(9), axis=-1)
     return chosen
 
 
 def choice_page(study: Study, choice: Choice, found: LeaveOneOut) -> str:
-    """The choice, what each group would have got by it, and the gains that it was made by.
-
-    Args:
-        study: what was measured.
-        choice: how the policy is chosen.
-        found: the outcome.
-    """
-    return "\n".join([_head(study, choice, found), _left_out(study, choice, found), _gains_page(study, found)])
-
-
-def _head(study: Study, choice: Choice, found: LeaveOneOut) -> str:
+    """The choice, the result of each group by it, and the gains that it was made by, as Markdown."""
     default, final = (study.by_name[name].label for name in (choice.default, found.final))
     proven = found.low > 0
     title = f"Take {final}." if proven and found.final != choice.default else f"Keep {default}."
@@ -155,11 +137,12 @@ where nobody looked. Another policy than {default} is taken only if that is abov
   collections over the same queries share them; seed {study.seed}
 - hindsight: the largest gain on the group itself, which nobody can know beforehand
 - chosen again: share of the resamples of the others' queries in which they choose the same
-"""
+
+{_left_out(study, default, found)}
+{_gains_page(study, reference, found)}"""
 
 
-def _left_out(study: Study, choice: Choice, found: LeaveOneOut) -> str:
-    default = study.by_name[choice.default].label
+def _left_out(study: Study, default: str, found: LeaveOneOut) -> str:
     lines = [
         f"| left out | the others choose | chosen again | gain | gain of {default} | difference "
         "| best in hindsight | its gain |",
@@ -175,14 +158,13 @@ def _left_out(study: Study, choice: Choice, found: LeaveOneOut) -> str:
     return "\n".join(["## What each group would have got\n", *lines, ""])
 
 
-def _gains_page(study: Study, found: LeaveOneOut) -> str:
+def _gains_page(study: Study, reference: str, found: LeaveOneOut) -> str:
     groups = [entry.group for entry in found.left_out]
-    best = [max(gains[i] for gains in found.gains.values()) for i in range(len(groups))]
+    best = np.max([*found.gains.values()], axis=0)
     lines = [f"| policy | {' | '.join(groups)} | mean | chosen by all |", f"|---|{'---:|' * (len(groups) + 2)}"]
     for name, gains in found.gains.items():
         cells = [f"**{gain:+.4f}**" if gain == best[i] else f"{gain:+.4f}" for i, gain in enumerate(gains)]
         lines.append(
             f"| {study.by_name[name].label} | {' | '.join(cells)} | {gains.mean():+.4f} | {found.shares[name]:.0%} |"
         )
-    title = f"## Gains over {study.by_name[study.reference].label}, by which policies are chosen\n"
-    return "\n".join([title, *lines, ""])
+    return "\n".join([f"## Gains over {reference}, by which policies are chosen\n", *lines, ""])

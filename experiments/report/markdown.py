@@ -29,25 +29,13 @@ class Table:
 
 
 def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
-    """The tables of every collection, under a head that says how to make and how to read them.
-
-    Args:
-        study: what was measured.
-        cells, policies: tables of the study, see ``tables.py``.
-        advice: what it recommends.
-    """
-    parts = [_advice(study, advice), _head(study)]
+    """The tables of every collection, under the recommendation and how the study was made."""
+    evidence = "".join(f"- {sentence}\n" for sentence in advice.evidence)
+    parts = [f"# {study.title}\n\n**{advice.title}** {advice.summary}\n\n{evidence}\n{advice.rule}\n", _head(study)]
     for collection in study.collections:
-        mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
-        of_collection = tables_of(study, mine, policies[policies["collection"] == collection.name])
         parts += [f"## {collection.name}\n", f"{described(study, collection)}\n"]
-        parts += [table.markdown for table in of_collection]
+        parts += [table.markdown for table in tables_of(study, collection, cells, policies)]
     return "\n".join(parts)
-
-
-def _advice(study: Study, found: Recommendation) -> str:
-    evidence = "".join(f"- {sentence}\n" for sentence in found.evidence)
-    return f"# {study.title}\n\n**{found.title}** {found.summary}\n\n{evidence}\n{found.rule}\n"
 
 
 def _head(study: Study) -> str:
@@ -66,41 +54,48 @@ def _head(study: Study) -> str:
 
 
 def _of_curves(study: Study) -> list[str]:
-    """What areas and costs to a quality are read from; older tables of a grid knew the budgets only."""
-    curves = [curve for collection in study.collections for curve in collection.whole_curves.values()]
-    if not curves:
+    """The points that areas and costs to a quality are read from; compared runs have curves of their own."""
+    if not study.is_grid:
         return []
-    fixed = "fixed depth at every depth, other policies" if any(curve.steps for curve in curves) else "all policies"
+    has_depths = any(curve.steps for collection in study.collections for curve in collection.curves.values())
+    fixed = "fixed depth at every depth, other policies" if has_depths else "all policies"
     measured = f"curves: measured are {fixed} at 0 {study.noun} and at each budget"
     return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
 def described(study: Study, collection: Collection) -> str:
     """How many queries a collection has, what full quality is there, and where the curves start."""
-    headline = study.measures[0]
-    full = f"{headline} {collection.target[0]:.3f} at {study.unit.number.format(collection.target_spent)}"
-    return f"{len(collection.queries)} queries. Full quality: {full} {study.noun} a query.{_start(study, collection)}"
+    full = f"{study.measures[0]} {collection.target[0]:.3f} at {study.unit.number.format(collection.target_spent)}"
+    labels: dict[str, list[str]] = {}
+    for policy in study.policies:
+        line = collection.curves.get(policy.name)
+        if line is not None and line.spent[0] == 0 and policy.kind != "ceiling":
+            labels.setdefault(f"{line.mean[0, 0]:.3f}", []).append(policy.label)
+    starts = ", ".join(f"{mean} ({_some(found)})" for mean, found in labels.items())
+    start = f" At 0 {study.noun}, before anything is reranked: {starts}." if starts else ""
+    return f"{len(collection.queries)} queries. Full quality: {full} {study.noun} a query.{start}"
 
 
-def tables_of(study: Study, cells: Any, policies: Any) -> list[Table]:
-    """The tables of a collection.
+def _some(labels: list[str]) -> str:
+    return ", ".join(labels) if len(labels) <= 3 else f"{labels[0]} and {len(labels) - 1} others"
 
-    Args:
-        study: what was measured.
-        cells: its rows of the table of cells, indexed by policy and budget.
-        policies: its rows of the table of policies.
-    """
-    rows = policies.set_index("policy")
+
+def tables_of(study: Study, collection: Collection, cells: Any, policies: Any) -> list[Table]:
+    """The tables of a collection, from its rows of the tables of cells and of policies."""
+    cells = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
+    rows = policies[policies["collection"] == collection.name].set_index("policy")
     headline, reference = study.measures[0], study.by_name[study.reference].label
 
     def table(title: str, columns: Sequence[str], cell: Callable[[str, str], str]) -> Table:
-        labels = [f"*{p.label}*" if p.kind == "ceiling" else p.label for p in study.policies]
-        names = [p.name for p in study.policies]
-        body = [[label, *(cell(name, c) for c in columns)] for label, name in zip(labels, names, strict=True)]
+        labels = {p.name: f"*{p.label}*" if p.kind == "ceiling" else p.label for p in study.policies}
+        body = [[label, *(cell(name, c) for c in columns)] for name, label in labels.items()]
         return Table(title, ["policy", *columns], body)
 
-    def by_column(title: str, text: Callable[[str, Any], str]) -> Table:
-        return table(title, study.columns, lambda name, column: text(name, cells.loc[(name, column)]))
+    def by_column(title: str, text: Callable[[Any], str]) -> Table:
+        return table(title, study.columns, lambda name, column: text(cells.loc[(name, column)]))
+
+    def by_measure(title: str, text: Callable[[Any, str], str]) -> Table:
+        return table(title, study.measures, lambda name, measure: text(cells.loc[(name, study.columns[0])], measure))
 
     found = []
     if study.is_grid:
@@ -108,85 +103,65 @@ def tables_of(study: Study, cells: Any, policies: Any) -> list[Table]:
             title = f"{measure}, by {study.noun} a query (hard limit)"
             found.append(table(title, study.columns, _measure(study, cells, measure)))
     else:
-        found.append(table("Means with intervals", study.measures, _mean(study, cells)))
-        found.append(table(f"Differences to {reference}", study.measures, _difference(study, cells)))
+        found.append(by_measure("Means with intervals", _mean))
+        found.append(by_measure(f"Differences to {reference}", _difference(study)))
     areas = ["area", "area, log axis", f"{study.noun} to 95%", f"{study.noun} to 99%", "largest fall with more budget"]
     found.append(table(f"Areas and {study.noun} to quality ({headline})", areas, _area(study, rows)))
     found.append(
         by_column(
             f"Queries won / lost / tied against {reference}",
-            lambda name, row: "" if name == study.reference else f"{row['wins']}/{row['losses']}/{row['ties']}",
+            lambda row: "" if _is_itself(row, study) else f"{row['wins']}/{row['losses']}/{row['ties']}",
         )
     )
-    found.append(by_column("Documents charged a query, mean (10% - 90% of the queries)", lambda _, row: _charged(row)))
+    found.append(by_column("Documents charged a query, mean (10% - 90% of the queries)", _charged))
     if study.unit is not DOCS:
-        found.append(by_column("Calls / 1000 tokens / dollars charged a query, mean", lambda _, row: _calls(row)))
+        found.append(by_column("Calls / 1000 tokens / dollars charged a query, mean", _calls))
     for unit in UNITS:
         column = f"{unit.name}_mean"
         if column in cells and not unit.is_always_told and cells[column].any():
             found.append(by_column(f"{unit.label} charged a query, mean", _amount(unit)))
     if cells["ineligible_mean"].any():
         title = "Neighbours found that the reranker cannot score, mean a query"
-        found.append(by_column(title, lambda _, row: f"{row['ineligible_mean']:.1f}"))
+        found.append(by_column(title, lambda row: f"{row['ineligible_mean']:.1f}"))
     return found
 
 
-def _start(study: Study, collection: Collection) -> str:
-    """What each policy's own order has at no cost: policies with an estimator need not begin with the first stage's."""
-    labels: dict[str, list[str]] = {}
-    for policy in study.policies:
-        line = collection.curves.get(policy.name)
-        if line is not None and line.spent[0] == 0 and policy.kind != "ceiling":
-            labels.setdefault(f"{line.mean[0, 0]:.3f}", []).append(policy.label)
-    starts = [f"{mean} ({_some(found)})" for mean, found in labels.items()]
-    return f" At 0 {study.noun}, before anything is reranked: {', '.join(starts)}." if starts else ""
+def _is_itself(row: Any, study: Study) -> bool:
+    return bool(row.name[0] == study.reference)
 
 
-def _some(labels: list[str]) -> str:
-    return ", ".join(labels) if len(labels) <= 3 else f"{labels[0]} and {len(labels) - 1} others"
-
-
-Cell = Callable[[str, str], str]
-
-
-def _measure(study: Study, cells: Any, measure: str) -> Cell:
-    real = [policy.name for policy in study.policies if policy.kind != "ceiling"]
-    figures = {column: [round(cells.loc[(name, column), measure], 4) for name in real] for column in study.columns}
-    best = {column: max(values) for column, values in figures.items() if max(values) > min(values)}
+def _measure(study: Study, cells: Any, measure: str) -> Callable[[str, str], str]:
+    real = cells[cells["kind"] != "ceiling"][measure].round(4).groupby("budget")
+    lowest, best = real.min(), real.max()
 
     def cell(name: str, column: str) -> str:
         row = cells.loc[(name, column)]
         text = f"{row[measure]:.3f}"
-        if row["kind"] != "ceiling" and round(row[measure], 4) == best.get(column):
+        if row["kind"] != "ceiling" and round(row[measure], 4) == best[column] > lowest[column]:
             text = f"**{text}**"
         return text + verdict(row, measure)
 
     return cell
 
 
-def _mean(study: Study, cells: Any) -> Cell:
-    def cell(name: str, measure: str) -> str:
-        row = cells.loc[(name, study.columns[0])]
-        return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
-
-    return cell
+def _mean(row: Any, measure: str) -> str:
+    return f"{row[measure]:.3f}{verdict(row, measure)} [{row[f'{measure}_low']:.3f}, {row[f'{measure}_high']:.3f}]"
 
 
-def _difference(study: Study, cells: Any) -> Cell:
-    """With their intervals and both corrected p-values, of the t-test and of the randomization test."""
+def _difference(study: Study) -> Callable[[Any, str], str]:
+    """With its interval and both corrected p-values, of the t-test and of the randomization test."""
 
-    def cell(name: str, measure: str) -> str:
-        if name == study.reference:
+    def text(row: Any, measure: str) -> str:
+        if _is_itself(row, study):
             return ""
-        row = cells.loc[(name, study.columns[0])]
-        p_t, p_randomization = (row[f"{measure}_{test}_holm"] for test in ("p_t", "p_randomization"))
-        low, high = row[f"{measure}_diff_low"], row[f"{measure}_diff_high"]
-        return f"{row[f'{measure}_diff']:+.3f} [{low:+.3f}, {high:+.3f}], p {p_text(p_t)} / {p_text(p_randomization)}"
+        p_t, p_randomization = (p_text(row[f"{measure}_{test}_holm"]) for test in ("p_t", "p_randomization"))
+        difference, low, high = (row[f"{measure}_diff{part}"] for part in ("", "_low", "_high"))
+        return f"{difference:+.3f} [{low:+.3f}, {high:+.3f}], p {p_t} / {p_randomization}"
 
-    return cell
+    return text
 
 
-def _area(study: Study, rows: Any) -> Cell:
+def _area(study: Study, rows: Any) -> Callable[[str, str], str]:
     keys = {"area": "area", "area, log axis": "area_log", "largest fall with more budget": "largest_fall"}
 
     def cell(name: str, column: str) -> str:
@@ -210,9 +185,9 @@ def _calls(row: Any) -> str:
     return f"{row['calls_mean']:.1f} / {row['tokens_mean'] / 1000:.1f} / {row['usd_mean']:.4f}"
 
 
-def _amount(unit: Unit) -> Callable[[str, Any], str]:
-    def text(_: str, row: Any) -> str:
+def _amount(unit: Unit) -> Callable[[Any], str]:
+    def text(row: Any) -> str:
         amount = row[f"{unit.name}_mean"]
-        return unit.number.format(0.0 if amount != amount else amount)  # what spent nothing does not tell the unit
+        return unit.number.format(0.0 if amount != amount else amount)  # a policy that spends nothing lacks the unit
 
     return text

@@ -19,16 +19,11 @@ from ragtune.core.plain import quoted
 LIST_PRICES = CONF / "list_prices.yaml"
 
 UNITS = ("usd", "ms", "docs", "calls", "tokens")
-"""The units that a cost is told in: dollars, milliseconds, and what is counted."""
+"""The units of a cost."""
 
 
 class Work(NamedTuple):
-    """What a reranker did, arrays of one shape.
-
-    Attributes:
-        docs, calls, tokens: as the controller charged them, or means of that.
-        largest: documents of the largest call.
-    """
+    """What a reranker did, arrays of one shape; ``largest`` counts the documents of the largest call."""
 
     docs: NDArray[Any]
     calls: NDArray[Any]
@@ -37,13 +32,9 @@ class Work(NamedTuple):
 
 
 class Prices(BaseModel):
-    """Prices of a reranker; dollars and milliseconds, each >= 0.
+    """Prices of a reranker in dollars and milliseconds, each >= 0.
 
-    Attributes:
-        usd_per_doc, usd_per_call, usd_per_1k_tokens: dollars.
-        usd_per_search_unit: dollars for each ``docs_per_search_unit`` documents begun, of each call.
-        docs_per_search_unit: documents of a search unit, 100 at Cohere and Bedrock.
-        ms_per_doc, ms_per_call: milliseconds.
+    A search unit pays for each ``docs_per_search_unit`` documents begun of each call, 100 at Cohere and Bedrock.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -58,9 +49,9 @@ class Prices(BaseModel):
 
     @property
     def priced(self) -> list[str]:
-        """The units of a cost that these prices say something of: ``usd``, ``ms``, and those that are counted."""
-        known = {"usd": self._has("usd_"), "ms": self._has("ms_")}
-        return [unit for unit in UNITS if known.get(unit, True)]
+        """The units of a cost that are known by these prices: ``usd``, ``ms``, and the counted ones."""
+        named = {name.partition("_")[0] for name, price in self.model_dump().items() if price}
+        return [unit for unit in UNITS if unit not in ("usd", "ms") or unit in named]
 
     def bill(self, work: Work) -> dict[str, FloatArray]:
         """What the work costs, by unit of :data:`UNITS`, in the shape of the work.
@@ -87,15 +78,9 @@ class Prices(BaseModel):
         parts = (("total", usd), ("per_query", usd / queries))
         return {**figures, **{part: {**figures[part], "usd": amount} for part, amount in parts}}
 
-    def _has(self, prefix: str) -> bool:
-        return any(value for name, value in self.model_dump().items() if name.startswith(prefix))
-
 
 def prices_of(*known: Mapping[str, Any]) -> Prices:
-    """The prices that somebody knows of a reranker; of several sources the last that names dollars, or time.
-
-    A price of 0 is one: what is free by a later source is not charged by an earlier.
-    """
+    """The prices of a reranker: dollars, and times, of the last source that names any. A price of 0 counts as named."""
     given: dict[str, Any] = {}
     for source in known:
         named = {name: value for name, value in source.items() if name in Prices.model_fields}
@@ -105,38 +90,24 @@ def prices_of(*known: Mapping[str, Any]) -> Prices:
 
 
 def read_prices(file: Path) -> dict[str, float]:
-    """Read a YAML file of prices: ``NAME: NUMBER`` a line, see :class:`Prices`.
-
-    Raises:
-        ConfigError: if it cannot be read, or naming the price that is unknown or out of range.
-    """
+    """Read a YAML file of prices: ``NAME: NUMBER`` a line, see :class:`Prices`."""
+    allowed = ", ".join(Prices.model_fields)
     try:
         raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return Prices.model_validate(raw, strict=True).model_dump(include=set(raw))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError(f"--prices {file}: cannot be read: {reason}") from None
-    allowed = ", ".join(Prices.model_fields)
-    if not isinstance(raw, dict) or not raw:
-        raise ConfigError(f"--prices {file}: holds no NAME: NUMBER pairs; allowed names are {allowed}")
-    for name, value in raw.items():
-        if isinstance(value, bool):
-            raise ConfigError(f"--prices {file}: {quoted(name)} is {value}: allowed is a number")
-    try:
-        return Prices.model_validate(raw, strict=False).model_dump(include=set(raw))
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
+        name = ".".join(map(str, first["loc"])) or "the file"
         raise ConfigError(
             f"--prices {file}: {name}={quoted(first['input'])}: {first['msg']}; allowed names are {allowed}"
         ) from None
 
 
 class ListedService(BaseModel):
-    """A service with its prices, the day on which they were read, and where.
-
-    Attributes:
-        secondary: whether that page is not the vendor's own.
-    """
+    """A service with its prices, and when and where they were read; ``secondary``: not on the vendor's own page."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -148,20 +119,10 @@ class ListedService(BaseModel):
 
 
 def listed_services(file: Path = LIST_PRICES) -> list[ListedService]:
-    """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices.
-
-    Raises:
-        ConfigError: if it cannot be read, or an entry lacks one of them or has an unknown price.
-    """
+    """Read the table of list prices: a YAML list, each with ``name``, ``read``, ``source``, ``secondary``, prices."""
     try:
         entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-        known = ("name", "read", "source", "secondary")
-        return [
-            ListedService(
-                **{name: entry.get(name) for name in known},
-                prices=Prices(**{name: value for name, value in entry.items() if name not in known}),
-            )
-            for entry in entries or []
-        ]
+        named = [{name: entry.pop(name, None) for name in ("name", "read", "source", "secondary")} for entry in entries]
+        return [ListedService(**one, prices=entry) for one, entry in zip(named, entries, strict=True)]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, ValidationError) as error:
         raise ConfigError(f"list prices {file}: cannot be used: {' '.join(str(error).split())}") from None

@@ -29,15 +29,7 @@ CAVEAT = (
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to do, and why.
-
-    Attributes:
-        title: one sentence, plain text.
-        summary: one sentence that holds over all collections.
-        evidence: a sentence a collection.
-        rule: how the recommendation is found, and what it is not.
-        policy, column: names of the recommended cell; the baseline's where nothing is better.
-    """
+    """What to do, and why, in plain sentences; policy and column name the recommended cell."""
 
     title: str
     summary: str
@@ -51,28 +43,27 @@ def recommendation(cells: Any, measure: str) -> Recommendation:
     """Find what is better than the baseline at its largest cost, else what is as good for less, else that baseline.
 
     Args:
-        cells: the table of cells, as :func:`experiments.report.tables.cells_table` makes it or its CSV file holds it.
+        cells: the table of cells, see :func:`experiments.report.tables.cells_table`, or its CSV file.
         measure: the headline measure.
     """
-    rows, full = _beside(cells.assign(budget=cells["budget"].astype(str)), measure)
-    cells = rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
-    better = [key for key, held in cells if 2 * (held["side"] > 0).sum() >= len(held) and (held["side"] >= 0).all()]
-    as_good = [key for key, held in cells if held["good"].all()]
+    rows, full, by_cell = _beside(cells, measure)
+    better = [key for key, cell in by_cell if 2 * (cell["side"] > 0).sum() >= len(cell) and (cell["side"] >= 0).all()]
+    as_good = [key for key, cell in by_cell if cell["good"].all()]
     found = better or as_good
     if not found:
         return _keep_full(rows, full, measure)
-    cost, mean = cells["share"].mean().round(9), cells[measure].mean().round(9)
-    policy, column = min(found, key=lambda key: (cost[key], -mean[key]))
-    chosen = rows[(rows["policy"] == policy) & (rows["budget"] == column)]
+    cost, mean = by_cell["share"].mean().round(9), by_cell[measure].mean().round(9)
+    key = min(found, key=lambda key: (cost[key], -mean[key]))
+    chosen = by_cell.get_group(key)
     what = "better than" if better else "as good as"
-    named = f"Use {_named(rows, chosen)}: {what} {_named(rows, full)}, for {_of(chosen, full, rows)}."
+    title = f"Use {_named(chosen)}: {what} {_named(full)}, for {_of(chosen, full)}."
     span = f"{chosen['full_diff'].min():+.3f}"
     span += f" to {chosen['full_diff'].max():+.3f}" if len(chosen) > 1 else ""
     held = f"significantly better on {(chosen['side'] > 0).sum()} of {len(chosen)} collections"
     kept = f"the lower end of its interval keeps {AS_GOOD:.0%} of it on every collection"
     summary = f"Against that, {measure} changes by {span}: {held if better else kept}."
     evidence = [_beside_full(row, full, measure) for _, row in chosen.iterrows()]
-    return Recommendation(named, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, str(policy), str(column))
+    return Recommendation(title, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, *map(str, key))
 
 
 def recommended_in(text: str) -> Recommendation | None:
@@ -87,72 +78,54 @@ def recommended_in(text: str) -> Recommendation | None:
 def nearest_for_less(cells: Any, measure: str) -> str:
     """The cheaper cell that is as good as the baseline on most collections, in a sentence; empty without any.
 
-    Args:
-        cells: see :func:`recommendation`; of a table without the comparison, as of version 0.55, nothing can be said.
-        measure: the headline measure.
+    Tables of version 0.55 and before lack the comparison: of them nothing can be said.
     """
     if "full_diff" not in cells:
         return ""
-    rows, _ = _beside(cells.assign(budget=cells["budget"].astype(str)), measure)
-    by_cell = rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
+    _, _, by_cell = _beside(cells, measure)
     held, share = by_cell["good"].sum(), by_cell["share"].mean().round(9)
-    policy, column = min(held.index, key=lambda key: (-held[key], share[key]))
-    chosen = rows[(rows["policy"] == policy) & (rows["budget"] == column)]
-    if not held[policy, column]:
+    key = min(held.index, key=lambda key: (-held[key], share[key]))
+    if not held[key]:
         return ""
-    return (
-        f"{_named(rows, chosen)} comes nearest: it is shown to keep {AS_GOOD:.0%} on {held[policy, column]} of "
-        f"{len(chosen)}."
-    )
+    chosen = by_cell.get_group(key)
+    return f"{_named(chosen)} comes nearest: it is shown to keep {AS_GOOD:.0%} on {held[key]} of {len(chosen)}."
 
 
-def _is_grid(rows: Any) -> bool:
-    return bool((rows["budget"] != FINAL).all())
-
-
-def _spent(row: Any) -> str:
-    calls = f"{row['calls_mean']:.1f}"
-    return f"{row['docs_mean']:.1f} documents in {calls} call{'' if calls == '1.0' else 's'}"
-
-
-def _beside(rows: Any, measure: str) -> tuple[Any, Any]:
-    """The cells with what each is beside the baseline at its largest cost, and the cells of that baseline."""
-    spent = f"{unit_of(rows).name}_mean"
-    full = _at_full(rows, spent)
+def _beside(cells: Any, measure: str) -> tuple[Any, Any, Any]:
+    """The cells beside the baseline at its largest cost, that baseline, and the cells by policy and budget."""
+    spent = f"{unit_of(cells).name}_mean"
+    rows = cells.assign(budget=cells["budget"].astype(str))
+    baseline = rows[rows["kind"] == "incumbent"]
+    full = baseline.loc[baseline.groupby("collection", sort=False)[spent].idxmax()]
     theirs = rows["collection"].map(full.set_index("collection")[measure])
     costs = rows["collection"].map(full.set_index("collection")[spent])
     p = rows[["full_p_t_holm", "full_p_randomization_holm"]].max(axis=1)
     side = np.sign(rows["full_diff"]).where(p < SIGNIFICANT, 0).astype(int)
     good = (rows["full_diff_low"] >= -(1.0 - AS_GOOD) * theirs) & (rows[spent] < costs - 0.005 * costs)
-    return rows.assign(side=side, good=good, share=rows[spent] / costs.where(costs > 0)), full
+    rows = rows.assign(side=side, good=good, share=rows[spent] / costs.where(costs > 0))
+    return rows, full, rows[rows["kind"] != "ceiling"].groupby(["policy", "budget"], sort=False)
 
 
 def _keep_full(rows: Any, full: Any, measure: str) -> Recommendation:
-    title = f"Keep {_named(rows, full)}: nothing here is shown to be better, or as good for less."
+    title = f"Keep {_named(full)}: nothing here is shown to be better, or as good for less."
     summary = f"In {measure}, no cheaper cell is shown to keep {AS_GOOD:.0%} of it on every collection."
     others = rows[(rows["kind"] != "ceiling") & (rows["full_diff"] != 0.0)]
     best = others.loc[others.groupby("collection", sort=False)["full_diff_low"].idxmax()]
-    evidence = [_beside_full(row, full, measure) for _, row in best.iterrows()]
+    evidence = tuple(_beside_full(row, full, measure) for _, row in best.iterrows())
     first = full.iloc[0]
-    return Recommendation(
-        title, summary, tuple(evidence), RULE_FOR_LESS + CAVEAT, str(first["policy"]), str(first["budget"])
-    )
+    return Recommendation(title, summary, evidence, RULE_FOR_LESS + CAVEAT, str(first["policy"]), first["budget"])
 
 
-def _at_full(rows: Any, spent: str) -> Any:
-    """The baseline's dearest cell of each collection."""
-    baseline = rows[rows["kind"] == "incumbent"]
-    return baseline.loc[baseline.groupby("collection", sort=False)[spent].idxmax()]
+def _named(rows: Any) -> str:
+    """Label and budget of the cells of one policy under one budget."""
+    first = rows.iloc[0]
+    limit = f" with at most {first['budget']} {unit_of(rows).noun} a query" if first["budget"] != FINAL else ""
+    return f"{first['label']}{limit}"
 
 
-def _named(rows: Any, cell: Any) -> str:
-    limit = f" with at most {cell['budget'].iloc[0]} {unit_of(rows).noun} a query" if _is_grid(rows) else ""
-    return f"{cell['label'].iloc[0]}{limit}"
-
-
-def _of(chosen: Any, full: Any, rows: Any) -> str:
+def _of(chosen: Any, full: Any) -> str:
     """The mean cost of a query, of the baseline's."""
-    unit = unit_of(rows)
+    unit = unit_of(full)
     mine, theirs = (unit.number.format(cell[f"{unit.name}_mean"].mean()) for cell in (chosen, full))
     if mine == theirs:
         return f"the same {mine} {unit.noun} a query"
@@ -168,3 +141,8 @@ def _beside_full(row: Any, full: Any, measure: str) -> str:
         f"{theirs[measure]:.3f} with {_spent(theirs)}: {row['full_diff']:+.3f} {ends}, p {p_t} (t-test) and "
         f"{p_randomization} (randomization)."
     )
+
+
+def _spent(row: Any) -> str:
+    calls = f"{row['calls_mean']:.1f}"
+    return f"{row['docs_mean']:.1f} documents in {calls} call{'' if calls == '1.0' else 's'}"

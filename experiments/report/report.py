@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from html import escape
-from itertools import groupby
+from collections.abc import Collection as Cells
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.datasets.dataset import Qrels
+from experiments.datasets.dataset import Dataset
+from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.record import UNITS
 from experiments.report.decisions import ROW, STEP
+from experiments.report.figures import styles
 from experiments.report.markdown import Table, described, tables_of
-from experiments.report.plot import costs_of, plot
 from experiments.report.recommendation import Recommendation
-from experiments.report.study import Cell, Collection, Study
-from experiments.report.tables import line_fronts
+from experiments.report.study import Cell, Collection, Line, Study, file_stem
 from ragtune.core.errors import MissingExtraError
+from ragtune.core.units import CALLS
+from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
@@ -29,54 +29,40 @@ SNIPPET = 400
 
 
 def require_plotly() -> None:
-    """Refuse a report that cannot be made, before hours of replay.
-
-    Raises:
-        MissingExtraError: if Plotly is not installed.
-    """
+    """Refuse a report that cannot be made, before hours of replay."""
     try:
         import plotly  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
         raise MissingExtraError("the HTML report (or choose report=false)", "report") from None
 
 
-def shown(cells: Iterable[Cell]) -> list[str]:
-    """Ids of the documents that the page names, sorted."""
-    found = set()
-    for cell in cells:
-        for decisions in cell.decisions.values():
-            found |= {row[ROW.index("doc")] for row in decisions["rows"]} | set(decisions["ranking"])
-    return sorted(found)
-
-
-def grades_of(qrels: Qrels, cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
-    """Judgments of the documents that the page names, by query."""
-    cells = list(cells)
-    named = set(shown(cells))
-    traced = dict.fromkeys(query for cell in cells for query in cell.decisions)
-    return {q: {doc: grade for doc, grade in sorted(qrels.get(q, {}).items()) if doc in named} for q in traced}
+def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:
+    """Texts and judgments of a collection that the page shows: those of the queries and documents in decisions."""
+    traced = [decisions for cell in cells for decisions in cell.decisions.items()]
+    named = {row[ROW.index("doc")] for _, found in traced for row in found["rows"]}
+    docs = sorted(named.union(*(found["ranking"] for _, found in traced)))
+    grades = {query: dataset.qrels.get(query, {}) for query, _ in traced}
+    return {
+        "query_texts": {query: dataset.queries[query] for query in dataset.judged},
+        "doc_texts": {doc: dataset.corpus[doc].content for doc in docs},
+        "grades": {query: {doc: known[doc] for doc in docs if doc in known} for query, known in grades.items()},
+    }
 
 
 def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
-    """Make the page as HTML.
-
-    Args:
-        study: what was measured.
-        cells, policies: tables of the study, see ``tables.py``.
-        advice: what it recommends.
-    """
+    """The page as HTML, from a study and its tables of cells and policies."""
     from jinja2 import Environment
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
     environment = Environment(autoescape=True)
-    environment.filters["marked"] = marked
+    environment.filters["marked"] = _marked
     template = environment.from_string(PAGE.read_text(encoding="utf-8"))
     data = json.dumps(_data(study, advice), separators=(",", ":"), allow_nan=False)
     return template.render(
         study=study,
         advice=advice,
         notes=[note.replace("`", "") for note in study.notes],
-        cost=_cost_of_advice(study, advice),
+        cost=_calls_of_advice(study, advice),
         style=STYLE.read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
         data=data.replace("<", "\\u003c"),
@@ -84,87 +70,127 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
     )
 
 
-class Trusted(str):
-    """Text that a template must not escape."""
-
-    def __html__(self) -> str:
-        return self
-
-
-def marked(cell: str) -> Trusted:
+def _marked(cell: str) -> Any:
     """A cell of a Markdown table as HTML: its bold and its italic text are, and nothing else."""
-    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(cell))
-    return Trusted(re.sub(r"^\*(.+)\*$", r"<i>\1</i>", bold))
+    from markupsafe import Markup, escape
+
+    bold = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(escape(cell)))
+    return Markup(re.sub(r"^\*(.+)\*$", r"<i>\1</i>", bold))  # noqa: S704 (escaped above)
 
 
 def _collection(study: Study, collection: Collection, cells: Any, policies: Any, advice: Recommendation) -> Any:
-    mine = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
-    first, *others = tables_of(study, mine, policies[policies["collection"] == collection.name])
-    wanted = {study.reference, advice.policy, next((p.name for p in study.policies if p.kind == "ours"), "")}
+    first, *others = tables_of(study, collection, cells, policies)
+    ours = next((policy.name for policy in study.policies if policy.kind == "ours"), "")
     return {
         "name": collection.name,
         "described": described(study, collection),
-        "plot": plot(study, collection, wanted),
+        "plot": _plot(study, collection, {study.reference, advice.policy, ours}),
         "first": first,
-        "front": _front(study, collection),
-        "others": [*others, _costs(study, collection)],
+        "front": _front(study, cells[cells["on_front"] & (cells["collection"] == collection.name)]),
+        "others": others,
     }
 
 
-def _front(study: Study, collection: Collection) -> Table:
-    """The points that no other beats in cost and quality; neighbours of the same policies share a row."""
-    points: dict[tuple[float, float], list[str]] = {}
-    for name, kept in line_fronts(study, collection).items():
-        line = collection.lines[name]
-        for spent, quality in zip(line.spent[kept].round(6), line.mean[kept, 0].round(6), strict=True):
-            points.setdefault((float(spent), float(quality)), []).append(study.by_name[name].label)
+def _plot(study: Study, collection: Collection, shown: Cells[str]) -> str:
+    """The figure of a collection, as a division of a page that has Plotly; the legend shows the other policies."""
+    from plotly import graph_objects
+    from plotly.io import to_html  # type: ignore[import-untyped]
+
+    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    figure = graph_objects.Figure()
+    lines = {policy.name: collection.curves[policy.name] for policy in study.policies}
+    look = styles(study)
+    for policy in study.policies:
+        line, style = lines[policy.name], look[policy.name]
+        shared = {"x": _rounded(line.spent), "visible": True if policy.name in shown else "legendonly"}
+        shared |= {"legendgroup": policy.name, "name": policy.label, "line_shape": "hv" if line.steps else "linear"}
+        hidden = {"mode": "lines", "line_width": 0, "showlegend": False, "hoverinfo": "skip"}
+        figure.add_scatter(y=_rounded(line.low[:, 0]), **shared, **hidden)
+        figure.add_scatter(y=_rounded(line.high[:, 0]), fill="tonexty", fillcolor=f"{style.ink}1f", **shared, **hidden)
+        figure.add_scatter(
+            y=_rounded(line.mean[:, 0]),
+            mode="lines+markers" if len(line.spent) <= 12 else "lines",
+            line_color=style.ink,
+            line_dash="solid" if style.dash == "-" else ",".join(f"{2 * length:g}px" for length in style.dash[1]),
+            customdata=[f"at most {allowed:g} {study.noun}" for allowed in line.allowed],
+            hovertemplate="%{customdata}<br>%{x:.4g}: %{y:.3f}",
+            **shared,
+        )
+    levels = [("dot", collection.target[0], f"full {collection.target[0]:.3f}")]
+    if collection.start is not None:
+        reference = study.by_name[study.reference].label
+        levels.append(("dashdot", collection.start[0], f"{reference} at 0 {study.noun}: {collection.start[0]:.3f}"))
+    for dash, height, text in levels:
+        figure.add_hline(float(height), line_dash=dash, line_width=1, annotation_text=text)
+    scales = [{"label": scale, "method": "relayout", "args": ["xaxis.type", scale]} for scale in ("linear", "log")]
+    figure.update_layout(
+        template="simple_white",
+        margin={"l": 55, "r": 10, "t": 50, "b": 45},
+        height=480,
+        hovermode="closest",
+        yaxis={"title": f"mean {study.measures[0]}", "showgrid": True},
+        xaxis={"title": f"{study.noun} a query, mean", "showgrid": True},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.18, "x": 0},
+        updatemenus=[
+            _units(study, lines),
+            {"buttons": scales, "x": 1, "xanchor": "right", "y": 1.13, "yanchor": "top"},
+        ],
+    )
+    name = f"curves-{file_stem(collection.name)}"  # Plotly's own name is random
+    return str(to_html(figure, config=config, full_html=False, include_plotlyjs=False, div_id=name))
+
+
+def _units(study: Study, lines: dict[str, Line]) -> dict[str, Any]:
+    """The menu of units: each moves all curves to its own costs. The study's unit is the first."""
+    known = [(i, unit) for i, unit in enumerate(ALL) if any(line.costs[:, i].any() for line in lines.values())]
+    known.sort(key=lambda pair: pair[1] is not study.unit)
+    buttons = []
+    for i, unit in known:
+        costs = {"x": [_rounded(line.costs[:, i]) for line in lines.values() for _ in range(3)]}
+        args = [costs, {"xaxis.title.text": f"{unit.noun} a query, mean"}]
+        buttons.append({"label": f"cost in {unit.noun}", "method": "update", "args": args})
+    return {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.13, "yanchor": "top"}
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    return [float(f"{value:.5g}") for value in np.asarray(values).tolist()]
+
+
+def _front(study: Study, cells: Any) -> Table:
+    """The cells that no other beats in cost and quality, the cheapest first."""
+    spent, headline = f"{study.unit.name}_mean", study.measures[0]
     rows = []
-    for labels, same in groupby(sorted(points), key=lambda point: " = ".join(dict.fromkeys(points[point]))):
-        costs, qualities = zip(*same, strict=True)
-        spent = [study.unit.number.format(cost) for cost in costs]
-        reached = [f"{quality:.3f}" for quality in qualities]
-        rows.append([labels, *(" to ".join(dict.fromkeys((ends[0], ends[-1]))) for ends in (spent, reached))])
+    for _, cell in cells.sort_values(spent).iterrows():
+        label = f"{cell['label']}, {cell['budget']} {study.noun}" if study.is_grid else cell["label"]
+        rows.append([label, study.unit.number.format(cell[spent]), f"{cell[headline]:.3f}"])
     title = "What is worth its cost: no other policy and budget beats these in both cost and quality (Pareto front)"
-    return Table(title, ["policy", f"{study.noun} a query", study.measures[0]], rows)
+    return Table(title, ["policy", f"{study.noun} a query", headline], rows)
 
 
-def _costs(study: Study, collection: Collection) -> Table:
-    def said(name: str, column: str) -> str:
-        costs = costs_of(study.prices, collection.cells[name, column])
-        return " / ".join((f"{costs['calls']:.1f}", f"{costs['ms']:,.0f}", f"{costs['usd']:.4f}"))
-
-    rows = [[policy.label, *(said(policy.name, column) for column in study.columns)] for policy in study.policies]
-    return Table("Calls / milliseconds / dollars a query, by the study's prices", ["policy", *study.columns], rows)
-
-
-def _cost_of_advice(study: Study, advice: Recommendation) -> str:
-    """What the recommended cell costs in calls and dollars: the rule looks at one unit only."""
+def _calls_of_advice(study: Study, advice: Recommendation) -> str:
+    """The calls of the recommended cell beside the reference's: the rule looks at one unit only."""
     if advice.policy == study.reference:
         return ""
-    column = advice.column if advice.column in study.columns else study.columns[0]
-    means = []
-    for name in (advice.policy, study.reference):
-        found = [costs_of(study.prices, collection.cells[name, column]) for collection in study.collections]
-        means.append({unit: float(np.mean([costs[unit] for costs in found])) for unit in ("calls", "usd")})
-    ours, theirs = means
-    warning = " See the costs below before you follow it." if ours["usd"] > 1.05 * theirs["usd"] else ""
+    ours, theirs = (
+        np.mean([collection.cells[name, advice.column].in_unit(CALLS).mean() for collection in study.collections])
+        for name in (advice.policy, study.reference)
+    )
     place = " at the same budget" if study.is_grid else ""
     return (
-        f"The rule looks at {study.noun}. By the study's prices a query costs {ours['calls']:.1f} calls and "
-        f"${ours['usd']:.4f}; with {study.by_name[study.reference].label}{place} it costs {theirs['calls']:.1f} calls "
-        f"and ${theirs['usd']:.4f}.{warning}"
+        f"The rule looks at {study.noun}. A query takes {ours:.1f} calls, and {theirs:.1f} with "
+        f"{study.by_name[study.reference].label}{place}."
     )
 
 
 def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
     """What the view of the queries shows."""
     others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
-    known = {policy.name for policy in others}
-    chosen = advice.policy if advice.policy in known else next((p.name for p in others if p.kind == "ours"), "")
+    known = [policy.name for policy in others]
+    ours = [policy.name for policy in others if policy.kind == "ours"]
     return {
         "reference": study.reference,
-        "policy": chosen or others[0].name,
-        "column": advice.column if advice.column in study.columns else study.traced_column,
+        "policy": advice.policy if advice.policy in known else [*ours, *known][0],
+        "column": advice.column,
         "columns": list(study.columns),
         "is_grid": study.is_grid,
         "traced_column": study.traced_column,
@@ -172,7 +198,7 @@ def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
         "unit": UNITS.index(study.unit.name),
         "noun": study.noun,
         "labels": {policy.name: policy.label for policy in study.policies},
-        "others": [policy.name for policy in others],
+        "others": known,
         "row": list(ROW),
         "step": list(STEP),
         "collections": [_queries(study, collection) for collection in study.collections],
@@ -182,13 +208,13 @@ def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
 def _queries(study: Study, collection: Collection) -> dict[str, Any]:
     texts = collection.doc_texts.items()
     keys = [(policy.name, column) for policy in study.policies for column in study.columns]
-    traced = {p.name: dict(collection.cells[p.name, study.traced_column].decisions) for p in study.policies}
+    traced = {p.name: collection.cells[p.name, study.traced_column].decisions for p in study.policies}
     return {
         "name": collection.name,
         "queries": list(collection.queries),
-        "query_texts": dict(collection.query_texts),
+        "query_texts": collection.query_texts,
         "doc_texts": {doc: text if len(text) <= SNIPPET else f"{text[:SNIPPET]} …" for doc, text in texts},
-        "grades": {query: dict(grades) for query, grades in collection.grades.items()},
+        "grades": collection.grades,
         "values": {f"{name}|{c}": collection.cells[name, c].values[:, 0].round(5).tolist() for name, c in keys},
         "spent": {f"{name}|{c}": collection.cells[name, c].in_unit(study.unit).round(6).tolist() for name, c in keys},
         "decisions": {name: decisions for name, decisions in traced.items() if decisions},

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
-from experiments.report.claims_page import claims_csv, claims_page, draw_claim, figure_name
+from experiments.report.claims_page import claims_page, draw_claim
 from experiments.report.figures import draw_lines
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.markdown import markdown
@@ -20,16 +20,9 @@ from experiments.report.study import Study, file_stem
 from experiments.report.tables import cells_table, curves_table, per_query_table, policies_table
 from ragtune.core.errors import ConfigError
 
-_DIGITS = "%.6g"
-"""Of the numbers in CSV files."""
-
 
 def require_writable(folder: Path) -> None:
-    """Refuse a folder that results cannot be written into. It is called before any work, and leaves nothing behind.
-
-    Raises:
-        ConfigError: naming the folder and what is in the way.
-    """
+    """Refuse a folder that results cannot be written into, before any work. Leaves nothing behind."""
     try:
         note_missing(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,30 +34,24 @@ def require_writable(folder: Path) -> None:
         remove_new_empty()
 
 
-def _as_kept(table: Any) -> Any:
-    """A table with the digits of its CSV: a page that is drawn again from there rounds them no other way."""
-    return table.map(lambda value: float(_DIGITS % value) if isinstance(value, float) else value)
-
-
 def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, what is asked of the study, a figure for each collection, and the report.
+    """Write Parquet, CSV, Markdown, claims, a figure for each collection, and the report.
 
     The index page of the folder of results is written too, where the study lies in one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
-    name = _table_name(study)
+    name = "frontier" if study.is_grid else "compare"
     cells.to_parquet(folder / f"{name}.parquet", index=False)
-    cells.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n", float_format=_DIGITS)
-    policies.to_csv(folder / "policies.csv", index=False, lineterminator="\n", float_format=_DIGITS)
+    kept = _write_csv(folder / f"{name}.csv", cells)
+    kept_policies = _write_csv(folder / "policies.csv", policies)
     if study.is_grid:
-        curves_table(study).to_csv(folder / "curves.csv", index=False, lineterminator="\n", float_format=_DIGITS)
+        _write_csv(folder / "curves.csv", curves_table(study))
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
-    kept = _as_kept(cells)
     advice = recommendation(kept, study.measures[0])
-    write_text(folder / f"{name}.md", markdown(study, kept, _as_kept(policies), advice))
-    if figures:
-        draw_collections(study, folder)
+    write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice))
+    for collection in study.collections if figures else ():
+        draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
     _write_answers(study, folder)
     page = folder / "report.html"
     if report:
@@ -75,24 +62,23 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
         write_overview(results)
 
 
+def _write_csv(file: Path, table: Any) -> Any:
+    """Write a table, and return it with the digits of the file, so that pages show what the file holds."""
+    digits = "%.6g"
+    table.to_csv(file, index=False, lineterminator="\n", float_format=digits)
+    return table.map(lambda value: float(digits % value) if isinstance(value, float) else value)
+
+
 def _write_answers(study: Study, folder: Path) -> None:
-    """What became of the study's claims, and which policy is chosen, where that is asked."""
+    """The claims with their results, and the choice of a policy, where the study asks for them."""
+    import pandas as pd
+
     if found := [answer for claim in study.claims if (answer := held(study, claim))]:
-        table = claims_csv(found)
-        table.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format=_DIGITS)
+        rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
+        _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
         write_text(folder / "claims.md", claims_page(study, found))
         for number, answer in enumerate(found, 1):
             if answer.claim.ahead is None:
-                draw_claim(folder / figure_name(number), study, answer)
+                draw_claim(folder / f"claim-{number}.png", study, answer)
     if study.choice:
         write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
-
-
-def draw_collections(study: Study, folder: Path) -> None:
-    """Draw a figure for each collection, which needs the lines of a study only."""
-    for collection in study.collections:
-        draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
-
-
-def _table_name(study: Study) -> str:
-    return "frontier" if study.is_grid else "compare"

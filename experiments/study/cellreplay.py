@@ -24,16 +24,10 @@ from ragtune.core.units import LIMITS
 
 @dataclass(frozen=True)
 class Job:
-    """The replay of a collection through one policy under one hard budget.
+    """The replay of a collection through one policy under one hard budget, and the file of its cell.
 
-    Attributes:
-        collection, policy, column: names of the cell; the column is the budget as text, or a name.
-        config: resolved configuration without a limit.
-        limit: how much of the unit each query may spend; None for no limit.
-        unit: what is limited, by its short name.
-        measures: what is measured.
-        traced: whether to keep the decisions.
-        file: file of the result.
+    ``limit`` is how much of ``unit`` (a short name) each query may spend; None for no limit. ``column`` is the budget
+    as text, or a name.
     """
 
     collection: str
@@ -48,15 +42,7 @@ class Job:
 
 
 def run_replay(jobs: Sequence[Job]) -> int:
-    """Replay cells that differ by their limits alone, and write their files, each of which is whole or missing.
-
-    Returns:
-        The number of cells.
-
-    Raises:
-        ConfigError: naming the policy and the collection, on anything unusable.
-        FailedRunError: likewise, where more queries were given up than ``failures.max_share`` allows.
-    """
+    """Replay cells that differ by their limits alone, and write their files. Returns the number of cells."""
     try:
         for job, cell in zip(jobs, _replayed(jobs), strict=True):
             _write_cell(job.file, job.column, cell)
@@ -76,54 +62,42 @@ def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
     answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
-    rows = [[_row(output, measures, job) for job, output in answer] for answer in answers]
-    _refuse_failures(rows, config["failures"]["max_share"])
-    found = [_cell(session.dataset.judged, column, measures) for column in zip(*rows, strict=True)]
+    rows = [[_row(output, job) for job, output in answer] for answer in answers]
+    columns = list(zip(*rows, strict=True))
+    for column in columns:
+        _refuse_failures(column, config["failures"]["max_share"])
     gaps = {join.gap: join.missing for join in session.dataset.joins if join.missing}
-    return [{**cell, "warnings": gaps} for cell in found]
+    return [{**_cell(session.dataset.judged, column, measures), "warnings": gaps} for column in columns]
 
 
-def _refuse_failures(rows: Sequence[Sequence[Mapping[str, Any]]], max_share: float) -> None:
-    """Raise if under a budget more queries were given up than is allowed: what they rank says nothing of the policy.
-
-    Raises:
-        FailedRunError: with the first error.
-    """
-    for column in zip(*rows, strict=True):
-        failed = [row for row in column if row["stops"] in GIVEN_UP]
-        if len(failed) > max_share * len(column):
-            said = f"{len(failed)} of {len(column)} queries given up; first error: {failed[0]['error']}"
-            raise FailedRunError(said)
+def _refuse_failures(rows: Sequence[Mapping[str, Any]], max_share: float) -> None:
+    """Raise if more queries were given up than is allowed: their rankings say nothing about the policy."""
+    failed = [row for row in rows if row["stops"] in GIVEN_UP]
+    if len(failed) > max_share * len(rows):
+        raise FailedRunError(f"{len(failed)} of {len(rows)} queries given up; first error: {failed[0]['error']}")
 
 
-def _row(output: ControllerOutput, measures: Measures, job: Job) -> dict[str, Any]:
+def _row(output: ControllerOutput, job: Job) -> dict[str, Any]:
     cost = output.history[-1].cost
     return {
         "ranking": output.ranking,
-        "docs": cost.docs,
-        "calls": cost.calls,
+        "charged": [getattr(cost, unit) for unit in UNITS],
         "expanded": output.final_budget_state["expanded_docs"],
-        "ineligible": _ineligible(output),
+        "ineligible": sum(event.details["count"] for event in output.trace.find(INELIGIBLE)),
         "stops": output.stop.reason,
         "error": output.stop.details.get("error"),
-        "recorded": [getattr(cost, unit) for unit in UNITS[2:]],
-        "decisions": decisions_of(output, _quality(output, measures)) if job.traced else None,
+        "decisions": _decisions(output) if job.traced else None,
     }
 
 
 def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Measures) -> dict[str, Any]:
     by_query = dict(zip(judged, rows, strict=True))
     values = measures.of_topics({q: row["ranking"] for q, row in by_query.items()}, {q: q for q in judged})
-    columns = ("docs", "calls", "expanded", "ineligible", "stops", "recorded")
     return {
         "values": values.tolist(),
-        **{name: [row[name] for row in rows] for name in columns},
+        **{name: [row[name] for row in rows] for name in ("charged", "expanded", "ineligible", "stops")},
         "decisions": {q: row["decisions"] for q, row in by_query.items() if row["decisions"] is not None},
     }
-
-
-def _ineligible(output: ControllerOutput) -> int:
-    return sum(event.details["count"] for event in output.trace.find(INELIGIBLE))
 
 
 def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
@@ -132,9 +106,5 @@ def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
         beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
 
 
-def _quality(output: ControllerOutput, measures: Measures) -> list[float]:
-    """The headline measure before anything was reranked and after each batch."""
-    rankings = {str(i): list(step.ranking) for i, step in enumerate(output.history)}
-    return [
-        round(float(value), 6) for value in measures.of_topics(rankings, dict.fromkeys(rankings, output.query_id))[:, 0]
-    ]
+def _decisions(output: ControllerOutput) -> dict[str, Any]:
+    return decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)

@@ -31,35 +31,30 @@ START = "start"
 
 
 def jobs_of(grid: Grid, folder: Path) -> list[Job]:
-    """The jobs of all cells of a grid.
+    """The jobs of all cells of a grid, with files below the folder.
 
     The full reranking of each collection comes first, and jobs that can share a session are neighbours.
-
-    Args:
-        grid: what is compared.
-        folder: folder of the files of cells.
-
-    Raises:
-        ConfigError: naming the policy and collection whose configuration is wrong.
     """
-    jobs = []
+    jobs: list[Job] = []
     inputs = InputFiles()
+
+    def add(where: tuple[str, str, str], config: Mapping[str, Any], limit: float | None, traced: bool = False) -> None:
+        code = inputs.code_of(config, cellreplay.__name__)
+        what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code, inputs.of(config)]
+        key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
+        jobs.append(Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz"))
+
     for collection in grid.collections:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
-        fixed = configs[grid.baseline.name]
-        whole = fixed
-        if not compares_windows(fixed):
-            whole = {**fixed, "assembler": {**fixed["assembler"], "ordering": "reranked_first"}}
-        where = (collection.name, grid.baseline.name, FULL)
-        jobs.append(_job(where, whole, None, grid, False, folder, inputs))
-        for entry in grid.policies:
-            config = configs[entry.name]
-            where = (collection.name, entry.name, START)
-            jobs.append(_job(where, config, 0, grid, False, folder, inputs))
+        whole = configs[grid.baseline.name]
+        if not compares_windows(whole):
+            whole = {**whole, "assembler": {**whole["assembler"], "ordering": "reranked_first"}}
+        add((collection.name, grid.baseline.name, FULL), whole, None)
+        for name, config in configs.items():
+            add((collection.name, name, START), config, 0)
             for budget in grid.budgets:
-                traced = entry.name in grid.traces.policies and budget == grid.traces.budget
-                where = (collection.name, entry.name, column_of(budget))
-                jobs.append(_job(where, config, budget, grid, traced, folder, inputs))
+                traced = name in grid.traces.policies and budget == grid.traces.budget
+                add((collection.name, name, column_of(budget)), config, budget, traced)
     return jobs
 
 
@@ -72,48 +67,22 @@ def compares_windows(config: Mapping[str, Any]) -> bool:
     return scheduler.sends_again
 
 
-def _job(
-    where: tuple[str, str, str],
-    config: Mapping[str, Any],
-    limit: float | None,
-    grid: Grid,
-    traced: bool,
-    folder: Path,
-    inputs: InputFiles,
-) -> Job:
-    code = inputs.code_of(config, cellreplay.__name__)
-    what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code, inputs.of(config)]
-    key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
-    return Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz")
-
-
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
-    """Replay the jobs whose results are not kept yet; those that differ by the budget alone share a replay.
+    """Replay the jobs whose results are not kept yet, and return the cells by (collection, policy, column).
 
-    Args:
-        jobs: all of the study.
-        processes: number of worker processes; -1 for one a core.
-        progress: called with the number of cells done.
-
-    Returns:
-        The cells by (collection, policy, column).
+    Jobs that differ by the budget alone share a replay. ``processes`` is -1 for one a core.
     """
     files = {job.file: job for job in jobs}  # policies of the same configuration share one
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
-    todo = [job for file, job in files.items() if file not in cells]
+    todo: dict[str, list[Job]] = {}
+    for file, job in files.items():
+        if file not in cells:
+            todo.setdefault(results_key(job.config), []).append(job)
     progress(done := len(cells), len(files))
-    for count in executed(run_replay, _replays(todo), processes):
+    for count in executed(run_replay, list(todo.values()), processes):
         progress(done := done + count, len(files))
-    cells |= {job.file: read_cell(job.file) for job in todo}
+    cells |= {job.file: read_cell(job.file) for some in todo.values() for job in some}
     return {(job.collection, job.policy, job.column): cells[job.file] for job in jobs}
-
-
-def _replays(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The jobs in groups that differ by their limits alone."""
-    groups: dict[str, list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(results_key(job.config), []).append(job)
-    return list(groups.values())
 
 
 def kept_cell(file: Path) -> Cell | None:
@@ -127,9 +96,6 @@ def kept_cell(file: Path) -> Cell | None:
 def read_cell(file: Path) -> Cell:
     """Read the cell that a job's file holds."""
     cell = json.loads(gzip.decompress(file.read_bytes()))
-    counts: dict[str, Any] = {
-        key: np.array(cell[key], dtype=np.int64) for key in ("docs", "calls", "expanded", "ineligible")
-    }
-    values, recorded = (np.array(cell[key], dtype=float) for key in ("values", "recorded"))
-    said: dict[str, Any] = {key: cell[key] for key in ("stops", "decisions", "warnings")}
-    return Cell(values=values, recorded=recorded, **counts, **said)
+    values, charged = (np.array(cell[key], dtype=float) for key in ("values", "charged"))
+    expanded, ineligible = (np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible"))
+    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["decisions"], cell["warnings"])

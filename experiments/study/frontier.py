@@ -15,7 +15,7 @@ from experiments.evaluate.record import UNITS
 from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
-from experiments.report.report import grades_of, require_plotly, shown
+from experiments.report.report import require_plotly, shown
 from experiments.report.study import Cell, Collection, Line, Study, column_of
 from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
@@ -27,17 +27,7 @@ Cells = Mapping[tuple[str, str, str], Cell]
 
 
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
-    """Replay the cells that are missing, and write tables, figures and report.
-
-    Args:
-        grid: what is compared.
-        folder: folder of the results, with the finished cells below ``cells/``.
-        command: the command that makes these results again, which the results repeat.
-        progress: called with the number of cells done.
-
-    Raises:
-        ConfigError: if nothing can be written there, or a configuration is wrong.
-    """
+    """Replay the cells that are missing below ``folder/cells``, and write tables, figures and report."""
     require_writable(folder)
     if grid.report:
         require_plotly()
@@ -66,16 +56,15 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         permutations=grid.permutations,
         level=grid.level,
         seed=grid.seed,
-        notes=_notes(grid, cells),
-        prices=grid.prices,
+        notes=_gaps(grid, cells),
         claims=grid.claims,
         choice=grid.choice,
         unit=grid.limited,
     )
 
 
-def _notes(grid: Grid, cells: Cells) -> list[str]:
-    """What parts of each collection and its recorded inputs lack, such as queries that a run does not answer."""
+def _gaps(grid: Grid, cells: Cells) -> list[str]:
+    """Missing ids of each collection and its recorded inputs, such as queries that a run does not answer."""
     full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
@@ -93,19 +82,15 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
     full = mine.pop((grid.baseline.name, FULL))
     starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
-    queries = dataset.judged
+    texts = shown(dataset, mine.values())
+    if not grid.texts:
+        texts |= {"query_texts": {}, "doc_texts": {}}
     return Collection(
         name=entry.name,
-        queries=queries,
-        query_texts={q: dataset.queries[q] for q in queries} if grid.texts else {},
-        doc_texts={d: dataset.corpus[d].content for d in shown(mine.values())} if grid.texts else {},
-        grades=grades_of(dataset.qrels, mine.values()),
+        queries=dataset.judged,
+        **texts,
         cells=mine,
-        lines={
-            policy.name: _line(grid, grid.budgets, [mine[policy.name, column_of(b)] for b in grid.budgets])
-            for policy in grid.policies
-        },
-        whole_curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
+        curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),
         target_spent=_spent(grid, entry, full),
         start=starts[grid.baseline.name].values.mean(axis=0),
@@ -131,7 +116,8 @@ def _curve(
 ) -> Line:
     """From 0 to the largest budget: fixed depth at every depth, any other policy at the budgets that were replayed."""
     config = grid.configuration(entry, policy)
-    if grid.limited is DOCS and _is_fixed_depth(config):
+    is_one_shot = config["scheduler"]["_target_"].endswith(".OneShotScheduler")  # few are worth building their parts
+    if grid.limited is DOCS and is_one_shot and is_fixed_depth(session_for(config)):
         bootstrap = Bootstrap(resamples=grid.resamples, level=grid.level, seed=grid.seed)
         return _at_every_depth(config, int(grid.budgets[-1]), grid.measures, bootstrap)
     at_budgets = [cells[policy.name, column_of(budget)] for budget in grid.budgets]
@@ -144,15 +130,6 @@ def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
     spent = costs[:, UNITS.index(grid.limited.name)]
     return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)
-
-
-def _is_fixed_depth(config: Mapping[str, Any]) -> bool:
-    """Whether a policy is fixed depth, as a run decides it. Few policies are worth building their parts for that."""
-    alike = all(config[group]["_target_"].endswith(f".{name}") for group, name in _PARTS.items())
-    return alike and is_fixed_depth(session_for(config))
-
-
-_PARTS = {"estimator": "BaselineEstimator", "scheduler": "OneShotScheduler"}
 
 
 def _at_every_depth(config: Mapping[str, Any], deepest: int, measures: Sequence[str], bootstrap: Bootstrap) -> Line:

@@ -17,8 +17,7 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.report.prices import Prices
-from experiments.report.study import CHECKED, EXAMPLE_PRICES, Amounts, Choice, Claim, Policy, Texts
+from experiments.report.study import CHECKED, Amounts, Choice, Claim, Policy, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
@@ -40,12 +39,8 @@ Count = Annotated[int, Field(ge=1)]
 class CollectionEntry:
     """A collection with its first stage and reranker, as overrides of ``run.py``.
 
-    Attributes:
-        name: name of the pair.
-        overrides: of ``run.py``.
-        variables: what policies write as ``$name``.
-        group: what is left out together, and counts once in the mean of a claim; by default the pair's own name.
-        plain: name of the pair that is this one without its signals.
+    ``variables`` are what policies write as ``$name``; for ``group`` and ``plain`` see
+    :class:`experiments.report.study.Collection`.
     """
 
     name: Name
@@ -59,11 +54,7 @@ class CollectionEntry:
 class PolicyEntry:
     """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection.
 
-    Attributes:
-        name: name of the policy. A policy that is a preset and no more has the preset's name, and needs no overrides.
-        kind: one of :data:`experiments.report.study.KINDS`.
-        label: name in tables and figures; by default the name, with blanks for underscores.
-        overrides: of ``run.py``; by default ``experiment=NAME``.
+    By default it is the preset of its name, and its label is the name, with blanks for underscores.
     """
 
     name: Name
@@ -73,12 +64,10 @@ class PolicyEntry:
 
     @property
     def choices(self) -> Sequence[str]:
-        """The overrides that make the policy."""
         return [f"experiment={self.name}"] if self.overrides is None else self.overrides
 
     @property
     def policy(self) -> Policy:
-        """Name, label and kind of the policy."""
         return Policy(self.name, self.label or self.name.replace("_", " "), self.kind)
 
 
@@ -92,12 +81,7 @@ class TraceChoice:
 
 @dataclass(frozen=True, config=CHECKED)
 class Grid:
-    """A frontier's configuration; see the comments in ``conf/frontier/demo.yaml``.
-
-    Attributes:
-        question: what the study asks, in words; the heading of its tables and of the overview.
-        unit: what the budgets limit, by its short name (``ragtune.core.units``).
-    """
+    """A study's configuration; ``conf/frontier/demo.yaml`` explains every key."""
 
     name: Name
     collections: Annotated[Sequence[CollectionEntry], Field(min_length=1)]
@@ -116,16 +100,10 @@ class Grid:
     figures: bool = True
     report: bool = True
     unit: str = "docs"
-    prices: Prices = EXAMPLE_PRICES
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
-        """The configuration of a policy on a collection, over all its judged queries or so many drawn at random.
-
-        Raises:
-            ConfigError: as :func:`composed`.
-        """
         config = composed(collection, policy, self.seed)
         if self.queries:
             config["dataset"] |= {"sample": {"queries": self.queries, "seed": self.seed}}
@@ -133,21 +111,16 @@ class Grid:
 
     @property
     def limited(self) -> Unit:
-        """What the budgets limit."""
         return BY_SHORT[self.unit]
 
     @property
     def baseline(self) -> PolicyEntry:
-        """The policy that all others are tested against."""
         return next(entry for entry in self.policies if entry.kind == "incumbent")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
         """The grid with only the named collections and policies; no names mean all, and the baseline always stays.
 
         Claims about a policy that is left out are left out, too, and others are held against those that stay.
-
-        Raises:
-            ConfigError: on an unknown name.
         """
         chosen = {self.baseline.name, *policies} if policies else set(_names(self.policies))
         wanted = set(collections) or set(_names(self.collections))
@@ -173,9 +146,6 @@ def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
     """Read the grid of ``conf/frontier/NAME.yaml`` or of a YAML file, and change it by ``key=value`` options.
 
     A file that says ``base: OTHER`` replaces keys of that file, which is found in the same way.
-
-    Raises:
-        ConfigError: if the file is missing, or naming what is wrong in it.
     """
     file = _file(name)
     register_resolvers()
@@ -218,11 +188,7 @@ def _option(text: str) -> Any:
 
 
 def grid_of(raw: Mapping[str, Any]) -> Grid:
-    """Make a grid from plain data.
-
-    Raises:
-        ConfigError: on an unknown or missing key, or a bad value.
-    """
+    """Make a grid from plain data."""
     try:
         grid = TypeAdapter(Grid).validate_python(dict(raw))
     except ValidationError as error:
@@ -281,11 +247,7 @@ def _groups(collections: Sequence[CollectionEntry], wanted: Collection[str]) -> 
 
 
 def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dict[str, Any]:
-    """The configuration of a policy on a collection, without a limit yet.
-
-    Raises:
-        ConfigError: on an unknown component or option, or a ``$variable`` that the collection does not give.
-    """
+    """The configuration of a policy on a collection, without a limit yet."""
     overrides = [*COMMON, f"seed={seed}", *collection.overrides, *policy.choices]
     where = f"policy {policy.name!r} on collection {collection.name!r}"
     try:

@@ -21,7 +21,6 @@ COMMANDS = {
     "score": "record a reranker's scores of a dataset's pairs, for replays",
     "graph": "build the graph of a collection's nearest documents",
     "ingest": "put a dataset into a collection of PostgreSQL",
-    "runs": "draw the curves of finished runs",
     "relog": "log finished runs to MLflow from their files",
     "conformance": "compare decisions and ragd's answers with the golden ones",
 }

@@ -55,11 +55,7 @@ def test_a_model_is_asked_as_often_as_the_budget_says_and_the_record_replays(
     assert replayed["nDCG@10"].tolist() == queries["nDCG@10"].tolist()
 
 
-WINDOWS = {
-    "acurank": ["estimator.window=8"],
-    "plackett_luce": ["estimator.window=8"],
-    "sliding": ["estimator.window=6", "estimator.step=3"],
-}
+WINDOWS = {"acurank": ["estimator.window=8"], "sliding": ["estimator.window=6", "estimator.step=3"]}
 
 
 @pytest.fixture
@@ -108,21 +104,11 @@ def test_a_window_that_a_server_refuses_costs_its_call_and_no_document(
     assert summary["measures"]["nDCG@10"] > nothing["measures"]["nDCG@10"]
 
 
-def test_a_simulated_comparer_needs_no_model_and_shows_tokens_and_dollars(main: Main, tiny: list[str]) -> None:
-    prices = "reranker.prices={prompt: 0.002, completion: 0.008}"
-    comparer = ["reranker=simulated", "reranker.scale=identity", prices]
-    summary, queries = outcome(main(*tiny[:-1], *POLICY, *comparer))
-    assert queries["charged_calls"].max() == CALLS
-    assert (queries["charged_usd"] > 0).all()
-    assert summary["cost"]["actual"]["calls"] == 0
-
-
 @pytest.mark.parametrize(
     ("policy", "is_said"),
     [
         (["experiment=uncertainty", "budget=4"], True),
         (["experiment=slidegar", "scheduler.window=3", "scheduler.step=2", "budget=unlimited"], True),
-        (["experiment=uncertainty", "scheduler.batch_size=4", "budget=4"], False),
         (["experiment=fixed_depth", "budget=4"], False),
         (["experiment=plackett_luce", "estimator.window=3", "budget=unlimited", "budget.max_reranker_calls=3"], False),
     ],

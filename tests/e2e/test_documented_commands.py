@@ -215,7 +215,7 @@ def test_every_command_that_is_shown_runs(
     words: tuple[str, ...], reader: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = [*(filled_in(word, request) for word in words), *quicker(words, request)]
-    if words[0] in ("compare", "runs"):
+    if words[0] == "compare":
         monkeypatch.chdir(request.getfixturevalue("earlier"))
         command = [found for word in command for found in expanded(word)]
         command[-1] = "ALL" if command[-2:] == ["RUN", "RUN"] else command[-1]  # two runs of the reader's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,18 +34,18 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def started(start: Callable, folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    """A run into ``out`` that hangs at its third query, when it has finished one."""
+    out, log = folder / "out", str(folder / "log")
+    words = [*overrides, *SLOW, "tracking=none", f"hydra.run.dir={out}"]
+    process = start(*words, cwd=folder, HANG_AT="q3", RERANK_LOG=log)
+    wait_until(lambda: finished_queries(out) or process.poll() is not None)
+    return process
+
+
 def test_sigterm_ends_a_run_as_ctrl_c_does(tiny: list[str], start: Callable, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(
-        *tiny,
-        *SLOW,
-        "tracking=none",
-        f"hydra.run.dir={out}",
-        cwd=tmp_path,
-        HANG_AT="q3",
-        RERANK_LOG=str(tmp_path / "log"),
-    )
-    wait_until(lambda: finished_queries(out) or process.poll() is not None)
+    process = started(start, tmp_path, *tiny)
     os.kill(process.pid, signal.SIGTERM)
     ended = finish(process)
     assert ended.code == 130
@@ -77,19 +78,7 @@ def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
 
 
 def test_joblibs_workers_end_when_their_driver_is_killed(tiny: list[str], start: Callable, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    parallel = ["executor=joblib", "executor.n_jobs=2", "executor.shards_per_job=2"]
-    process = start(
-        *tiny,
-        *SLOW,
-        *parallel,
-        "tracking=none",
-        f"hydra.run.dir={out}",
-        cwd=tmp_path,
-        HANG_AT="q3",
-        RERANK_LOG=str(tmp_path / "log"),
-    )
-    wait_until(lambda: finished_queries(out) or process.poll() is not None)
+    process = started(start, tmp_path, *tiny, "executor=joblib", "executor.n_jobs=2", "executor.shards_per_job=2")
     workers = children(process.pid)
     assert len(workers) >= 2
     os.kill(process.pid, signal.SIGKILL)

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def place_of_data(folder: Path, account: struct_passwd | None) -> Path:
-    """``folder/pgdata``; where the account cannot reach it, it becomes a link into :data:`OPEN_FOLDER`, and a warning."""
+    """``folder/pgdata``; a link into :data:`OPEN_FOLDER`, with a warning, where the account cannot reach it."""
     data = folder / "pgdata"
     barrier = _barrier(folder, account)
     if account is not None and barrier is not None and not os.path.lexists(data):

@@ -39,18 +39,9 @@ def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespac
     assert (frontier.folder / "frontier.md").read_text() in frontier.out
     assert Path(frontier.lines[-1]) == Path("results/frontier/demo")
     assert frontier.err == ""
-
-
-def test_the_head_says_how_to_make_it_again(frontier: SimpleNamespace) -> None:
     head = (frontier.folder / "frontier.md").read_text().split("##")[0]
     assert head.startswith("# Which policy spends a reranking budget best on the shipped collection?\n")
     assert "ragtune study --policies=settled 'budgets=[5,10]'" in head
-    assert "- code: `" in head
-
-
-def test_the_posterior_is_not_far_below_fixed_depth(frontier: SimpleNamespace) -> None:
-    quality = pd.read_csv(frontier.folder / "frontier.csv").pivot(index="budget", columns="policy", values="nDCG@10")
-    assert (quality["settled"] >= quality["fixed_depth"] - 0.02).all()
 
 
 def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) -> None:
@@ -66,17 +57,11 @@ def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) ->
     for measure in ("nDCG@10", "RR@10", "AP", "R@100"):
         assert (table[f"{measure}_low"] <= table[measure]).all()
         assert (table[measure] <= table[f"{measure}_high"]).all()
-    calls = table.set_index(["policy", "budget"])["calls_mean"]
-    assert calls["fixed_depth", 10] == 1
-
-
-def test_per_query_values_make_up_the_means(frontier: SimpleNamespace) -> None:
-    cells = pd.read_parquet(frontier.folder / "frontier.parquet").set_index(["policy", "budget"])
+    assert table.set_index(["policy", "budget"])["calls_mean"]["fixed_depth", 10] == 1
     queries = pd.read_parquet(frontier.folder / "per_query.parquet")
+    means = queries.groupby(["policy", "budget"], sort=False)["nDCG@10"].mean()
+    assert table["nDCG@10"].tolist() == pytest.approx(means.tolist(), abs=1e-6)
     assert len(queries) == 4 * 50
-    means = queries.groupby(["policy", "budget"])["nDCG@10"].mean()
-    for key, mean in means.items():
-        assert cells.loc[key, "nDCG@10"] == pytest.approx(mean)
 
 
 def test_processes_change_nothing(
@@ -114,9 +99,7 @@ def test_a_killed_frontier_goes_on_elsewhere_keeps_finished_cells_and_writes_the
     [
         (("--config", "nope"), "no frontier configuration 'nope': allowed are "),
         (("--policies", "nobody"), "policies: unknown 'nobody': allowed are fixed"),
-        (("budgets=[5]", "--policies", "settled", "level=abc"), "level=abc"),
         (("--out", "/proc/nope", "jobs=1"), "nothing can be written to '/proc/nope'"),
-        (("measures=[nDCK@10]", "--policies", "fixed_depth", "jobs=1"), "nDCK@10"),
         (("--config", "shared", *DL19, "--data", "/does/not/exist", "jobs=1"), "'/does/not/exist/dl19' does not exist"),
     ],
 )
@@ -129,17 +112,3 @@ def test_bad_input_ends_with_code_2_and_one_line(
     assert ended.err.startswith("error: ")
     assert ended.err.count("\n") == 1
     assert not list(tmp_path.rglob("*.md"))
-
-
-def test_an_unknown_component_names_policy_and_collection_in_a_process_too(run_here: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(
-        "collections: [{name: demo}]\n"
-        "policies:\n"
-        "  - {name: fixed_depth, kind: incumbent}\n"
-        "  - {name: mine, label: mine, kind: ours, overrides: [estimator=clairvoyant]}\n"
-        "budgets: [5]\nmeasures: [nDCG@10]\ntraces: {budget: 5}\n"
-    )
-    ended = run_here("--config", "mine.yaml", script="scripts/frontier.py", cwd=tmp_path)
-    assert ended.code == 2
-    assert "policy 'mine' on collection 'demo'" in ended.err
-    assert "clairvoyant" in ended.err

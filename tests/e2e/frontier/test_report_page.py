@@ -27,39 +27,29 @@ def opened(frontier: SimpleNamespace) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(page=page, requests=requests, errors=errors, address=address)
 
 
-def test_it_asks_for_nothing_but_itself_and_raises_no_error(opened: SimpleNamespace) -> None:
+def test_the_page_needs_nothing_else_and_begins_with_the_recommendation_of_the_tables(
+    opened: SimpleNamespace, frontier: SimpleNamespace
+) -> None:
     assert opened.requests == [opened.address]
     assert opened.errors == []
-
-
-def test_the_recommendation_comes_first_and_is_the_one_of_the_tables(
-    opened: SimpleNamespace, frontier: SimpleNamespace
-) -> None:
     title = opened.page.inner_text("#advice").splitlines()[0]
     assert title in (frontier.folder / "frontier.md").read_text().splitlines()[2]
-    assert opened.page.inner_text("body").index(title) < opened.page.inner_text("body").index("Quality against cost")
-
-
-def test_the_table_shows_what_the_csv_says_and_the_text_where_curves_start(
-    opened: SimpleNamespace, frontier: SimpleNamespace
-) -> None:
     rows = opened.page.locator(".collection > .scroll tbody tr").all_inner_texts()
     table = pd.read_csv(frontier.folder / "frontier.csv").set_index(["label", "budget"])["nDCG@10"]
     assert len(rows) == 2
     for label, *figures in (row.split("\t") for row in rows):
         for budget, figure in zip((5, 10), figures, strict=True):
             assert float(figure.strip("▲▼△▽")) == pytest.approx(table[label, budget], abs=0.00051)
-    assert "before anything is reranked: 0.519 (fixed depth), 0.665 (settled)." in opened.page.inner_text(
-        ".collection > .note"
-    )
+    start = "before anything is reranked: 0.519 (fixed depth), 0.665 (settled)."
+    assert start in opened.page.inner_text(".collection > .note")
 
 
 def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:
     page = opened.page
     assert page.text_content(".xtitle") == "documents a query, mean"
     page.locator(".updatemenu-header").first.click()
-    page.locator(".updatemenu-dropdown-button", has_text="cost in dollars by the prices").click()
-    assert page.text_content(".xtitle") == "dollars by the prices a query, mean"
+    page.locator(".updatemenu-dropdown-button", has_text="cost in calls").click()
+    assert page.text_content(".xtitle") == "calls a query, mean"
 
 
 def test_a_query_shows_texts_why_it_was_reranked_and_what_it_cost(opened: SimpleNamespace) -> None:
@@ -71,16 +61,15 @@ def test_a_query_shows_texts_why_it_was_reranked_and_what_it_cost(opened: Simple
     for policy in ("fixed_depth", "settled"):
         rows = page.locator(f"#traces [data-policy={policy}] tbody tr:not(.step)")
         assert rows.count() == 10
-        number, document, first, estimate, score, *_, after, final = rows.first.locator("td").all_inner_texts()
+        number, document, first, score, *_, final = rows.first.locator("td").all_inner_texts()
         assert (number, len(document.splitlines())) == ("1", 2)
-        assert "/" in estimate
         assert 0 <= float(score) <= 1
-        assert min(int(first), int(after), int(final)) >= 1
+        assert min(int(first), int(final)) >= 1
     steps = page.locator("#traces [data-policy=settled] tr.step").all_inner_texts()
     assert len(steps) > 1
     assert "granted (10 of 10 documents were left)" in steps[0]
     assert "Why: chance of change" in steps[0]
-    assert "Paid so far: 10 documents; nDCG@10 now 0." in steps[-1]
+    assert "Paid so far: 10 documents." in steps[-1]
 
 
 def test_the_list_of_queries_is_sorted_and_leads_to_each(opened: SimpleNamespace) -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from scipy.stats import permutation_test, ttest_rel
 
 from experiments.evaluate.curves import area, bootstrap_interval
@@ -22,10 +17,6 @@ from experiments.evaluate.significance import (
     wins_losses_ties,
 )
 
-probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=12)
-units = st.floats(0, 1, allow_subnormal=False).map(lambda x: round(x, 3))
-points = st.lists(st.tuples(units, units), min_size=1, max_size=30)
-
 
 def test_holm_matches_a_table_worked_out_by_hand() -> None:
     # sorted .01 .02 .03 .04, times 4 3 2 1, made monotone
@@ -38,15 +29,6 @@ def test_holm_never_passes_one_and_leaves_a_single_test_alone() -> None:
     assert holm([]).tolist() == []
 
 
-@given(probabilities)
-def test_holm_corrects_upwards_keeps_the_order_and_is_no_harsher_than_bonferroni(p_values: list[float]) -> None:
-    p, adjusted = np.array(p_values), holm(p_values)
-    assert (adjusted >= p).all()
-    assert (adjusted <= np.minimum(1.0, len(p) * p) + 1e-12).all()
-    order = np.argsort(p, kind="stable")
-    assert (np.diff(adjusted[order]) >= 0).all()
-
-
 def test_the_t_test_is_scipys() -> None:
     rng = np.random.default_rng(1)
     ours, theirs = rng.random((30, 3)), rng.random((30, 3))
@@ -56,17 +38,14 @@ def test_the_t_test_is_scipys() -> None:
 
 def test_the_randomization_test_agrees_with_scipys_permutation_test() -> None:
     differences = np.random.default_rng(2).normal(0.3, 1.0, size=(40, 1))
-    mine = paired_tests(differences, permutations=20_000, seed=0).randomization[0]
+    mine, again = (
+        paired_tests(side, permutations=20_000, seed=0).randomization[0] for side in (differences, -differences)
+    )
+    assert mine == again
     theirs = permutation_test(
         (differences[:, 0],), np.sum, permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(3)
     )
     assert mine == pytest.approx(theirs.pvalue, abs=0.012)
-
-
-def test_the_randomization_test_is_exact_where_all_signs_can_be_counted() -> None:
-    # of the 16 sign vectors of (1, 1, 1, 1) two are as extreme as the one observed: p = 1/8
-    tests = paired_tests(np.ones((4, 1)), permutations=20_000, seed=0)
-    assert tests.randomization[0] == pytest.approx(0.125, abs=0.01)
 
 
 def test_no_difference_at_all_has_p_one_in_both_tests() -> None:
@@ -78,20 +57,6 @@ def test_no_difference_at_all_has_p_one_in_both_tests() -> None:
 def test_the_same_difference_everywhere_and_a_single_query_give_finite_p_values() -> None:
     assert np.isfinite(paired_tests(np.full((9, 1), 0.1), permutations=50, seed=0).t).all()
     assert paired_tests(np.array([[0.4]]), permutations=50, seed=0).t.tolist() == [1.0]
-
-
-@given(arrays(float, st.tuples(st.integers(2, 20), st.integers(1, 4)), elements=st.floats(-1, 1)), st.integers(0, 5))
-def test_p_values_are_probabilities_and_do_not_depend_on_the_side(differences: np.ndarray, seed: int) -> None:
-    one, other = (paired_tests(side, permutations=60, seed=seed) for side in (differences, -differences))
-    for p in (one.t, one.randomization):
-        assert ((p >= 0) & (p <= 1)).all()
-    assert one.randomization.tolist() == other.randomization.tolist()
-
-
-def test_the_same_seed_gives_the_same_p_values() -> None:
-    differences = np.random.default_rng(4).normal(size=(25, 2))
-    first, second = (paired_tests(differences, permutations=300, seed=7).randomization for _ in range(2))
-    assert first.tolist() == second.tolist()
 
 
 def test_many_queries_are_sampled_in_blocks_to_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,22 +79,7 @@ def test_wins_losses_and_ties_ignore_rounding_errors() -> None:
 def test_the_front_is_what_nothing_dominates() -> None:
     front = pareto_front([1, 2, 2, 3, 4], [0.5, 0.7, 0.6, 0.7, 0.9])
     assert front.tolist() == [True, True, False, False, True]
-
-
-def test_equal_points_share_the_front() -> None:
     assert pareto_front([1, 1], [0.5, 0.5]).tolist() == [True, True]
-
-
-@given(points)
-def test_every_point_off_the_front_is_dominated_by_one_on_it(given_points: list[tuple[float, float]]) -> None:
-    cost, quality = np.array(given_points).T
-    front = pareto_front(cost, quality)
-    assert front.any()
-    held = list(zip(cost[front], quality[front], strict=True))
-    for c, q in zip(cost[~front], quality[~front], strict=True):
-        assert any(c2 <= c and q2 >= q and (c2 < c or q2 > q) for c2, q2 in held)
-    ordered = sorted(set(held))
-    assert all(a[1] < b[1] for a, b in pairwise(ordered))
 
 
 def test_the_area_is_the_mean_height() -> None:
@@ -143,12 +93,6 @@ def test_the_area_is_the_mean_height() -> None:
 def test_the_area_of_a_single_point_is_its_height() -> None:
     x, y = np.array([5.0]), np.array([0.4])
     assert area(x, y, 5, 5, stepwise=False) == area(x, y, 5, 5, stepwise=True) == 0.4
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=9), st.booleans())
-def test_the_area_lies_between_the_lowest_and_the_highest_point(heights: list[float], stepwise: bool) -> None:
-    x, y = np.arange(len(heights), dtype=float), np.array(heights)
-    assert y.min() - 1e-12 <= area(x, y, 0, x[-1], stepwise=stepwise) <= y.max() + 1e-12
 
 
 def test_the_cost_of_a_quality_is_read_between_two_budgets() -> None:

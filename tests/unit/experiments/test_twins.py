@@ -14,17 +14,7 @@ from experiments.replay.build import build_session
 from ragtune import BudgetedReranker
 
 ONE, OTHER = "ship-2", "heart-1"
-COMPARING = (
-    "acurank",
-    "blitzrank",
-    "jointrank",
-    "knockout",
-    "plackett_luce",
-    "setwise_insertion",
-    "sliding",
-    "tdpart",
-    "tourrank",
-)
+COMPARING = ("acurank", "blitzrank", "jointrank", "knockout", "plackett_luce", "sliding", "tdpart", "tourrank")
 
 
 @pytest.fixture
@@ -47,7 +37,6 @@ def with_twins(collection: Path) -> Path:
     "policy",
     [
         ["estimator=uncertainty", "estimator.trust=0.1"],  # first-stage evidence, which differs, weighs much
-        ["estimator=uncertainty", "estimator.trust=0.1", "scheduler=settled"],
         ["estimator=bagel"],
         ["experiment=fixed_depth"],
     ],

@@ -13,7 +13,7 @@ from experiments.report.claims_page import claims_page
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import CALLS, MONEY, UNITS
+from ragtune.core.units import CALLS, UNITS
 
 KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
@@ -26,10 +26,11 @@ def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, 
     cells = {}
     for policy, means in quality.items():
         for budget, mean in zip((10, 20), means, strict=True):
-            charged = np.full(40, (docs or {}).get(policy, budget))
+            charged = np.zeros((40, len(UNITS)))
+            charged[:, :2] = (docs or {}).get(policy, budget)
             values = (mean + np.roll(noise, budget) - noise.mean())[:, None]
-            counts = (charged, charged, charged * 0, charged * 0)
-            cells[policy, str(budget)] = Cell(values, *counts, ["x"] * 40, np.zeros((40, len(UNITS) - 2)))
+            none = np.zeros(40, dtype=int)
+            cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
     return Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name, group=group or name)  # type: ignore[arg-type]
@@ -74,6 +75,8 @@ def test_a_variant_that_is_better_everywhere_is_chosen_and_credited_with_what_it
     assert found.low > 0
     assert found.shares == {"default": 0.0, "bold": 1.0, "shy": 0.0}
     assert found.gains["bold"].tolist() == pytest.approx([0.13] * 3)
+    equal = leave_one_out(study(*(collection(name, qualities(0.5, 0.5, 0.5)) for name in "ab")), CHOICE)
+    assert (equal.final, equal.difference) == ("default", 0.0)
 
 
 def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
@@ -95,27 +98,12 @@ def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
     assert "**Keep the default.**" in page
 
 
-def test_what_is_left_out_has_no_say_in_the_choice() -> None:
-    others = [collection("b", qualities(0.5, 0.52)), collection("c", qualities(0.5, 0.51))]
-    random = np.random.default_rng(0)
-    for _ in range(5):
-        shuffled = qualities(*random.permutation([0.1, 0.5, 0.9]).tolist())
-        entry = leave_one_out(study(collection("a", shuffled), *others), CHOICE).left_out[0]
-        assert (entry.group, entry.chosen, entry.same) == ("a", "bold", 1.0)
-
-
 def test_a_group_counts_once_however_many_pairs_it_has() -> None:
     many = [collection(f"a{i}", qualities(0.5, 0.6), group="a") for i in range(5)]
     few = [collection("b", qualities(0.5, 0.45)), collection("c", qualities(0.5, 0.4))]
     found = leave_one_out(study(*many, *few), CHOICE)
     assert found.gains["bold"].tolist() == pytest.approx([0.2, 0.05, 0.0])
     assert found.final == "default"
-
-
-def test_of_equals_the_default_is_kept() -> None:
-    found = leave_one_out(study(*(collection(name, qualities(0.5, 0.5, 0.5)) for name in "ab")), CHOICE)
-    assert found.final == "default"
-    assert found.difference == 0.0
 
 
 def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the_worst_comes_first() -> None:
@@ -131,8 +119,7 @@ def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the
     assert found.order == ["worse", "bad", "near", "good"]
     bad = found.rows[found.rows["collection"] == "bad"].set_index(["against", "budget"])
     assert bad["difference"]["gar", 20] == pytest.approx(-0.03)
-    assert bad["low"]["gar", 20] < -0.0299
-    assert bad["high"]["gar", 20] > -0.0301
+    assert [bad[end]["gar", 20] for end in ("low", "high")] == pytest.approx([-0.03] * 2), "the queries differ alike"
     assert bad["holds"].tolist() == [True, True, True, False]
 
 
@@ -185,31 +172,16 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     assert "nan" not in page
 
 
-def test_budgets_in_calls_are_spoken_of_as_calls() -> None:
-    collections = [collection("a", qualities(0.5, 0.6)), collection("b", qualities(0.5, 0.6))]
+def test_budgets_in_calls_are_named_as_calls() -> None:
+    collections = [collection(name, qualities(0.5, 0.6)) for name in "ab"]
     named = replace(study(*collections), unit=CALLS)
-    calls = np.full(40, 7)
-    few = {key: replace(cell, calls=calls) for key, cell in collections[0].cells.items()}
     found = held(named, Claim("one", "default", ["fixed"], [10], depth="spent"))
-    other = held(
-        replace(named, collections=[replace(collections[0], cells=few)]), Claim("one", "default", ["fixed"], [10])
-    )
     assert found is not None
-    assert other is not None
-    assert other.rows["calls"].tolist() == [7.0]
+    assert found.rows["calls"].tolist() == [10.0, 10.0]
     pages = claims_page(named, [found]) + choice_page(named, CHOICE, leave_one_out(named, CHOICE))
     assert "(10, 20 calls)" in pages
     assert "| calls | against |" in pages
     assert "documents" not in pages
-
-
-def test_a_claim_may_name_a_budget_that_is_no_whole_number() -> None:
-    one = collection("a", qualities(0.5, 0.5))
-    halved = {(policy, {"10": "0.25", "20": "0.5"}[column]): cell for (policy, column), cell in one.cells.items()}
-    named = replace(study(replace(one, cells=halved)), columns=["0.25", "0.5"], unit=MONEY)
-    found = held(named, Claim("as good", "default", ["fixed"], [0.25, 0.5], depth=0.5))
-    assert found is not None
-    assert found.rows["depth"].tolist() == [0.5, 0.5]
 
 
 def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:

@@ -24,6 +24,7 @@ from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
 from ragtune.core.errors import ConfigError, FailedRunError
+from ragtune.core.units import DOCS
 
 Keys = Callable[..., list[str]]
 
@@ -60,33 +61,10 @@ def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
     assert not set(keys()) & set(before)
 
 
-def test_the_code_of_a_component_from_elsewhere_is_data_too(
-    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "mine"
-    package.mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    (package / "__init__.py").touch()
-    (package / "policy.py").write_text("from ragtune.estimators.baseline import BaselineEstimator as Mine")
-    (package / "helper.py").write_text("a = 1")
-    own = PolicyEntry(name="own", label="own", kind="ours", overrides=["estimator._target_=mine.policy.Mine"])
-
-    def keys() -> list[str]:
-        return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
-
-    before = keys()
-    assert keys() == before
-    (package / "helper.py").write_text("a = 21")
-    after = keys()
-    assert after[:-2] == before[:-2]
-    assert not set(after[-2:]) & set(before)
-
-
 @pytest.mark.parametrize(
     ("file", "counts"),
     [
         ("ragtune/canonical/splitters/markdown.py", True),  # the report has a module of that name
-        ("ragtune/core/loop.py", True),
         ("ragtune/estimators/graph/gar.py", False),  # not a part of this policy
         ("experiments/report/markdown.py", False),
     ],
@@ -109,20 +87,6 @@ def test_the_code_that_a_replay_imports_is_data_and_no_other(
     assert (keys()[-1] != before[-1]) == counts
 
 
-def test_the_working_directory_decides_what_a_relative_path_is(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = keys()
-    Path("elsewhere").mkdir()
-    monkeypatch.chdir("elsewhere")
-    assert not set(keys()) & set(before)
-
-
-def test_results_below_the_data_are_not_data(keys: Keys) -> None:
-    before = keys("tiny/out")
-    Path("tiny", "out", "cells").mkdir(parents=True)
-    Path("tiny", "out", "frontier.md").write_text("results")
-    assert keys("tiny/out") == before
-
-
 def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
     broken = ["estimator._target_=misbehaving.BrokenPolicy", "+estimator.on=''"]
     policies = [*grid.policies, PolicyEntry(name="broken", label="broken", kind="ours", overrides=broken)]
@@ -140,31 +104,22 @@ def test_a_policy_whose_process_dies_is_told_of_in_words(grid: Grid) -> None:
         run_jobs(jobs, 2, lambda done, total: None)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [b"no gzip", gzip.compress(b"{}", mtime=0)],
-)
-def test_a_damaged_cell_counts_as_absent(grid: Grid, damage: bytes) -> None:
-    jobs = jobs_of(grid, Path("out", "cells"))
-    cells = run_jobs(jobs, 1, lambda done, total: None)
-    good = jobs[0].file.read_bytes()
-    jobs[0].file.write_bytes(damage)
-    os.utime(jobs[1].file, (0, 0))
-    seen: list[tuple[int, int]] = []
-    again = run_jobs(jobs, 1, lambda *progress: seen.append(progress))
-    assert seen == [(2, 3), (3, 3)]
-    assert jobs[0].file.read_bytes() == good
-    assert jobs[1].file.stat().st_mtime == 0
-    for key, cell in cells.items():
-        assert np.array_equal(again[key].values, cell.values)
-
-
-def test_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> None:
+def test_a_damaged_cell_counts_as_absent_and_policies_of_the_same_configuration_are_replayed_once(grid: Grid) -> None:
     twin = replace(grid, policies=[*grid.policies, PolicyEntry("twin", "peer", overrides=[])])
+    jobs = jobs_of(twin, Path("out", "cells"))
     seen: list[tuple[int, int]] = []
-    cells = run_jobs(jobs_of(twin, Path("out")), 1, lambda *progress: seen.append(progress))
+    cells = run_jobs(jobs, 1, lambda *progress: seen.append(progress))
     assert seen == [(0, 3), (1, 3), (3, 3)]  # those that differ by the budget alone are done at once
     assert cells["tiny", "twin", "2"] is cells["tiny", "fixed", "2"]
+    good = jobs[0].file.read_bytes()
+    for damage in (b"no gzip", gzip.compress(b"{}", mtime=0)):
+        jobs[0].file.write_bytes(damage)
+        os.utime(jobs[1].file, (0, 0))
+        again = run_jobs(jobs, 1, lambda *progress: seen.append(progress))
+        assert seen[-2:] == [(2, 3), (3, 3)]
+        assert jobs[0].file.read_bytes() == good
+        assert jobs[1].file.stat().st_mtime == 0
+        assert all(np.array_equal(again[key].values, cell.values) for key, cell in cells.items())
 
 
 def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Grid) -> None:
@@ -175,9 +130,9 @@ def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Gri
     )
     cells = run_jobs(jobs_of(dollars, Path("out")), 1, lambda done, total: None)
     for column, docs in (("0.01", 1), ("0.05", 5)):
-        assert set(cells["tiny", "fixed", column].docs.tolist()) == {docs}
+        assert set(cells["tiny", "fixed", column].in_unit(DOCS).tolist()) == {docs}
     study = study_of(dollars, cells, "")
-    assert study.collections[0].lines["fixed"].spent.tolist() == pytest.approx([0.01, 0.05])
+    assert study.collections[0].curves["fixed"].spent.tolist() == pytest.approx([0.0, 0.01, 0.05])
     joules = replace(dollars, unit="joules")
     with pytest.raises(ConfigError, match="unit=joules: nothing is charged in it on 'tiny'"):
         study_of(joules, run_jobs(jobs_of(joules, Path("out")), 1, lambda done, total: None), "")
@@ -193,11 +148,10 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
     few, all_budgets = studied([2, 50]), studied([*range(1, 51)])
     [collection], [each] = few.collections, all_budgets.collections
     fixed, ours = collection.curves["fixed"], collection.curves["ours"]
-    deepest = int(collection.cells["fixed", "50"].docs.max())
-    one_by_one = [collection.start, *each.lines["fixed"].mean[:deepest]]
+    deepest = int(collection.cells["fixed", "50"].in_unit(DOCS).max())
+    one_by_one = [collection.start, *(each.cells["fixed", str(n)].values.mean(axis=0) for n in range(1, deepest + 1))]
     assert fixed.allowed.tolist() == list(range(deepest + 1))
     assert fixed.mean == pytest.approx(np.array(one_by_one))
-    assert fixed.low[2] == pytest.approx(collection.lines["fixed"].low[0])
     assert ours.allowed.tolist() == [0, 2, 50]
     rows = policies_table(few).set_index("policy")
     assert rows.loc["fixed", "area"] == pytest.approx(fixed.mean[:-1, 0].mean())
@@ -226,26 +180,18 @@ def test_neighbours_that_the_reranker_cannot_score_are_counted(
     assert not cells["tiny", "fixed", "4"].ineligible.any()
 
 
-@pytest.mark.parametrize("unit", ["docs", "calls"])
-@pytest.mark.parametrize(("policy", "ordering"), [("settled", "reranked_first"), ("sliding", "posterior")])
-def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
-    grid: Grid, unit: str, policy: str, ordering: str
-) -> None:
-    baseline = replace(grid.baseline, overrides=[f"experiment={policy}"])
-    asked = replace(grid, policies=[baseline], unit=unit, report=False)
-    full = next(job for job in jobs_of(asked, Path("out")) if job.column == FULL)
-    assert full.config["assembler"]["ordering"] == ordering
-
-
 @pytest.mark.parametrize(
-    ("policy", "words"),
+    ("policy", "ordering", "words"),
     [
-        ("fixed_depth", "every pool document reranked, reranked_first order"),
-        ("sliding", "the baseline without a limit"),
+        ("fixed_depth", "reranked_first", "every pool document reranked, reranked_first order"),
+        ("sliding", "posterior", "the baseline without a limit"),
     ],
 )
-def test_full_quality_is_told_as_that_of_the_whole_pool_only_where_it_is(grid: Grid, policy: str, words: str) -> None:
+def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
+    grid: Grid, policy: str, ordering: str, words: str
+) -> None:
     baseline = replace(grid.baseline, overrides=[f"experiment={policy}"])
     asked = replace(grid, policies=[baseline], budgets=[4], traces=TraceChoice(4), report=False)
-    cells = run_jobs(jobs_of(asked, Path("out")), 1, lambda done, total: None)
-    assert study_of(asked, cells, "").target_label == words
+    jobs = jobs_of(asked, Path("out"))
+    assert next(job for job in jobs if job.column == FULL).config["assembler"]["ordering"] == ordering
+    assert study_of(asked, run_jobs(jobs, 1, lambda done, total: None), "").target_label == words

@@ -45,34 +45,21 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
     [
         ({"budgets": []}, "budgets=[]: "),
         ({"budgets": [10, 5]}, "ascending integers"),
-        ({"budgets": [0, 5]}, "budgets.0"),
         ({"budgets": [5, True]}, "budgets.1"),
-        ({"budgets": None}, "budgets.0"),
-        ({"measures": []}, "measures=[]: "),
-        ({"measures": ["nDCG@10", 5]}, "measures.1=5: "),
         ({"unit": "tokens", "budgets": [0.5]}, "budgets=[0.5]: allowed are ascending integers"),
         ({"unit": "dollars"}, "unit: unknown 'dollars': allowed are docs, calls, tokens, ms, usd, flops"),
         ({"level": 1.0}, "level=1.0: Input should be less than 1"),
-        ({"report": "maybe"}, "report=maybe: Input should be a valid boolean"),
-        ({"prices": {"usd_per_doc": -1}}, "prices.usd_per_doc=-1: Input should be greater than or equal to 0"),
-        ({"prices": {"usd_a_doc": 1}}, "prices.usd_a_doc=1: Extra inputs are not permitted"),
-        ({"collections": 5}, "collections=5: "),
         ({"jobs": 0}, "jobs"),
-        ({"resamples": 0}, "resamples=0: Input should be greater than or equal to 1"),
-        ({"collections": []}, "collections=[]: "),
         ({"collections": [{"name": "a"}, {"name": "a"}]}, "given twice"),
         ({"collections": [{"name": "a/b"}]}, "collections.0.name=a/b: "),
-        ({"policies": [{"name": "x", "kind": "best"}]}, "kind=best: Input should be 'incumbent', 'peer', 'ours' or"),
         ({"policies": [{"name": "x", "kind": "ours"}]}, "exactly one of kind incumbent"),
         ({"traces": {"budget": 7}}, "traces.budget: unknown 7: allowed are 5, 10"),
         ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown 'nobody'"),
         ({"depth": 3}, "depth=3: Unexpected keyword argument; conf/frontier/demo.yaml explains every key"),
         ({"collections": [{"name": "a", "plain": "b"}]}, "plain of 'a': unknown 'b': allowed are a"),
-        ({"claims": [{"name": "c"}]}, "claims.0.policy"),
         ({"claims": [CLAIM | {"policy": "best"}]}, "claim 'c': policy: unknown 'best': allowed are fixed, ours"),
         ({"claims": [CLAIM | {"budgets": 7}]}, "claim 'c': budgets: unknown 7: allowed are 5, 10"),
         ({"claims": [CLAIM | {"depth": "most"}]}, "depth: unknown 'most': allowed are same, spent, fewer, 5, 10"),
-        ({"claims": [CLAIM | {"ahead": 0}]}, "claims.0.ahead=0: Input should be greater than 0"),
     ],
 )
 def test_bad_values_are_refused_with_what_is_allowed(
@@ -88,20 +75,15 @@ def test_a_single_budget_measure_or_traced_policy_need_no_brackets(raw: Callable
     assert (grid.budgets, grid.measures, grid.traces.policies) == ([5], ["nDCG@10"], ["ours"])
 
 
-@pytest.mark.parametrize("option", ["budgets=[5", "level=a: b: c"])
-def test_an_option_that_is_no_yaml_is_named(option: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        load_grid("demo", [option])
-    assert option in str(refused.value)
-
-
 @pytest.mark.parametrize("content", ["budgets: [5", "- a\n", ""])
-def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, content: str) -> None:
+def test_a_file_or_an_option_that_is_no_configuration_is_named(tmp_path: Path, content: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(content)
     with pytest.raises(ConfigError) as refused:
         load_grid(str(file))
     assert "\n" not in str(refused.value)
+    with pytest.raises(ConfigError, match=r"budgets=\[5"):
+        load_grid("demo", ["budgets=[5"])
 
 
 def test_an_unknown_component_is_refused_with_policy_and_collection() -> None:
@@ -110,15 +92,11 @@ def test_an_unknown_component_is_refused_with_policy_and_collection() -> None:
         composed(CollectionEntry("demo"), policy, 0)
 
 
-def test_variables_of_the_collection_reach_the_policy() -> None:
+def test_variables_of_the_collection_reach_the_policy_and_a_missing_one_is_named() -> None:
     policy = PolicyEntry("mine", "ours", "mine", ["reranker.scores=$table"])
     config = composed(CollectionEntry("demo", variables={"table": "/t.run"}), policy, 3)
     assert config["reranker"]["scores"] == "/t.run"
     assert config["seed"] == 3
-
-
-def test_a_variable_that_the_collection_lacks_is_named() -> None:
-    policy = PolicyEntry("mine", "ours", "mine", ["reranker.scores=$table"])
     with pytest.raises(ConfigError, match="no variable 'table'"):
         composed(CollectionEntry("demo"), policy, 0)
 
@@ -131,13 +109,6 @@ def test_a_choice_of_policies_keeps_the_baseline(raw: Callable[..., dict[str, An
     assert only_fixed.traces.policies == []
     with pytest.raises(ConfigError, match="unknown 'x'"):
         grid.only(["x"], [])
-
-
-def test_a_file_of_ones_own_and_options_are_read(raw: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump({key: value for key, value in raw().items() if key != "name"}))
-    grid = load_grid(str(file), ["budgets=[5,50]", "seed=4"])
-    assert (grid.name, grid.budgets, grid.seed) == ("mine", [5, 50], 4)
 
 
 def test_a_missing_file_and_a_missing_data_folder_are_named() -> None:
@@ -153,16 +124,12 @@ def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_p
     ours = [{"name": name, "kind": "ours", "overrides": []} for name in ("ours", "other")]
     base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "traces": {"budget": 5}, "claims": [CLAIM]}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
-    own = {
-        "base": str(tmp_path / "base.yaml"),
-        "budgets": [5],
-        "queries": 3,
-    }
+    own = {"base": str(tmp_path / "base.yaml"), "budgets": [5], "queries": 3}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))
-    grid = load_grid(str(tmp_path / "own.yaml"))
-    assert (grid.name, grid.budgets, grid.claims[0].against) == ("own", [5], ["fixed"])
+    grid = load_grid(str(tmp_path / "own.yaml"), ["seed=4"])
+    assert (grid.name, grid.budgets, grid.seed, grid.claims[0].against) == ("own", [5], 4, ["fixed"])
     assert grid.only([], ["other"]).claims == []
     alone = grid.only(["b"], [])
     assert alone.collections[0].plain == ""
     sampled = grid.configuration(grid.collections[0], grid.baseline)["dataset"]["sample"]
-    assert sampled == {"queries": 3, "seed": 0}
+    assert sampled == {"queries": 3, "seed": 4}
