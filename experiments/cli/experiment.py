@@ -43,18 +43,7 @@ from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 def run_experiment(
     config: Mapping[str, Any], folder: Path, overrides: list[str], *, sweep: Jobs | None = None
 ) -> float:
-    """Replay a collection, measure the results, and write, track and print them.
-
-    Args:
-        config: resolved configuration.
-        folder: the run folder, which the results are written into.
-        overrides: choices of the command line, which the summary repeats.
-        sweep: overrides of the jobs of its sweep, as far as they are known. A job of a sweep prints one line instead of
-            the table, and draws no picture. None outside a sweep.
-
-    Returns:
-        The headline measure, which Optuna maximizes.
-    """
+    """Replay a collection, measure the results, and write, track and print them."""
     tracking: Tracking = component(config, "tracking")
     verbosity = config["verbosity"]
     done = _finished(config, folder) if config["resume"] else None
@@ -194,13 +183,7 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
 
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
-    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
-
-    Args:
-        config: plain data.
-        overrides: choices of the command line.
-        dataset: the collection.
-    """
+    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`."""
     conformance = conformance_of(config)
     blocks = {}
     if canonical := conformance.canonical:

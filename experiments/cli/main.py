@@ -65,12 +65,7 @@ def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
 
 
 def main(words: Sequence[str], command: str = "ragtune run") -> int:
-    """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
-
-    Args:
-        words: overrides, and Hydra's options.
-        command: the name of the command in messages.
-    """
+    """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted)."""
     os.environ["HYDRA_FULL_ERROR"] = "1"
     if "--version" in words:
         from ragtune import __version__
@@ -163,11 +158,7 @@ def _app(cfg: DictConfig) -> float | None:
 
 
 def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | None:
-    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep.
-
-    Returns:
-        The headline measure; None of a job that failed.
-    """
+    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
     from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
     from experiments.publish.folders import locked
     from experiments.replay.executors.executor import end_with
@@ -217,15 +208,7 @@ def _complain(
     sweep: Path | None = None,
     command: str = "ragtune run",
 ) -> int:
-    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
-
-    Args:
-        error: what was raised.
-        folder: of the run or job, if one had begun.
-        prefix: what it happened to.
-        sweep: folder of the sweep, if it is one's.
-        command: the name of the command.
-    """
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
     from ragtune.core.errors import ConfigError
 
     if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):

@@ -59,14 +59,7 @@ _unfinished: list[_Sweep] = []
 
 
 def begin_sweep(config: DictConfig) -> None:
-    """Take the sweep's folder and open its parent run, before the jobs fan out.
-
-    Args:
-        config: configuration of Hydra, with the node ``hydra``.
-
-    Raises:
-        ConfigError: if another sweep is using the folder.
-    """
+    """Take the sweep's folder and open its parent run, before the jobs fan out."""
     register_resolvers()
     planned = _planned_jobs(config)
     if OmegaConf.select(config, "hydra.sweeper.direction") == "minimize":
@@ -79,14 +72,7 @@ def begin_sweep(config: DictConfig) -> None:
 
 
 def end_sweep(config: DictConfig) -> None:
-    """Close the parent run and report all jobs, once the last of them has ended.
-
-    Args:
-        config: configuration of Hydra, with the node ``hydra``.
-
-    Raises:
-        SystemExit: with the largest exit code of the jobs that failed.
-    """
+    """Close the parent run and report all jobs, once the last of them has ended."""
     sweep = _unfinished[0]
     _unfinished.clear()
     release_workers()
@@ -197,14 +183,7 @@ def planned_jobs() -> Jobs:
 
 
 def abandon_unfinished(*, is_interrupted: bool) -> None:
-    """Close a sweep that was cut short; a sweep without a single job leaves nothing behind.
-
-    Args:
-        is_interrupted: whether the user stopped the sweep. If so, its parent run ends as ``KILLED``. If not, the sweep
-            was refused or broke: its parent run ends as ``FAILED`` if a job had begun. If none had, a new parent run is
-            deleted, and one of an earlier sweep is left as it was. A resumed sweep of which no job is missing
-            stays ``FINISHED``.
-    """
+    """Close a sweep that was cut short; a sweep without a single job leaves nothing behind."""
     for sweep in _unfinished:
         release_workers()
         if sweep.is_resumed and _is_complete(sweep):

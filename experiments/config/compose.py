@@ -34,28 +34,12 @@ def register_resolvers() -> None:
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything.
-
-    Args:
-        overrides: as on the command line.
-
-    Raises:
-        ConfigError: on an unknown option or component, or a missing value.
-    """
+    """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything."""
     return resolve(composed(overrides))
 
 
 def composed(overrides: Sequence[str], root: str = "config", command: str = "ragtune run") -> DictConfig:
-    """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
-
-    Args:
-        overrides: as on the command line.
-        root: the file of conf/ to begin with.
-        command: what the message of an error says can be asked for help.
-
-    Raises:
-        ConfigError: on an unknown option or component.
-    """
+    """The unresolved configuration of ``conf/ROOT.yaml`` with overrides."""
     from ragtune.core.errors import ConfigError
 
     register_resolvers()
@@ -86,11 +70,7 @@ def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[J
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data, every interpolation resolved, the harness's own options checked.
-
-    Raises:
-        ConfigError: naming the option that is missing (``???``), deleted, unknown or out of range.
-    """
+    """The configuration as plain data, every interpolation resolved, the harness's own options checked."""
     from experiments.config.options import check_names, check_options
 
     # First, since what is deleted may be referred to by what is not.
@@ -101,11 +81,7 @@ def resolve(cfg: DictConfig) -> dict[str, Any]:
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data, every interpolation resolved.
-
-    Raises:
-        ConfigError: naming the option that is missing (``???``).
-    """
+    """The configuration as plain data, every interpolation resolved."""
     from ragtune.core.errors import ConfigError
 
     try:
@@ -164,11 +140,7 @@ Jobs = Sequence[Sequence[str]]
 
 @lru_cache(maxsize=1024)
 def parsed(word: str) -> Override:
-    """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words.
-
-    Raises:
-        OverrideParseException: if it is no override.
-    """
+    """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words."""
     [override] = _parser().parse_overrides([word])
     return override
 
@@ -190,13 +162,7 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
 
 
 def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> list[dict[str, Any]]:
-    """The budgets, as plain data, of the jobs after this one that differ from it by one limit alone.
-
-    Args:
-        budget: the job's own.
-        job: its overrides.
-        jobs: all jobs of the sweep; a job that is not among them has no later ones.
-    """
+    """The budgets, as plain data, of the jobs after this one that differ from it by one limit alone."""
     from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
 
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
@@ -221,9 +187,6 @@ class JobConfigs:
 
     Hydra reads some thirty files a job, twice. Here, a job that differs from another by values of options gets a copy
     with its own values. Every configuration is checked for classes that a preset must not name.
-
-    Args:
-        loader: Hydra's own loader.
     """
 
     def __init__(self, loader: Any) -> None:

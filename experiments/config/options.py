@@ -97,14 +97,7 @@ _PLACED = re.compile(r"# @package (\w+\.\w+)\n")
 
 
 def check_options(config: Mapping[str, Any]) -> None:
-    """Check the values of a resolved configuration.
-
-    Args:
-        config: plain data, its names checked.
-
-    Raises:
-        ConfigError: naming the option, its value and what is allowed.
-    """
+    """Check the values of a resolved configuration."""
     check_count("seed", config["seed"])
     if not isinstance(config["resume"], bool):
         raise ConfigError(f"resume={quoted(config['resume'])}: allowed are true and false")
@@ -125,15 +118,7 @@ def check_options(config: Mapping[str, Any]) -> None:
 
 
 def check_names(names: Collection[str], root: str = "config") -> None:
-    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
-
-    Args:
-        names: keys of the configuration.
-        root: the file of conf/ that the configuration was composed from.
-
-    Raises:
-        ConfigError: naming the option.
-    """
+    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other."""
     known = known_options(root)
     for key in names:
         if key not in known:
@@ -159,10 +144,6 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
 
     It proposes, in this order: the choice that has the option, a name with a slip, a longer name of the same group, the
     same last name elsewhere, a similar name.
-
-    Args:
-        name: the full name, e.g. ``estimator.kappa``.
-        groups: first parts of the command's options.
     """
     known = {option: choices for option, choices in all_options().items() if option.partition(".")[0] in groups}
     if name in known:
@@ -185,12 +166,7 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
 
 
 def without_dashes(name: str, root: str = "config") -> str:
-    """The end of a message about an option that was given with dashes.
-
-    Args:
-        name: the option, without its dashes.
-        root: the file of conf/ that has the options.
-    """
+    """The end of a message about an option that was given with dashes."""
     known = known_options(root)
     meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
     return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)

@@ -24,9 +24,6 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
     An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
     the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
     may stand among them, and Hydra is told then of a budget for each amount.
-
-    Raises:
-        ConfigError: if an amount has another unit, or a sweep's have several.
     """
     return [option for override in overrides for option in _spelled_out(override)]
 
@@ -73,14 +70,7 @@ def _store_budget(name: str, number: str, unit: str) -> None:
 
 
 class RunConfig(Mapping[str, Any]):
-    """A resolved configuration that is hashed and compared by the options that decide the results.
-
-    Args:
-        options: plain data, see :func:`experiments.config.compose.resolve`.
-        inputs: digest of the input files. It tells apart two runs of one process whose files changed in between.
-        later_budgets: budgets, as plain data, of later jobs of the same sweep in this process that differ from this run
-            by one limit alone; None outside a sweep. They change no result.
-    """
+    """A resolved configuration that is hashed and compared by the options that decide the results."""
 
     def __init__(
         self,

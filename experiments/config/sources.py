@@ -44,9 +44,6 @@ class Sources:
 
     Imports are found in the text, so modules that are imported within functions count too. Imports for type checkers
     only do not count. Nothing is imported, and the same text gives the same digest on every machine.
-
-    Args:
-        root: folder of the packages ``ragtune`` and ``experiments``.
     """
 
     def __init__(self, root: Path = PROJECT_ROOT) -> None:
@@ -54,12 +51,7 @@ class Sources:
         self._read: dict[str, _Module | None] = {}
 
     def digest(self, modules: Iterable[str], data: Iterable[Path] = ()) -> str:
-        """SHA-256 of the text of these modules and of all that they import, and of the numerical libraries' versions.
-
-        Args:
-            modules: dotted names. A name behind the module's, such as a class, is ignored.
-            data: further files whose content counts.
-        """
+        """SHA-256 of the text of these modules and of all that they import, and of the numerical libraries' versions."""
         code = sorted((name, module.digest) for name, module in self._imported_by(modules).items())
         more = [(file.name, sha256(file.read_bytes()).hexdigest()) for file in data]
         return sha256(json.dumps([versions(), code, more]).encode()).hexdigest()

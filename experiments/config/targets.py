@@ -48,15 +48,7 @@ def targets(node: Any) -> Iterator[str]:
 
 
 def require_allowed(node: Any, group: str) -> None:
-    """Refuse a node that names anything but classes, and their constructors, of allowed packages.
-
-    Args:
-        node: plain data, nested nodes included.
-        group: where it stands, for the message.
-
-    Raises:
-        ConfigError: naming the value, and how to allow a package.
-    """
+    """Refuse a node that names anything but classes, and their constructors, of allowed packages."""
     _require(node, group, allowed_packages(os.environ.get(VARIABLE, "")))
 
 
@@ -75,14 +67,7 @@ def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
 
 
 def require_hydra_allowed(hydra: Any) -> None:
-    """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging.
-
-    Args:
-        hydra: Hydra's own node of a configuration.
-
-    Raises:
-        ConfigError: naming the value; or if a job would set :data:`VARIABLE`.
-    """
+    """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging."""
     allowed = allowed_packages(os.environ.get(VARIABLE, "")) | HYDRAS_PACKAGES
     for name in ("callbacks", "launcher", "sweeper"):
         _require(_plain(hydra.get(name)), f"hydra.{name}", allowed)
@@ -153,12 +138,7 @@ def _package(thing: object) -> str:
 
 
 def files_of(chosen: Mapping[str, str], root: str = "config") -> list[Path]:
-    """The files that the defaults lists of ``conf/ROOT.yaml`` lead to, by path.
-
-    Args:
-        chosen: choices by group, in place of the lists' own; of a group with an empty name nothing is followed.
-        root: the file to begin with.
-    """
+    """The files that the defaults lists of ``conf/ROOT.yaml`` lead to, by path."""
     todo, found = [CONF / f"{root}.yaml"], dict[Path, None]()
     while todo:
         file = todo.pop()

@@ -62,11 +62,7 @@ def build_session(config: Mapping[str, Any]) -> Session:
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
-    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts.
-
-    Raises:
-        ConfigError: if a cascade has no second reranker.
-    """
+    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts."""
     return _session(_as_run_config(config))
 
 
@@ -116,11 +112,7 @@ def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseR
 
 
 def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
-    """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
-
-    Raises:
-        ConfigError: if it cannot.
-    """
+    """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works."""
     if not (why := objection(parts["estimator"], parts["scheduler"])):
         return
     names = {group: leaf(config, group) for group in ("estimator", "scheduler")}

@@ -47,18 +47,7 @@ _KINDS: dict[str, type] = {
 
 
 def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
-    """Build the component that ``config[group]`` describes.
-
-    Args:
-        config: plain data.
-        group: name of the group.
-        resources: what the configuration cannot say, e.g. ``corpus``, ``qrels``, ``reranker``. A component whose file
-            says ``_partial_: true`` gets those that its constructor names.
-
-    Raises:
-        ConfigError: naming the group and the argument that is wrong, or the class that is not allowed; typed input
-            errors pass unchanged.
-    """
+    """Build the component that ``config[group]`` describes."""
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
     _require_class(group, node)
     require_allowed(node, group)

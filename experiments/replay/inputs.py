@@ -24,12 +24,7 @@ from ragtune.rerankers.score_table import manifest_of
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What identifies a run, as plain data for its journal and its summary.
-
-    Returns:
-        ``settings``, a hash of the options that decide results; ``inputs``, the hash of each input file by path; and
-        ``fingerprint``, a hash of both.
-    """
+    """What identifies a run, as plain data for its journal and its summary."""
     inputs = InputFiles().of(config)
     settings = sha256(results_key(config).encode()).hexdigest()
     fingerprint = sha256(json.dumps([settings, inputs], sort_keys=True).encode()).hexdigest()
@@ -43,18 +38,7 @@ def require_same(
     because: str = "resume=true",
     otherwise: str = "choose another hydra.run.dir",
 ) -> None:
-    """Refuse to resume what another configuration began, or what was begun with other data.
-
-    Args:
-        ours: the :func:`identity` of the run that would resume.
-        theirs: the identity of the run that began, as a file says it.
-        what: the beginning of the error message, e.g. ``'out' holds the results of``.
-        because: why it would be resumed.
-        otherwise: what can be done instead.
-
-    Raises:
-        ConfigError: naming the first file that is not the same, where only files are not.
-    """
+    """Refuse to resume what another configuration began, or what was begun with other data."""
     if ours["fingerprint"] == theirs.get("fingerprint"):
         return
     former = theirs.get("inputs")
@@ -91,16 +75,7 @@ class InputFiles:
         return dict(sorted(found.items()))
 
     def code_of(self, config: Mapping[str, Any], program: str) -> list[Any]:
-        """What identifies the code that the components of a configuration run.
-
-        Args:
-            config: plain data.
-            program: the module that replays it.
-
-        Returns:
-            The digest of the program, of the components' modules and of all that they import; and SHA-256 by path of
-            every Python file of the packages from elsewhere that the components' classes are in.
-        """
+        """What identifies the code that the components of a configuration run."""
         modules = frozenset({program, *targets_of(config)})
         if modules not in self._digests:
             self._digests[modules] = self._sources.digest(sorted(modules))

@@ -42,12 +42,7 @@ _ROOM = 32_000_000
 
 
 class StoredRecords(Mapping[str, R]):
-    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed.
-
-    Args:
-        path: the file.
-        parsed: reads a record from its line.
-    """
+    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed."""
 
     _descriptor: int
 
@@ -86,14 +81,6 @@ class JournalOf(Generic[R]):
 
     Opening discards a line that a crash cut short or garbled, with all later lines; these queries are done again. Of
     several records of a query, the last counts.
-
-    Args:
-        folder: where the file is.
-        identity: identity of the work, see :func:`experiments.replay.inputs.identity`.
-        resume: keep the records of an existing journal; otherwise start over.
-
-    Raises:
-        ConfigError: if an existing journal was begun with another configuration, other data or another version.
     """
 
     NAME = "journal.jsonl"

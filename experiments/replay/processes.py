@@ -13,11 +13,7 @@ Result = TypeVar("Result")
 
 
 def executed(work: Callable[[Work], Result], jobs: Sequence[Work], processes: int) -> Iterator[Result]:
-    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order.
-
-    Raises:
-        WorkersLostError: if a worker process died.
-    """
+    """Do the jobs in worker processes, -1 for one a core; what they return comes in any order."""
     from joblib import Parallel, cpu_count, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 

@@ -34,11 +34,7 @@ _ROOM = 64_000_000
 
 
 def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
-    """Replay queries one after the other, with or without their traces.
-
-    Raises:
-        InputError: if a component does.
-    """
+    """Replay queries one after the other, with or without their traces."""
     for query_id in query_ids:
         output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
         yield QueryRecord.of(output, traced=traced)
@@ -71,17 +67,7 @@ def replay(
     progress: Progress,
     finish: Callable[[QueryRecord], None],
 ) -> None:
-    """Replay every query that the journal lacks, and append it there.
-
-    Args:
-        executor: runs them.
-        config: of the run.
-        query_ids: all queries.
-        journal: has the finished queries, and gets the others.
-        progress: called with the number of finished queries.
-        finish: called with each record, in the order of the queries, as soon as all before it are finished.
-            Workers do not wait for it.
-    """
+    """Replay every query that the journal lacks, and append it there."""
     todo = [query_id for query_id in query_ids if query_id not in journal.finished]
     upcoming = iter(query_ids)
     query_id = next(upcoming, None)
@@ -113,11 +99,7 @@ class SweptRecords:
         self._is_shared = True
 
     def of(self, session: Session, query_id: str, later: Sequence[CostBudget]) -> QueryRecord:
-        """The record of a query under the session's budget. The records under later budgets are held.
-
-        Raises:
-            InputError: if a component does.
-        """
+        """The record of a query under the session's budget. The records under later budgets are held."""
         own = session.parts["budget"]
         line = self._lines.pop((query_id, own), None)
         if line is not None:
@@ -215,10 +197,6 @@ class FixedDepth:
     """Fixed depth under the run's budget, and without a limit: reranking everything.
 
     A baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
-
-    Args:
-        config: of the run.
-        session: the run's.
     """
 
     def __init__(self, config: RunConfig, session: Session) -> None:

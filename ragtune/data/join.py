@@ -68,11 +68,7 @@ class Join(BaseModel):
         )
 
     def require_any(self) -> Join:
-        """Return the join itself, if the sides have an id in common.
-
-        Raises:
-            DatasetError: with an id of each side, if they have none.
-        """
+        """Return the join itself, if the sides have an id in common."""
         if self.matched or not self.left_size:
             return self
         other = f", e.g. {quoted(self.right_only)}" if self.right_only is not None else ""
@@ -83,12 +79,7 @@ class Join(BaseModel):
 
 
 def joined(left: str, left_ids: Collection[str], right: str, right_ids: Collection[str]) -> Join:
-    """Count the ids of the left side that the right side has.
-
-    Args:
-        left, right: what the ids are of, see :class:`Join`.
-        left_ids, right_ids: distinct ids, of collections with a fast ``in``.
-    """
+    """Count the ids of the left side that the right side has."""
     matched = sum(one in right_ids for one in left_ids)
     join = Join(left=left, right=right, left_size=len(left_ids), right_size=len(right_ids), matched=matched)
     if not join.missing:
@@ -103,14 +94,7 @@ def _without(ids: Iterable[str], others: Collection[str]) -> list[str]:
 
 
 def form_hint(ours: Iterable[str], theirs: Iterable[str]) -> str:
-    """Return the end of a message that names both forms, where ids of two sides are the same in another form.
-
-    Args:
-        ours, theirs: ids that the other side lacks.
-
-    Returns:
-        E.g. ``; '1' and '1.0' look like the same id: ...``; empty where they do not look alike.
-    """
+    """Return the end of a message that names both forms, where ids of two sides are the same in another form."""
     ours, theirs = list(islice(ours, _LOOKED_AT)), list(islice(theirs, _LOOKED_AT))
     if not ours or not theirs:
         return ""

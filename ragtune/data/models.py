@@ -44,15 +44,6 @@ def load_model(model: str, revision: str | None, load: Callable[[str, bool], T])
 
     A copy on this machine comes first. A hub that cannot be reached fails at once: the client libraries would retry for
     most of a minute.
-
-    Args:
-        model: local folder or hub name.
-        revision: branch, tag or commit of a hub model.
-        load: ``load(folder or name, local_files_only)``.
-
-    Raises:
-        MissingExtraError: if the extra ``models`` is not installed.
-        ModelLoadError: if the model cannot be loaded.
     """
     require_models(f"model {model!r}")
     folder = Path(model).expanduser()
@@ -72,11 +63,7 @@ def load_model(model: str, revision: str | None, load: Callable[[str, bool], T])
 
 
 def require_models(feature: str) -> None:
-    """Check that the extra ``models`` is installed.
-
-    Raises:
-        MissingExtraError: if it is not installed.
-    """
+    """Check that the extra ``models`` is installed."""
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError(feature, "models")
 

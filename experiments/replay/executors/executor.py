@@ -26,11 +26,7 @@ ShardWork = Callable[[Sequence[str]], list[QueryRecord]]
 
 
 class WorkersLostError(RagtuneError):
-    """Worker processes died at work; the queries that they had finished are kept.
-
-    Args:
-        error: the error of the executor's library.
-    """
+    """Worker processes died at work; the queries that they had finished are kept."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(told(error))
@@ -53,18 +49,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run(self, work: ShardWork, query_ids: Sequence[str]) -> Iterator[Sequence[QueryRecord]]:
-        """Call ``work`` for shards of the queries.
-
-        Args:
-            work: replays a shard.
-            query_ids: all queries.
-
-        Yields:
-            The records of shards as they are finished, in any order.
-
-        Raises:
-            WorkersLostError: if a worker process died and its work could not be given to another.
-        """
+        """Call ``work`` for shards of the queries."""
 
 
 def shards(query_ids: Sequence[str], count: int) -> list[Sequence[str]]:
@@ -80,9 +65,6 @@ def end_with(driver: int) -> None:
     """End this process soon after its parent ``driver`` has died; a second call changes nothing.
 
     Does nothing in the driver itself.
-
-    Args:
-        driver: process id of the driver.
     """
     if os.getpid() != driver:
         Thread(target=_watch, args=(driver,), daemon=True, name="parent watch").start()

@@ -10,15 +10,7 @@ from ragtune.core.arguments import check_count
 
 
 class InlineExecutor(Executor):
-    """Runs every query in this process.
-
-    Args:
-        together: queries that are replayed at once, >= 1. A live reranker scores them in shared calls; a kill loses
-            the finished ones of these queries.
-
-    Raises:
-        ConfigError: on an argument out of range.
-    """
+    """Runs every query in this process."""
 
     is_here = True
 

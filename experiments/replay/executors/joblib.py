@@ -20,15 +20,7 @@ from ragtune.core.errors import ConfigError
 
 
 class JoblibExecutor(Executor):
-    """Runs shards of queries in loky processes. Shards that were lost with a process are given to new ones, once.
-
-    Args:
-        n_jobs: number of processes; -1 for one a core.
-        shards_per_job: shards for each process; with more shards, progress is smoother and less is lost by a kill.
-
-    Raises:
-        ConfigError: on an argument out of range.
-    """
+    """Runs shards of queries in loky processes. Shards that were lost with a process are given to new ones, once."""
 
     def __init__(self, n_jobs: int = -1, shards_per_job: int = 4) -> None:
         if n_jobs == 0:

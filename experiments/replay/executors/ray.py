@@ -15,18 +15,7 @@ from ragtune.core.errors import MissingExtraError
 
 
 class RayExecutor(Executor):
-    """Runs shards of queries as plain Ray tasks, which Ray gives to other workers if theirs die, three times.
-
-    Args:
-        address: address of a cluster; None starts a local Ray and stops it afterwards.
-        num_cpus: cores of the local Ray; None for all.
-        shards: number of tasks.
-        num_gpus: share of a GPU, >= 0, of each task, whose process loads the models for its shard.
-
-    Raises:
-        ConfigError: on an argument out of range.
-        MissingExtraError: if Ray is not installed.
-    """
+    """Runs shards of queries as plain Ray tasks, which Ray gives to other workers if theirs die, three times."""
 
     def __init__(
         self, address: str | None = None, num_cpus: int | None = None, shards: int = 8, num_gpus: float = 0.0
@@ -62,12 +51,7 @@ class RayExecutor(Executor):
 
 
 def worker_of(root: str, home: str) -> Callable[[bytes, Sequence[str]], Any]:
-    """The task of a worker. Ray sends it by value, since a worker would look its module up before the code is found.
-
-    Args:
-        root: where the code is.
-        home: where relative paths begin, if the worker's machine has that folder.
-    """
+    """The task of a worker. Ray sends it by value, since a worker would look its module up before the code is found."""
 
     def in_worker(pickled: bytes, query_ids: Sequence[str]) -> Any:
         import contextlib

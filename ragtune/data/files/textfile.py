@@ -26,11 +26,7 @@ MAX_RATIO, _FREE = 200, 2**26
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark.
-
-    Raises:
-        DatasetError: as :func:`read_raw_lines`.
-    """
+    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark."""
     for number, line in read_raw_lines(path):
         text = line.rstrip("\r\n")
         if text and not text.isspace():
@@ -41,10 +37,6 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
 
     The first bytes decide whether a file is gzipped, not its name.
-
-    Raises:
-        DatasetError: naming the file, and the line where there is one, if it is not UTF-8, has a line of more than
-            :data:`MAX_LINE` bytes, or if its gzip is damaged or unpacks to :data:`MAX_RATIO` times its size.
     """
     number = 0
     with ExitStack() as stack:
@@ -123,12 +115,7 @@ class RepeatedKeyError(ValueError):
 
 
 def read_json(content: str | bytes) -> Any:
-    """Parse JSON.
-
-    Raises:
-        RepeatedKeyError: if an object has a key twice.
-        ValueError: with a message of one short line, if the content is no JSON or no UTF-8, or is nested too deep.
-    """
+    """Parse JSON."""
     try:
         return _decode(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
     except RecursionError:
@@ -152,11 +139,7 @@ _decode = json.JSONDecoder(object_pairs_hook=_object).decode  # json.loads would
 
 
 def id_of(value: Any, where: str, name: str) -> str:
-    """Return an id as text; a whole number is an id too, since tables often hold their ids as numbers.
-
-    Raises:
-        DatasetError: if it is neither text nor a whole number.
-    """
+    """Return an id as text; a whole number is an id too, since tables often hold their ids as numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -167,11 +150,7 @@ def id_of(value: Any, where: str, name: str) -> str:
 
 
 def number_of(value: Any, where: str, name: str) -> float:
-    """Return a number, which text files spell.
-
-    Raises:
-        DatasetError: if the value is no number.
-    """
+    """Return a number, which text files spell."""
     try:
         if isinstance(value, (int, float, str)) and not isinstance(value, bool):
             return float(value)
@@ -181,15 +160,7 @@ def number_of(value: Any, where: str, name: str) -> float:
 
 
 def require_text(value: str, where: str) -> str:
-    """Return ``value`` if it can be written to a file.
-
-    Args:
-        value: a document's, query's or id's text.
-        where: the beginning of the error message, e.g. ``corpus.jsonl:13: 'text' is``.
-
-    Raises:
-        DatasetError: if it holds half of a surrogate pair, which JSON can spell and no encoding can write.
-    """
+    """Return ``value`` if it can be written to a file."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -198,15 +169,7 @@ def require_text(value: str, where: str) -> str:
 
 
 def require_id(value: str, where: str) -> str:
-    """Return ``value`` if it can be a field of a TREC file.
-
-    Args:
-        value: a document's or query's id.
-        where: as in :func:`require_text`.
-
-    Raises:
-        DatasetError: if it is empty, or holds whitespace, NUL or half of a surrogate pair.
-    """
+    """Return ``value`` if it can be a field of a TREC file."""
     if value.split() != [value] or "\0" in value:
         raise DatasetError(f"{where} {quoted(value)}: an id holds no whitespace and no NUL, and at least one character")
     return require_text(value, where)

@@ -129,11 +129,7 @@ class RunBuilder:
         self._columns = array("I"), array("I"), array("q"), array("d")
 
     def add(self, query_id: str, doc_id: str, rank: int, score: float) -> None:
-        """Add an entry.
-
-        Raises:
-            OverflowError: if the rank has more than 64 bits.
-        """
+        """Add an entry."""
         queries, documents, ranks, scores = self._columns
         ranks.append(rank)
         scores.append(score)

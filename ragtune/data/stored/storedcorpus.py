@@ -39,14 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoredCorpus(Corpus):
-    """A :class:`Corpus` on disk. Processes share its pages, and memory holds the documents that were read.
-
-    Args:
-        folder: what :meth:`write` has filled.
-
-    Raises:
-        OSError, ValueError: if the files are damaged.
-    """
+    """A :class:`Corpus` on disk. Processes share its pages, and memory holds the documents that were read."""
 
     def __init__(self, folder: Path) -> None:
         self._tokens, self.id_ranks = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_TOKENS, _RANKS))
@@ -59,11 +52,7 @@ class StoredCorpus(Corpus):
 
     @classmethod
     def write(cls, documents: Iterable[Document], folder: Path) -> None:
-        """Fill an empty folder. Memory holds some bytes a document; progress is logged.
-
-        Raises:
-            DatasetError: if there is no document, or an id comes twice.
-        """
+        """Fill an empty folder. Memory holds some bytes a document; progress is logged."""
         tokens, without_text = array("I"), 0
         with ExitStack() as stack:
             ids, titles, texts = (StringWriter(folder, name, stack) for name in (_IDS, _TITLES, _TEXTS))
@@ -179,16 +168,7 @@ class _FactsAt(Sequence[Facts]):
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:
-    """Return the documents as a :class:`StoredCorpus`, from the cache if it holds them.
-
-    Args:
-        documents: reads them.
-        key: everything that they depend on.
-        cache_dir: see :class:`~ragtune.data.caches.diskcache.DiskCache`.
-
-    Raises:
-        DatasetError: see :meth:`StoredCorpus.write`.
-    """
+    """Return the documents as a :class:`StoredCorpus`, from the cache if it holds them."""
     cache = DiskCache("corpus", cache_dir)
     found = cache.written(f"{_FORMAT} {key}", lambda folder: StoredCorpus.write(documents(), folder), StoredCorpus)
     if found is not None:

@@ -19,13 +19,7 @@ _BLOCK = 2**13
 
 
 class StringWriter:
-    """Writes strings into two files, one after the other, and holds only where each ends (8 bytes).
-
-    Args:
-        folder: the folder of both files.
-        name: how the names of both files begin.
-        stack: closes the file of texts.
-    """
+    """Writes strings into two files, one after the other, and holds only where each ends (8 bytes)."""
 
     def __init__(self, folder: Path, name: str, stack: ExitStack) -> None:
         self._ends = array("q", [0])
@@ -33,11 +27,7 @@ class StringWriter:
         self._file = stack.enter_context(self._path.with_suffix(".utf8").open("wb"))
 
     def add(self, string: str) -> None:
-        """Append a string.
-
-        Raises:
-            OSError: if the disk is full.
-        """
+        """Append a string."""
         self._ends.append(self._ends[-1] + self._file.write(string.encode()))
 
     def finish(self) -> None:
@@ -103,12 +93,7 @@ _HASHES, _ORDER = "hashes.npy", "order.npy"
 
 
 class IdIndex:
-    """Finds the position of an id by its CRC-32; ids with the same hash are told apart by their text.
-
-    Args:
-        folder: where :meth:`write` has written.
-        ids: the n ids.
-    """
+    """Finds the position of an id by its CRC-32; ids with the same hash are told apart by their text."""
 
     def __init__(self, folder: Path, ids: StoredStrings) -> None:
         self._hashes, self._order = (np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_HASHES, _ORDER))
@@ -116,11 +101,7 @@ class IdIndex:
 
     @staticmethod
     def write(ids: StoredStrings, folder: Path) -> int | None:
-        """Write the index of ids into a folder.
-
-        Returns:
-            The first position whose id an earlier position has too; None if the ids are unique.
-        """
+        """Write the index of ids into a folder."""
         hashes = _hashes(ids)
         order = np.argsort(hashes, kind="stable")
         hashes = hashes[order]
