@@ -58,7 +58,6 @@ MOVED = (
         "ragtune.data.runfile": "ragtune.data.runs.runfile",
         "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
         "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
-        "ragtune.data.storedcorpus": "ragtune.data.stored.storedcorpus",
         "ragtune.data.textfile": "ragtune.data.files.textfile",
         "ragtune.data.values": "ragtune.data.files.textfile",
         "ragtune.data.topk": "ragtune.data.corpus",

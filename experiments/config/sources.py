@@ -51,7 +51,7 @@ class Sources:
         self._read: dict[str, _Module | None] = {}
 
     def digest(self, modules: Iterable[str], data: Iterable[Path] = ()) -> str:
-        """SHA-256 of the text of these modules and of all that they import, and of the numerical libraries' versions."""
+        """SHA-256 of these modules, of all that they import, and of the numerical libraries' versions."""
         code = sorted((name, module.digest) for name, module in self._imported_by(modules).items())
         more = [(file.name, sha256(file.read_bytes()).hexdigest()) for file in data]
         return sha256(json.dumps([versions(), code, more]).encode()).hexdigest()

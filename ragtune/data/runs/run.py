@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.corpus import id_ranks
-from ragtune.data.stored.strings import StoredStrings
+from ragtune.data.storedcorpus import StoredIds
 
-_QUERIES, _DOCUMENTS, _COLUMNS = "queries", "doc_ids", ("ends", "documents", "ranks", "scores")
+_COLUMNS = ("queries", "doc_ids", "ends", "documents", "ranks", "scores")
 _NONE = slice(0, 0)
 
 
@@ -102,22 +102,22 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def _ids(self, span: slice) -> list[str]:
         """Ids of the documents; all mentions of a document share one text."""
         positions = self._documents[span]
-        if isinstance(self.doc_ids, StoredStrings):
-            return list(map(sys.intern, self.doc_ids.at(positions)))
+        if isinstance(self.doc_ids, StoredIds):
+            return self.doc_ids.at(positions)
         return list(map(self.doc_ids.__getitem__, positions.tolist()))
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
-        StoredStrings.save(self._queries, folder, _QUERIES)
-        StoredStrings.save(self.doc_ids, folder, _DOCUMENTS)
-        for name in _COLUMNS:
-            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
+        columns = self._ends, self._documents, self._ranks, self._scores
+        ids = (StoredIds.of(names).column for names in (self._queries, self.doc_ids))
+        for name, column in zip(_COLUMNS, (*ids, *columns), strict=True):
+            np.save(folder / f"{name}.npy", column)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The run whose columns lie in a folder. Memory holds the queries' ids."""
-        columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
-        return cls(StoredStrings.load(folder, _QUERIES), StoredStrings.load(folder, _DOCUMENTS), *columns)
+        queries, doc_ids, *columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
+        return cls(StoredIds(queries), StoredIds(doc_ids), *columns)
 
 
 class RunBuilder:

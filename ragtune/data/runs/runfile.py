@@ -70,7 +70,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], needs_scores: bool) ->
 
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return read()
-    key = json.dumps(["run 5", needs_scores, *file_digests(record_files(path))])
+    key = json.dumps(["run 6", needs_scores, *file_digests(record_files(path))])
     return DiskCache("runs").written(key, lambda folder: read().save(folder), Run.load) or read()
 
 

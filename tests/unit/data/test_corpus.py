@@ -8,8 +8,8 @@ import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
-from ragtune.data.stored import storedcorpus
-from ragtune.data.stored.storedcorpus import stored
+from ragtune.data import storedcorpus
+from ragtune.data.storedcorpus import stored
 
 
 def small(**fields) -> Corpus:

@@ -19,8 +19,7 @@ from experiments.datasets.beir import BeirDataset
 from experiments.replay import build
 from experiments.replay.executors.joblib import JoblibExecutor
 from experiments.replay.records import replay_shard
-from ragtune.data import corpus
-from ragtune.data.stored import storedcorpus
+from ragtune.data import corpus, storedcorpus
 
 QUERY_IDS = ["q1", "q2", "q3", "q4"]
 

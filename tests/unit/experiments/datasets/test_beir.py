@@ -12,7 +12,7 @@ import pytest
 from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.data.stored.storedcorpus import StoredCorpus
+from ragtune.data.storedcorpus import StoredCorpus
 
 
 def load(folder: Path, split: str = "test"):
