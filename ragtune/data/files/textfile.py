@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 
 _GZIP = b"\x1f\x8b"
-
-MAX_LINE = 2**26
-"""Bytes of the longest line that is read: 64 MiB."""
-
-MAX_RATIO, _FREE = 200, 2**26
-"""A gzipped file of more than ``_FREE`` bytes unpacked may hold ``MAX_RATIO`` times its size. Runs and corpora come to
-3 to 30 times; the limit of gzip itself is 1,032."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -39,63 +30,13 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     The first bytes decide whether a file is gzipped, not its name.
     """
     number = 0
-    with ExitStack() as stack:
-        lines = opened(path, stack)
-        while True:
-            try:
-                raw = lines.readline(MAX_LINE + 1)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
-            if not raw:
-                return
-            number += 1
-            if len(raw) > MAX_LINE:
-                raise DatasetError(
-                    f"{path}:{number}: a line of more than {MAX_LINE:,} bytes: split it into shorter ones"
-                )
-            yield number, _decoded(raw, path, number)
-
-
-def first_bytes(path: Path, n: int) -> bytes:
-    """Return the first ``n`` bytes of the content, unzipped; fewer where it is shorter, or its gzip is damaged."""
-    with ExitStack() as stack:
+    with path.open("rb") as file:
+        is_packed = file.peek(2).startswith(_GZIP)
         try:
-            return opened(path, stack).read(n)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            return b""
-
-
-def opened(path: Path, stack: ExitStack) -> IO[bytes]:
-    """Open the content of a file, gzipped or not; the stack closes it.
-
-    Reading raises ``DatasetError`` once a gzipped file unpacks to more than :data:`MAX_RATIO` times its size.
-    """
-    file = stack.enter_context(path.open("rb"))
-    if not file.peek(2).startswith(_GZIP):
-        return file
-    unpacked = stack.enter_context(gzip.GzipFile(fileobj=file))
-    return io.BufferedReader(_Bounded(unpacked, path))
-
-
-class _Bounded(io.RawIOBase):
-    """The content of a gzipped file, up to a limit."""
-
-    def __init__(self, content: gzip.GzipFile, path: Path) -> None:
-        self._content, self._path, self._read = content, path, 0
-        self._limit = max(_FREE, MAX_RATIO * path.stat().st_size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._content.readinto(buffer)
-        self._read += count
-        if self._read > self._limit:
-            raise DatasetError(
-                f"{self._path}: unpacks to more than {self._limit:,} bytes, {MAX_RATIO} times its size: "
-                "if that is right, unpack the file first"
-            )
-        return count
+            for number, raw in enumerate(gzip.GzipFile(fileobj=file) if is_packed else file, start=1):
+                yield number, _decoded(raw, path, number)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:

@@ -72,28 +72,3 @@ def test_what_is_quoted_is_cut_to_a_line() -> None:
     assert quoted("x" * 10**6) == "'" + "x" * 75 + "...'"
     assert len(quoted({"key": "x" * 10**6})) == 80
     assert quoted(deep) == "a list"
-
-
-def test_a_small_gzip_file_with_a_huge_content_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragtune.data.files.textfile._FREE", 2**20)
-    bomb = tmp_path / "run.gz"
-    bomb.write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 t\n" * 2**18))
-    with pytest.raises(DatasetError, match=r"run\.gz: unpacks to more than [\d,]+ bytes, 200 times its size"):
-        list(read_lines(bomb))
-    ordinary = tmp_path / "ordinary.gz"
-    ordinary.write_bytes(gzip.compress(b"".join(b"q%d Q0 d%d 1 0.5 t\n" % (i, i) for i in range(2**17))))
-    assert sum(1 for _ in read_lines(ordinary)) == 2**17
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_an_endless_line_is_refused_by_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
-) -> None:
-    monkeypatch.setattr("ragtune.data.files.textfile.MAX_LINE", 1000)
-    file = tmp_path / "corpus"
-    content = b"a\n" + b"x" * 1001 + b"\n"
-    file.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(DatasetError, match="corpus:2: a line of more than 1,000 bytes"):
-        list(read_lines(file))

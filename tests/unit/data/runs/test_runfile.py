@@ -108,7 +108,10 @@ HITS = '"hits": {"hits": [{"_id": "a", "_score": 2.5}]}'
     [
         ("qid,docid\nq1,d1\n", "run:1: no column for 'score': it has 'qid, docid'; 'score' may be called score"),
         ("qid,docno,score\nq1,d1,high\n", "run:2: 'score' is 'high': allowed is a number"),
-        ("qid,docno,score\nq1,d1,1,2\n", "run:2: 4 fields: the header names 3"),
+        (
+            "qid,docno,score\nq1,d1,1,2\n",
+            "run:2: malformed line 'q1 d1 1 2': expected qid, docno, score, separated by commas",
+        ),
         ('qid,docno,score\nq1,"d1,1\nq2,d2,2\n', "run:2: malformed CSV: unexpected end of data"),
         ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: score nan of ('q1', 'd'): allowed is a finite number"),
         ('{"qid": "q1", "docno": null, "score": 1}', "run:1: 'doc_id' is None: allowed is text or a whole number"),

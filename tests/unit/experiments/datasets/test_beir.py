@@ -104,7 +104,7 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
         ("queries.jsonl", '{"_id": "q1", "text": "again"}', "queries.jsonl:5: duplicate query id 'q1'"),
         ("queries.jsonl", '{"_id": "q7"}', "queries.jsonl:5: 'text' is None"),
         ("queries.jsonl", '{"_id": "q7", "text": ""}', "queries.jsonl:5: 'text' is '': it must not be empty"),
-        ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1\\tship-1'"),
+        ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1 ship-1'"),
         ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: 'score' is 'high': allowed is a whole number"),
         ("qrels/test.tsv", "q1 ship-1 1 x", "test.tsv:10: malformed line"),
         ("qrels/test.tsv", "q1\tship-1\t0.5", "test.tsv:10: 'score' is '0.5': allowed is a whole number"),
