@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -91,7 +91,12 @@ def _read(path: Path, needs_scores: bool) -> Run:
         _refuse_twice(entries_of(path, needs_scores))
     # The ranks beside recorded scores may be those of any order, as only their scores are read.
     if not needs_scores and (reverse := _rising(run)) is not None:
-        _refuse_rising(reverse, entries_of(path, needs_scores))
+        where = next(where for where, query_id, *_ in entries_of(path, needs_scores) if query_id == reverse)
+        raise DatasetError(
+            f"{said(where)}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
+            "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
+            "highest is best: write distances negated"
+        )
     return run
 
 
@@ -120,15 +125,6 @@ def _rising(run: Run) -> str | None:
         if reverse is None and all(a.score < b.score for a, b in pairs):
             reverse = query_id
     return reverse
-
-
-def _refuse_rising(reverse: str, found: Iterator[Found]) -> NoReturn:
-    where = next(where for where, query_id, *_ in found if query_id == reverse)
-    raise DatasetError(
-        f"{said(where)}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
-        "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
-        "highest is best: write distances negated"
-    )
 
 
 Place = tuple[Path, int] | str
@@ -228,25 +224,12 @@ def _refuse_line(file: Path, number: int, line: str, expected: str) -> NoReturn:
 
 def _ranked(found: Iterator[Found]) -> Iterator[Found]:
     """The same entries; refused where the third column is something else than ranks, e.g. scores or grades."""
-    ranks: dict[str, set[int]] = {}
-    begun: dict[str, Place] = {}
-    for entry in found:
-        where, query_id, _, rank, _ = entry
-        if query_id not in ranks:
-            ranks[query_id], begun[query_id] = set(), where
-        if rank in ranks[query_id]:
-            _refuse_ranks(where, query_id, f"{rank} comes twice")
-        ranks[query_id].add(rank)
-        yield entry
-    for query_id, numbers in ranks.items():
-        if max(numbers) != len(numbers):
-            missing = next(rank for rank in count(1) if rank not in numbers)
-            _refuse_ranks(begun[query_id], query_id, f"{missing} is missing")
-
-
-def _refuse_ranks(where: Place, query_id: str, what: str) -> NoReturn:
-    raise DatasetError(
-        f"{said(where)}: the ranks of query {quoted(query_id)}, the third column of {MSMARCO}: {what}: allowed is each "
-        "of 1 to the number of its documents once; scores need lines of "
-        f"{TREC}, or a CSV or TSV with a header"
-    )
+    known: set[tuple[str, int]] = set()
+    for where, query_id, doc_id, rank, score in found:
+        if (query_id, rank) in known:
+            raise DatasetError(
+                f"{said(where)}: the third column of {MSMARCO}, for query {quoted(query_id)}: {rank} comes twice: "
+                f"allowed are ranks, each once; scores need lines of {TREC}, or a CSV or TSV with a header"
+            )
+        known.add((query_id, rank))
+        yield where, query_id, doc_id, rank, score

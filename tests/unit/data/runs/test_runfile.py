@@ -128,12 +128,8 @@ HITS = '"hits": {"hits": [{"_id": "a", "_score": 2.5}]}'
         ),
         ("<html>", "run:1: malformed line '<html>': expected 'query_id Q0 doc_id rank score tag'"),
         (
-            "q1 a 7\nq1 b 9\n",
-            "run:1: the ranks of query 'q1', the third column of 'query_id doc_id rank': 1 is missing",
-        ),
-        (
             "q1 a 1\nq1 b 1\n",
-            "run:2: the ranks of query 'q1', the third column of 'query_id doc_id rank': 1 comes twice",
+            "run:2: the third column of 'query_id doc_id rank', for query 'q1': 1 comes twice",
         ),
         (
             "qid,docno,score,score\nq1,d,1,2\n",
