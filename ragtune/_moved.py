@@ -56,7 +56,6 @@ MOVED = (
         "ragtune.data.records": "ragtune.data.files.records",
         "ragtune.data.run": "ragtune.data.runs.run",
         "ragtune.data.runfile": "ragtune.data.runs.runfile",
-        "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
         "ragtune.data.sqlitecache": "ragtune.data.caches.sqlitecache",
         "ragtune.data.textfile": "ragtune.data.files.textfile",
         "ragtune.data.values": "ragtune.data.files.textfile",

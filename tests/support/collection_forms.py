@@ -132,23 +132,6 @@ COLLECTIONS: Mapping[str, Callable[[Path, Rows, Rows, Rows], list[str]]] = {
 """Writes documents, queries and judgments into a folder; the options that it takes besides ``dataset.path``."""
 
 
-def _response(hits: Rows) -> dict[str, Any]:
-    found = [{"_index": "demo", "_id": row["docno"], "_score": row["score"], "_source": {}} for row in hits]
-    total = {"value": len(found), "relation": "eq"}
-    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
-    best = max((row["score"] for row in hits), default=None)
-    return {
-        "took": 3,
-        "timed_out": False,
-        "_shards": shards,
-        "hits": {"total": total, "max_score": best, "hits": found},
-    }
-
-
-def _search_lines(file: Path, run: Mapping[str, Rows]) -> None:
-    lines(file, (json.dumps({"query_id": query, **_response(hits)}) for query, hits in run.items()))
-
-
 def _flat(run: Mapping[str, Rows]) -> Rows:
     return [row for hits in run.values() for row in hits]
 
@@ -157,7 +140,7 @@ RUNS: Mapping[str, Callable[[Path, Mapping[str, Rows]], None]] = {
     "first.res.gz": lambda file, run: pt.io.write_results(pd.DataFrame(_flat(run)), str(file), format="trec"),
     "first.csv.gz": lambda file, run: frame(file, _flat(run)),
     "first.parquet": lambda file, run: frame(file, _flat(run)),
-    "first.jsonl": _search_lines,
+    "first.jsonl": lambda file, run: lines(file, (json.dumps(row) for row in _flat(run))),
     "first": lambda file, run: saved(file, _flat(run), shards=2),
 }
 """Writes a first stage, given as PyTerrier's rows by query, into a file of that name."""

@@ -142,12 +142,8 @@ def text_form(path: Path, *, is_spaced: bool = False) -> str:
     return "spaced" if is_spaced and not has_commas and len(line.split()) > 1 else "csv"
 
 
-def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place of each JSON object of a file of JSON lines, and the object.
-
-    Raises:
-        DatasetError: naming file and line.
-    """
+def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    wanted = list(schema.names.values())
     for number, line in read_lines(file):
         where = f"{file}:{number}"
         try:
@@ -156,12 +152,6 @@ def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise DatasetError(f"{where}: malformed JSON: {error}") from None
         if not isinstance(row, dict):
             raise DatasetError(f"{where}: expected a JSON object, found {type(row).__name__}")
-        yield where, row
-
-
-def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
-    wanted = list(schema.names.values())
-    for where, row in read_objects(file):
         yield where, tuple(next((row[name] for name in names if name in row), None) for names in wanted)
 
 

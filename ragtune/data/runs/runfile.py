@@ -1,10 +1,10 @@
-"""Files of ranked documents: TREC and MS MARCO runs, frames of PyTerrier, responses of a search engine."""
+"""Files of ranked documents: TREC and MS MARCO runs, and tables such as the frames of PyTerrier."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,6 @@ from ragtune.data.caches.diskcache import DiskCache, Stamp, file_digests, stamp_
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, number_of, read_lines, require_id
 from ragtune.data.runs.run import Run, RunBuilder
-from ragtune.data.runs.searchfile import holds_responses, read_responses
 
 _WORTH_KEEPING = 2**19
 """Bytes of a run from which on its columns are kept in the cache folder."""
@@ -30,8 +29,7 @@ def read_run(path: str | Path, *, needs_scores: bool = False) -> Run:
     - lines of ``query_id Q0 doc_id rank score tag`` (TREC; Anserini, Pyserini, PyTerrier);
     - lines of ``query_id doc_id rank`` (MS MARCO), which have no score; it becomes 1 / rank;
     - a table with columns for query id, document id, score and perhaps rank, in any form of
-      :mod:`ragtune.data.files.records` (PyTerrier's result frames);
-    - responses of Elasticsearch or OpenSearch, see :mod:`ragtune.data.runs.searchfile`.
+      :mod:`ragtune.data.files.records` (PyTerrier's result frames).
 
     Args:
         path: text, gzipped or not, Parquet, or a folder.
@@ -157,9 +155,7 @@ def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
     """
     files = record_files(path)
     form = text_form(files[0], is_spaced=True)
-    if form == "json" and holds_responses(files[0]):
-        yield from _response_entries(files)
-    elif form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(files[0]))[1])):
+    if form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(files[0]))[1])):
         yield from _table_entries(path)
     elif form != "empty" and len(line.split()) != 3:
         for file in files:
@@ -168,17 +164,6 @@ def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
         raise DatasetError(f"{path}: lines of {MSMARCO} hold no scores: allowed are lines of {TREC}")
     elif form != "empty":
         yield from _ranked(entry for file in files for entry in _msmarco_entries(file))
-
-
-def _response_entries(files: Sequence[Path]) -> Iterator[Found]:
-    answered: set[str] = set()
-    for file in files:
-        for where, query_id, hits in read_responses(file):
-            if query_id in answered:
-                raise DatasetError(f"{where}: a second response for query {quoted(query_id)}: allowed is one")
-            answered.add(query_id)
-            for rank, (doc_id, score) in enumerate(hits, start=1):
-                yield where, query_id, doc_id, rank, score
 
 
 def _is_header(line: str) -> bool:
