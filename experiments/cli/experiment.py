@@ -28,7 +28,7 @@ from experiments.publish.terminal import print_path, print_queries, print_run, p
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
 from experiments.replay.build import load_measures, session_for
 from experiments.replay.component import component
-from experiments.replay.executors.executor import Executor
+from experiments.replay.executors import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.records import baselines_of, is_fixed_depth, replay

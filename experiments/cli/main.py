@@ -161,7 +161,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
     """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
     from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
     from experiments.publish.folders import locked
-    from experiments.replay.executors.executor import end_with
+    from experiments.replay.executors import end_with
 
     if "joblib" in str(HydraConfig.get().launcher._target_):
         end_with(os.getppid())  # a worker process of the launcher, which is its parent
@@ -215,7 +215,7 @@ def _complain(
         error = ConfigError(readable(error, command))
     kept = _what_is_kept(folder, sweep)
     if LOST & {kind.__name__ for kind in type(error).__mro__}:
-        from experiments.replay.executors.executor import WorkersLostError, told
+        from experiments.replay.executors import WorkersLostError, told
         from ragtune.core.errors import RagtuneError
 
         error = RagtuneError(f"{error if isinstance(error, WorkersLostError) else told(error)}; {kept}")

@@ -85,7 +85,7 @@ def budget_name(budget: Mapping[str, Any]) -> str:
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a run: each group by its choice, each option that is set by its full name."""
-    about_runs = ("tracking", "sweep")  # where it is, and what stands beside it, the reader knows
+    about_runs = ("tracking", "executor")  # where it is, and where it ran, changes no result
     config = {key: value for key, value in config.items() if key not in about_runs}
     chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
     if "budget" in chosen:

@@ -15,7 +15,7 @@ from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.component import component
-from experiments.replay.executors.executor import Executor
+from experiments.replay.executors import Executor
 from experiments.replay.journal import Journal
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ConfigError, RagtuneError, ScoreTableError

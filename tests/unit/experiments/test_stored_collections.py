@@ -17,7 +17,7 @@ from experiments.config.overrides import RunConfig
 from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
 from experiments.replay import build
-from experiments.replay.executors.joblib import JoblibExecutor
+from experiments.replay.executors import JoblibExecutor
 from experiments.replay.records import replay_shard
 from ragtune.data import corpus, storedcorpus
 

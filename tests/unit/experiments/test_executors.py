@@ -13,10 +13,15 @@ import pytest
 from shard_work import die, die_once, echo
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.replay.executors.executor import Executor, WorkersLostError, shards
-from experiments.replay.executors.inline import InlineExecutor
-from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.executors.ray import RayExecutor, worker_of
+from experiments.replay.executors import (
+    Executor,
+    InlineExecutor,
+    JoblibExecutor,
+    RayExecutor,
+    WorkersLostError,
+    shards,
+    worker_of,
+)
 from ragtune.core.errors import ConfigError
 
 IDS = [f"q{i}" for i in range(11)]
