@@ -80,7 +80,9 @@ def _produce(
     started = time.perf_counter()
     executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read, so that resuming notices a change in between
-    later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
+    later = None
+    if sweep is not None and executor.is_here:
+        later = later_budgets(component(config, "budget"), overrides, sweep)
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
         session = session_for(config)

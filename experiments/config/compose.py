@@ -6,7 +6,8 @@ What needs the library is imported where it is used, so that ``--help`` is answe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from itertools import product
@@ -161,18 +162,22 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
     return [list(job) for job in product(*words.values())]
 
 
-def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> list[dict[str, Any]]:
-    """The budgets, as plain data, of the jobs after this one that differ from it by one limit alone."""
+def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
+    """The budgets of the jobs after this one that differ from it by one limit alone; a bad one is for its own job."""
     from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
 
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.
-    for key in (f"budget.{LIMITS[unit]}" for unit in ("docs", "calls")):
-        own, limit = _apart(job, key)
-        mates = [limit_of for others, limit_of in (_apart(other, key) for other in after) if others == own]
-        if limit and mates:
-            values = dict.fromkeys(parsed(each[0]).value() for each in mates if each)
-            return [{**budget, key.partition(".")[2]: value} for value in values]
+    for limit in (LIMITS[unit] for unit in ("docs", "calls")):
+        own, limits = _apart(job, f"budget.{limit}")
+        apart = [_apart(each, f"budget.{limit}") for each in after]
+        mates = [words[0] for others, words in apart if others == own and words]
+        if limits and mates:
+            found = []
+            for value in dict.fromkeys(parsed(word).value() for word in mates):
+                with suppress(ValueError):
+                    found.append(type(budget)(**{**dict(budget), limit: value}))
+            return found
     return []
 
 

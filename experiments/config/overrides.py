@@ -75,8 +75,8 @@ class RunConfig(Mapping[str, Any]):
     def __init__(
         self,
         options: Mapping[str, Any],
-        inputs: str = "",
-        later_budgets: Sequence[Mapping[str, Any]] | None = None,
+        inputs: str = "",  # digest of the input files, which may change while a process lives
+        later_budgets: Sequence[Any] | None = None,  # of later jobs of a sweep that differ by one limit; None outside
     ) -> None:
         self._options, self.inputs, self.later_budgets = options, inputs, later_budgets
 

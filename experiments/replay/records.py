@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
 
 from experiments.config.overrides import RunConfig
 from experiments.config.progress import Progress
 from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
-from experiments.replay.component import component
 from experiments.replay.executors import Executor
 from experiments.replay.journal import Journal
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.errors import ConfigError, RagtuneError, ScoreTableError
+from ragtune.core.errors import RagtuneError, ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
@@ -48,8 +44,8 @@ def replay_shard(config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecor
         return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
     if config.later_budgets is None or not session.controller.shares_budgets:
         return list(records_of(session, query_ids))
-    shared, later = swept_records(config), budgets_of(config.later_budgets)
-    return [shared.of(session, query_id, later) for query_id in query_ids]
+    shared = _shared(config.without(*NO_PARTS))
+    return [shared.of(session, query_id, config.later_budgets) for query_id in query_ids]
 
 
 def _gains_by_lockstep(session: Session) -> bool:
@@ -119,28 +115,10 @@ class SweptRecords:
                 self._lines[query_id, budget] = line
 
 
-def swept_records(config: RunConfig) -> SweptRecords:
-    """The records that this job shares with other jobs of its sweep. Those of the latest such jobs stay."""
-    return _of_jobs(config.without(*NO_PARTS))
-
-
 @lru_cache(maxsize=1)
-def _of_jobs(alike: RunConfig) -> SweptRecords:
+def _shared(alike: RunConfig) -> SweptRecords:
+    """The records that a job shares with other jobs of its sweep. Those of the latest such jobs stay."""
     return SweptRecords()
-
-
-def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
-    """The budgets. A bad one is left out: its own job reports it."""
-    return [budget for node in nodes if (budget := _budget(json.dumps(node))) is not None]
-
-
-@lru_cache(maxsize=256)
-def _budget(node: str) -> CostBudget | None:
-    """One of them, from its configuration as JSON: every query of a sweep asks for the same ones."""
-    with suppress(ConfigError):
-        budget: CostBudget = component({"budget": json.loads(node)}, "budget")
-        return budget
-    return None
 
 
 def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:
