@@ -34,6 +34,10 @@ LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
 
 
+_in_progress: list[Any] = []
+"""The sweep in progress, if any. Its module is imported where it is needed."""
+
+
 class HarnessCallback(Callback):
     """Hydra calls it around a run or a sweep. It notes which folders are new, and opens and closes a sweep."""
 
@@ -41,18 +45,16 @@ class HarnessCallback(Callback):
         note_missing(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from experiments.cli.sweep import begin_sweep
+        from experiments.cli.sweep import Sweep
 
         _guarded_hydra()  # before the sweeper gets the loader
         note_missing(Path(config.hydra.sweep.dir))
         with _ending_the_sweep(config):
-            begin_sweep(config)
+            _in_progress.append(Sweep(config))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        from experiments.cli.sweep import end_sweep
-
         with _ending_the_sweep(config):
-            end_sweep(config)
+            _in_progress.pop().end()
 
 
 @contextmanager
@@ -101,7 +103,7 @@ def _launch(given: Sequence[str], command: str) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
-        return _complain(error, sweep=_sweep_in_progress(), command=command)
+        return _complain(error, sweep=_in_progress[0].folder if _in_progress else None, command=command)
     return DONE
 
 
@@ -113,14 +115,6 @@ def _parser(command: str) -> Parser:
     parser.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("--config-dir", "-cd")
     return parser
-
-
-def _sweep_in_progress() -> Path | None:
-    if "experiments.cli.sweep" not in sys.modules:
-        return None
-    from experiments.cli.sweep import folder_in_progress
-
-    return folder_in_progress()
 
 
 def _compose_and_run(overrides: Sequence[str], *, is_sweep: bool) -> None:
@@ -159,7 +153,7 @@ def _app(cfg: DictConfig) -> float | None:
 
 def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | None:
     """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
-    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
+    from experiments.cli.sweep import FAILURE, note_failure, summaries
     from experiments.publish.folders import locked
     from experiments.replay.executors import end_with
 
@@ -175,8 +169,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             raise SystemExit(_complain(error, folder, prefix, sweep)) from None
         is_complete = cfg.resume and folder.name in summaries(sweep)
         try:
-            forget_failure(folder)
-            return _run(cfg, folder, overrides, planned_jobs())
+            (folder / FAILURE).unlink(missing_ok=True)
+            return _run(cfg, folder, overrides, _in_progress[0].planned if _in_progress else ())
         except BrokenPipeError as error:
             _complain(error)  # the reader of its output is gone; its files are written
             return None
@@ -193,12 +187,8 @@ def _run(
 ) -> float | None:
     config = resolve(cfg)
     from experiments.cli.experiment import run_experiment
-    from ragtune.core.errors import RagtuneError
 
-    try:
-        return run_experiment(config, folder, overrides, sweep=sweep)
-    except SystemExit as end:  # its code would pass for the run's
-        raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
+    return run_experiment(config, folder, overrides, sweep=sweep)
 
 
 def _complain(
@@ -242,8 +232,6 @@ def _is_hydras(error: BaseException) -> bool:
 
 
 def _clean_up(code: int) -> None:
-    if "experiments.cli.sweep" in sys.modules:
-        from experiments.cli.sweep import abandon_unfinished
-
-        abandon_unfinished(is_interrupted=code == INTERRUPTED)
+    if _in_progress:
+        _in_progress.pop().abandon(is_interrupted=code == INTERRUPTED)
     remove_new_empty()

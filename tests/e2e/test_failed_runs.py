@@ -106,12 +106,6 @@ def test_all_that_failed_is_named(main: Main, tiny: list[str]) -> None:
     assert "error: the reranker and the policy failed: " in ended.err
 
 
-def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[str]) -> None:
-    ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
-    assert ended.code == 1
-    assert ended.err.splitlines()[-1].startswith("error: a component ended the program: SystemExit(0)")
-
-
 @pytest.mark.parametrize(
     ("option", "said"),
     [

@@ -60,13 +60,6 @@ class Deadly(ReplayReranker):
         os._exit(1)
 
 
-class Quitter(ReplayReranker):
-    """Ends the program, as a script that was made a module does."""
-
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        raise SystemExit(0)
-
-
 class BrokenPolicy(BaselineEstimator):
     """Fails on the queries that hold the word."""
 
