@@ -186,8 +186,8 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
     """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`."""
-    conformance = conformance_of(config)
-    blocks = {}
+    groups = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")
+    conformance, blocks = conformance_of(config), {}
     if canonical := conformance.canonical:
         blocks = {"conformance_canonical": canonical.line, "conformance_canonical_spec": canonical.spec}
     return {
@@ -200,10 +200,7 @@ def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
-            **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **{group: leaf(config, group) for group in groups},
             **blocks,
         },
     }
-
-
-_POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
-from experiments.config.compose import composed, readable, register_resolvers, resolve
+from experiments.config.compose import JobConfigs, composed, readable, register_resolvers, resolve
 from experiments.config.options import without_dashes
 from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
@@ -69,17 +69,14 @@ def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
 def main(words: Sequence[str], command: str = "ragtune run") -> int:
     """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted)."""
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    if "--version" in words:
-        from ragtune import __version__
-
-        sys.stdout.write(f"ragtune {__version__}\n")
-        return DONE
     register_resolvers()
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
         code = _launch(words, command)
     finally:
-        _clean_up(code)
+        if _in_progress:
+            _in_progress.pop().abandon(is_interrupted=code == INTERRUPTED)
+        remove_new_empty()
     return code
 
 
@@ -87,7 +84,13 @@ def _launch(given: Sequence[str], command: str) -> int:
     try:
         words = spelled_out(given)
         sys.argv[:] = ["run.py", *words]  # what Hydra reads, and tracking notes
-        options = _parser(command).parse_args(words)
+        parser = Parser(command, add_help=False)
+        parser.propose = without_dashes
+        parser.add_argument("overrides", nargs="*")
+        parser.add_argument("--help", "-h", action="store_true")
+        parser.add_argument("--multirun", "-m", action="store_true")
+        parser.add_argument("--config-dir", "-cd")
+        options = parser.parse_args(words)
         overrides = options.overrides
         if options.config_dir:
             if not Path(options.config_dir).is_dir():
@@ -98,8 +101,12 @@ def _launch(given: Sequence[str], command: str) -> int:
         if options.help:
             shown = OmegaConf.to_yaml(composed(overrides, "config", command))
             sys.stdout.write(f"{help_text(shown, is_sweep=options.multirun)}\n")
-        else:
-            _compose_and_run(overrides, is_sweep=options.multirun)
+            return DONE
+        with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
+            # As `hydra.main` does, which composes everything once more to learn which of the two it is.
+            hydra_itself = _guarded_hydra()
+            start, mode = (hydra_itself.multirun, "MULTIRUN") if options.multirun else (hydra_itself.run, "RUN")
+            start("config", _app, [*overrides, f"hydra.mode={mode}"])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -107,28 +114,8 @@ def _launch(given: Sequence[str], command: str) -> int:
     return DONE
 
 
-def _parser(command: str) -> Parser:
-    parser = Parser(command, add_help=False)
-    parser.propose = without_dashes
-    parser.add_argument("overrides", nargs="*")
-    parser.add_argument("--help", "-h", action="store_true")
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd")
-    return parser
-
-
-def _compose_and_run(overrides: Sequence[str], *, is_sweep: bool) -> None:
-    """Run or sweep as ``hydra.main`` does, which composes everything once more to learn which of the two it is."""
-    with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
-        hydra_itself = _guarded_hydra()
-        start = hydra_itself.multirun if is_sweep else hydra_itself.run
-        start("config", _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
-
-
 def _guarded_hydra() -> Any:
     """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
-    from experiments.config.compose import JobConfigs
-
     hydra_itself: Any = GlobalHydra.instance().hydra
     hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
     return hydra_itself
@@ -229,9 +216,3 @@ def _is_hydras(error: BaseException) -> bool:
     return isinstance(error, ValueError | TypeError) and frames[-1][0].f_globals.get("__name__", "").startswith(
         "hydra."
     )
-
-
-def _clean_up(code: int) -> None:
-    if _in_progress:
-        _in_progress.pop().abandon(is_interrupted=code == INTERRUPTED)
-    remove_new_empty()
