@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patience import HANG_S, wait_until
+from patience import HANG_S
 
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
@@ -70,15 +70,6 @@ class BrokenPolicy(BaselineEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if self.on in context.query:
             raise KeyError(self.on)
-        return super().value(pool, context)
-
-
-class Held(BaselineEstimator):
-    """Begins a query once its name is the name of a file in the folder ``RELEASED``, or there is no such variable."""
-
-    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        folder = os.environ.get("RELEASED")
-        wait_until(lambda: folder is None or (Path(folder) / context.query_id).exists())
         return super().value(pool, context)
 
 

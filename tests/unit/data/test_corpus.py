@@ -31,13 +31,6 @@ def test_a_scored_document_carries_content_title_tokens_and_score():
     assert small().scored("a", 0.0).metadata == {}
 
 
-def test_tokens_are_counted_once_a_document_by_the_given_counter():
-    counted: list[str] = []
-    corpus = small(count=lambda text: counted.append(text) or 42)
-    assert [corpus.scored("b", s).token_count for s in (0.1, 0.2)] == [42, 42]
-    assert counted == ["T two words"]
-
-
 def test_duplicate_ids_are_refused_by_name():
     with pytest.raises(DatasetError, match="duplicate document id 'x'"):
         Corpus([Document(id="x", text="1"), Document(id="x", text="2")])
@@ -121,14 +114,6 @@ def test_a_stored_corpus_remembers_documents_at_work_and_no_others(
         for some in (slice(20), slice(4, 8), slice(8, 12)):  # more than are remembered
             assert list(ask(some)) == list(memory.hits(ids[some], scores[some]))
         assert ask(slice(1)).facts[0] is not first
-
-
-def test_what_is_known_of_a_document_is_the_same_wherever_it_is_kept(private_cache: Path) -> None:
-    documents = [Document(id="a", text="x", title="t"), Document(id="b", text="x", title="t")]
-    (a, b), kept = (
-        corpus.hits(["a", "b"], [1.0, 1.0]).facts for corpus in (Corpus(documents), stored(lambda: documents, "key"))
-    )
-    assert [a == kept[0], kept[0] == a, kept[0] == kept[1], b == kept[0]] == [True, True, False, False]
 
 
 def test_a_collection_is_written_to_the_cache_alone_and_where_there_is_none_set_aside(

@@ -41,10 +41,6 @@ def test_shards_are_contiguous_nearly_equal_and_none_empty(count: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_no_queries_make_no_shards() -> None:
-    assert shards([], 4) == []
-
-
 def test_workers_that_die_again_are_told_of_in_words() -> None:
     with pytest.raises(WorkersLostError, match=r"^a worker process died, .*TerminatedWorkerError: A worker process"):
         list(JoblibExecutor(n_jobs=2).run(partial(die, "c"), IDS))  # type: ignore[arg-type]

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from collection_forms import saved_splits
 
 from ragtune.core.errors import DatasetError
 from ragtune.data.runs import runfile
 from ragtune.data.runs.run import Run, RunBuilder
-from ragtune.data.runs.runfile import read_run, source_name
+from ragtune.data.runs.runfile import read_run
 
 LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
-
-
-def test_a_source_is_called_by_its_file_with_or_without_gzip() -> None:
-    assert [source_name(Path("x", name)) for name in ("bm25.run", "bm25.run.gz", "bm25.v2.run", "bm25")] == [
-        "bm25",
-        "bm25",
-        "bm25.v2",
-        "bm25",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +77,6 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
     for query in run:
         own = sorted((-score, rank, doc_id) for q, doc_id, rank, score in every if q == query)
         assert [(-entry.score, entry.rank, entry.doc_id) for entry in run[query]] == own
-
-
-def test_equal_scores_of_a_frame_are_in_the_order_of_its_ranks_where_it_has_some(tmp_path: Path) -> None:
-    file = tmp_path / "run.csv"
-    file.write_text("qid,docno,score,rank\n1,b,2.0,0\n1,a,2.0,1\n")
-    assert ids(read_run(file)) == {"1": ["b", "a"]}
-    file.write_text("qid,docno,score\n1,b,2.0\n1,a,2.0\n")
-    assert ids(read_run(file)) == {"1": ["a", "b"]}
 
 
 @pytest.mark.parametrize(
@@ -170,36 +149,6 @@ def test_blanks_after_the_commas_of_a_csv_mean_nothing(tmp_path: Path) -> None:
         read_run(tmp_path / "run")
 
 
-def test_every_file_of_a_folder_is_read(tmp_path: Path) -> None:
-    for form, line in (
-        ("jsonl", '{{"qid": "q{0}", "docno": "a", "score": 1}}'),
-        ("tsv", "q{0}\ta\t1"),
-    ):
-        folder = tmp_path / form
-        folder.mkdir()
-        for number in (1, 2):
-            (folder / f"{number}.{form}").write_text(line.format(number))
-        assert ids(read_run(folder)) == {"q1": ["a"], "q2": ["a"]}
-
-
-def test_lines_as_tools_write_them_and_lines_as_people_do_are_the_same_run(tmp_path: Path) -> None:
-    entries = [("q2", "b", 2, 1.5), ("q2", "a", 1, 1.5), ("q1", "c", 1, -2.0), ("q2", "d", 3, 0.25)]
-    plain = "".join(f"{query} Q0 {document} {rank} {score} tag\n" for query, document, rank, score in entries)
-    versions = (
-        plain,
-        plain.removesuffix("\n"),
-        plain.replace(" Q0 ", "\t0  "),
-        plain.replace("\n", "\r\n"),
-        f"\n{plain}",
-    )
-    runs = []
-    for i, content in enumerate(versions):
-        (tmp_path / f"{i}.run").write_bytes(content.encode())
-        runs.append(dict(read_run(tmp_path / f"{i}.run")))
-    assert [entry.doc_id for entry in runs[0]["q2"]] == ["a", "b", "d"]
-    assert all(run == runs[0] for run in runs)
-
-
 def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,26 +170,3 @@ def test_the_columns_of_a_large_file_are_found_again_and_say_the_same(
         assert run.scores("q2") == {"a": 7.25, "ü": 5.0}
         assert run.scores("q3") == {}
     assert isinstance(kept[1]._scores.base, np.memmap)
-
-
-def test_a_run_loads_no_pandas_and_lines_no_arrow(tmp_path: Path) -> None:
-    """Which would take a fifth of a second of every start."""
-    (tmp_path / "a.run").write_bytes(LINES)
-    pq.write_table(pa.table({"qid": ["q"], "docno": ["d"], "score": [1.0]}), tmp_path / "a.parquet")
-    code = (
-        "import sys; from ragtune.data.runs.runfile import read_run; "
-        "read_run(sys.argv[1]); print('pyarrow' in sys.modules); "
-        "read_run(sys.argv[2]); print('pandas' in sys.modules)"
-    )
-    files = [str(tmp_path / name) for name in ("a.run", "a.parquet")]
-    assert (
-        subprocess.run([sys.executable, "-c", code, *files], check=True, capture_output=True).stdout
-        == b"False\nFalse\n"
-    )
-
-
-@pytest.mark.parametrize("ranks", [(-(2**63), 2**63 - 1), (-1, 2**53 + 1), (-1, 150), (0, 2**63 - 1), (-129, 127)])
-def test_ranks_of_any_size_stay_whole_numbers(tmp_path: Path, ranks: tuple[int, int]) -> None:
-    file = tmp_path / "run"
-    file.write_text("".join(f"q Q0 d{rank} {rank} 1 t\n" for rank in ranks))
-    assert [repr(entry.rank) for entry in read_run(file)["q"]] == [str(rank) for rank in ranks]
