@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 from experiments.config.paths import CONF
+from experiments.publish.described import metrics
+from experiments.publish.files import read_summary
 
 Main = Callable[..., SimpleNamespace]
 Run = Callable[..., SimpleNamespace]
@@ -210,3 +212,14 @@ def test_without_judgments_and_with_a_live_reranker_there_is_nothing_to_measure_
     ended = main("dataset.split=null", *live, "tracking=none")
     assert ended.code == 2
     assert "dataset.split=null: without judgments a run is measured by its agreement" in ended.err
+
+
+def test_new_documents_of_a_rewrite_are_printed_and_stand_in_the_summary_and_among_the_metrics(main: Main) -> None:
+    assert "rewrites" not in summary_of(main("budget=5", "experiment=fixed_depth"))
+    ended = main("budget=5", "experiment=fixed_depth", "reformulator=rm3", "hydra.run.dir=run")
+    assert summary_of(ended)["rewrites"] == {"per_query": 1.0, "new_docs_per_rewrite": 8.82}
+    assert "rewrites: 1.0 a query, 8.8 new documents a rewrite" in ended.out
+    summary = read_summary(Path("run"))
+    assert summary is not None
+    logged = {metric.key: metric.value for metric in metrics(summary, Path("run/curve.csv"))}
+    assert (logged["rewrites_per_query"], logged["new_docs_per_rewrite"]) == (1.0, 8.82)
