@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import Jobs, later_budgets
-from experiments.config.options import leaf, policy_name
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig, leaf, policy_name
 from experiments.conformance.check import conformance_of
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full

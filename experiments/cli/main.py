@@ -23,9 +23,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
-from experiments.config.compose import JobConfigs, composed, readable, register_resolvers, resolve
+from experiments.config.compose import JobConfigs, composed, readable, register_resolvers, resolve, spelled_out
 from experiments.config.options import without_dashes
-from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain

@@ -14,8 +14,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
@@ -24,9 +26,55 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
+
+
+def spelled_out(overrides: Sequence[str]) -> list[str]:
+    """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
+
+    An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
+    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
+    may stand among them, and Hydra is told then of a budget for each amount.
+    """
+    return [option for override in overrides for option in _spelled_out(override)]
+
+
+def _spelled_out(override: str) -> list[str]:
+    name, _, value = override.partition("=")
+    amounts = [amount.strip() for amount in value.split(",")]
+    if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
+        return [override]
+    from ragtune.core.errors import ConfigError
+    from ragtune.core.units import LIMITS
+
+    names = [amount for amount in amounts if re.fullmatch(r"[a-z]\w*", amount)]
+    form = rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?"
+    matches = {amount: re.fullmatch(form, amount) for amount in amounts if amount not in names}
+    found = {amount: (match[1], match[2] or "docs") for amount, match in matches.items() if match}
+    units = {unit for _, unit in found.values()}
+    if len(found) < len(matches) or len(units) > 1:
+        raise ConfigError(
+            f"{override!r}: allowed are amounts of one unit, {', '.join(LIMITS)} (docs if unsaid), as in budget=20, "
+            "budget=3calls or budget=0.002usd,0.01usd, and names of budgets, as in budget=tight,50"
+        )
+    if names:
+        choices = {amount: f"{number}{unit}" for amount, (number, unit) in found.items()}
+        for amount, choice in choices.items():
+            _store_budget(choice, *found[amount])
+        return [f"budget={','.join(choices.get(amount, amount) for amount in amounts)}"]
+    unit = units.pop()
+    others = [] if unit == "docs" else [f"budget.{LIMITS['docs']}=null"]
+    return ["budget=tight", *others, f"budget.{LIMITS[unit]}={','.join(found[amount][0] for amount in amounts)}"]
+
+
+def _store_budget(name: str, number: str, unit: str) -> None:
+    """Make a budget of that amount known to Hydra beside the files of conf/budget."""
+    from ragtune.core.units import LIMITS
+
+    tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
+    amount = int(number) if number.isdigit() else float(number)
+    ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})
 
 
 def register_resolvers() -> None:

@@ -1,12 +1,13 @@
-"""The options of conf/ and the names of policies: checks, and proposals for wrong ones."""
+"""The options of conf/ and the names of policies: checks, proposals for wrong ones, and what decides the results."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,57 @@ from experiments.config.paths import CONF
 from ragtune.core.arguments import check_count, check_number, did_you_mean, nearest
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
+
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
+
+
+def choices_of(overrides: Sequence[str]) -> dict[str, str]:
+    """The overrides that decide what a run finds, by the names of their options."""
+    given = dict(override.partition("=")[::2] for override in overrides)
+    return {name: value for name, value in given.items() if name.partition(".")[0] not in WHERE_NOT_WHAT}
+
+
+class RunConfig(Mapping[str, Any]):
+    """A resolved configuration that is hashed and compared by the options that decide the results."""
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        inputs: str = "",  # digest of the input files, which may change while a process lives
+        later_budgets: Sequence[Any] | None = None,  # of later jobs of a sweep that differ by one limit; None outside
+    ) -> None:
+        self._options, self.inputs, self.later_budgets = options, inputs, later_budgets
+
+    @cached_property
+    def key(self) -> str:
+        """See :func:`results_key`."""
+        return results_key(self._options)
+
+    def without(self, *names: str) -> RunConfig:
+        """The configuration without some options."""
+        return RunConfig({name: value for name, value in self.items() if name not in names}, self.inputs)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunConfig) and (self.key, self.inputs) == (other.key, other.inputs)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.inputs))
+
+
+def results_key(config: Mapping[str, Any]) -> str:
+    """The options that decide the results, as canonical JSON."""
+    what = {name: value for name, value in config.items() if name not in WHERE_NOT_WHAT}
+    return json.dumps(what, sort_keys=True)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Any
 
 import yaml
 
-from experiments.config.options import leaf
-from experiments.config.overrides import choices_of
+from experiments.config.options import choices_of, leaf
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv

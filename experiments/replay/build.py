@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from experiments.config.options import leaf, preset_with
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable

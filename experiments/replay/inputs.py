@@ -12,7 +12,7 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from experiments.config.overrides import WHERE_NOT_WHAT, results_key
+from experiments.config.options import WHERE_NOT_WHAT, results_key
 from experiments.config.sources import OWN_PACKAGES, Sources
 from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader

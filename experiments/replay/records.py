@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.config.progress import Progress
 from experiments.evaluate.baselines import EVERYTHING, FIXED_DEPTH, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked

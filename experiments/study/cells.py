@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config.overrides import results_key
+from experiments.config.options import results_key
 from experiments.config.progress import Progress
 from experiments.config.targets import require_allowed
 from experiments.replay.executors import executed

@@ -15,9 +15,8 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from experiments.config.compose import JobConfigs, compose
+from experiments.config.compose import JobConfigs, compose, spelled_out
 from experiments.config.options import leaf, policy_name
-from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from shard_work import mapped_files
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset
 from experiments.replay import build

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from experiments.config.compose import compose, later_budgets
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.replay import records
 from experiments.replay.build import session_for
 from experiments.replay.component import component
