@@ -9,11 +9,7 @@ from types import ModuleType
 
 
 def hide_data_folders() -> None:
-    """Make sure that no folder of a checkout's root is taken for a package that it is not; harmless to repeat.
-
-    Python takes every folder for a namespace package, so ``datasets/`` would be found by libraries that look whether
-    the Hugging Face package of that name is installed, and fail to use it.
-    """
+    """Hide data folders of a checkout's root: libraries would take ``datasets/`` for the package of that name."""
     if _finder not in sys.path_hooks:
         sys.path_hooks.insert(0, _finder)
         for entry in [entry for entry in sys.path_importer_cache if _is_checkout(entry)]:

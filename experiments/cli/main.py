@@ -1,7 +1,4 @@
-"""The command line around Hydra: exit codes and messages.
-
-What needs the library is imported where it is used, so that ``--help`` and bad options are answered at once.
-"""
+"""The command line around Hydra: exit codes and messages. It imports late, so that bad options are answered at once."""
 
 from __future__ import annotations
 

@@ -187,10 +187,7 @@ def _exit_code(file: Path) -> int:
 
 
 def summaries(folder: Path) -> dict[str, Summary]:
-    """Summaries of a sweep's finished jobs by job, in the order of their numbers.
-
-    A job that has failed is left out, though it may have results, and so is one whose summary is damaged.
-    """
+    """Summaries of the jobs that finished by job, in the order of their numbers; without failed and damaged ones."""
     found = {}
     for file in sorted(folder.glob(f"*/{SUMMARY}"), key=_job_number):
         if (file.parent / FAILURE).exists():

@@ -1,7 +1,4 @@
-"""From Hydra's configuration to plain, resolved, checked data, for one run and for the jobs of a sweep.
-
-What needs the library is imported where it is used, so that ``--help`` is answered at once.
-"""
+"""From the command line and Hydra's configuration to plain, resolved, checked data, for a run and for sweeps."""
 
 from __future__ import annotations
 
@@ -31,12 +28,7 @@ from experiments.config.targets import require_hydra_allowed
 
 
 def spelled_out(overrides: Sequence[str]) -> list[str]:
-    """The overrides, where ``budget=20`` and ``budget=3calls`` stand for the limit of that unit.
-
-    An amount is one of documents unless a unit follows: see :mod:`ragtune.core.units`. It takes
-    the place of the documents in ``budget=tight``. Several amounts of one unit are those of a sweep; names of budgets
-    may stand among them, and Hydra is told then of a budget for each amount.
-    """
+    """The overrides, with ``budget=20`` or ``budget=3calls`` as the limit of that unit (documents if none is given)."""
     return [option for override in overrides for option in _spelled_out(override)]
 
 
@@ -236,11 +228,7 @@ def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
 
 
 class JobConfigs:
-    """Hydra's loader of configurations, which composes each combination of choices once for all jobs of a sweep.
-
-    Hydra reads some thirty files a job, twice. Here, a job that differs from another by values of options gets a copy
-    with its own values. Every configuration is checked for classes that a preset must not name.
-    """
+    """Hydra's loader, which checks configurations, and composes (30 files) each combination of choices once a sweep."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

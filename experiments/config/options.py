@@ -72,12 +72,7 @@ def results_key(config: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Preset:
-    """What a preset sets.
-
-    Attributes:
-        chosen: choices by group, e.g. ``{"estimator": "gar", "scheduler": "greedy"}``.
-        options: options by group, e.g. ``{"assembler": {"ordering": "posterior"}}``.
-    """
+    """The choices and the options of a preset, by group."""
 
     chosen: Mapping[str, str]
     options: Mapping[str, Mapping[str, Any]]
@@ -105,11 +100,7 @@ def preset_with(estimator: str) -> str | None:
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
-    """The name of a policy in tables, legends, studies and MLflow: the preset with its estimator, scheduler and order.
-
-    Without such a preset, the policy is named by these parts. An expander is added. Where two presets share the parts,
-    the options that they set decide.
-    """
+    """The preset with a policy's estimator, scheduler and order (of several, the likest in its options), or these."""
     parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
     alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}
     nearest = min(alike, key=lambda name: (-alike[name][0], alike[name][1], name), default=" + ".join(parts))
@@ -192,11 +183,7 @@ def known_options(root: str = "config") -> tuple[str, ...]:
 
 
 def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
-    """The end of a message about an option that the chosen components do not have.
-
-    It proposes, in this order: the choice that has the option, a name with a slip, a longer name of the same group, the
-    same last name elsewhere, a similar name.
-    """
+    """The end of a message about an option that the chosen components lack: who has it, or a name that is like it."""
     known = {option: choices for option, choices in all_options().items() if option.partition(".")[0] in groups}
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"

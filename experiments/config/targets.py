@@ -100,9 +100,9 @@ def _plain(node: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> frozenset[str]:
+def _shipped() -> set[str]:
     """What the project's own files of ``conf/`` name, among them a function that opens a store."""
-    return frozenset(targets_of(sorted(CONF.glob("*/*.yaml"))))
+    return targets_of(sorted(CONF.glob("*/*.yaml")))
 
 
 @lru_cache(maxsize=8)

@@ -60,13 +60,10 @@ class InputFiles:
         self._digests: dict[frozenset[str], str] = {}
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """SHA-256 of every input file by path, sorted.
+        """SHA-256 by path, sorted, of what the dataset reads and what the options of components name.
 
-        These are the files that the dataset reads, and those that the options of other components name: a file or every
-        file of a folder, and its manifest. What a component declares decides
-        (:class:`~ragtune.core.component.Component`): a file that it keeps itself is no input. An option that it does
-        not declare counts if it names a file, or a folder by a path of several parts. Files that cannot be opened are
-        left out, since the run itself will refuse them.
+        A component declares the files that it keeps itself, which are no inputs. Files that cannot be opened are left
+        out, since the run itself will refuse them.
         """
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}
@@ -149,10 +146,7 @@ def _texts(node: Any, is_read: bool = False) -> Iterator[tuple[str, bool]]:
 
 @lru_cache(maxsize=256)
 def _declared(target: str) -> tuple[Collection[str], Collection[str]]:
-    """The options of a component that name what it reads, and those that name what it keeps itself.
-
-    A class that cannot be imported declares nothing: to build the component will fail, with a better message.
-    """
+    """The options of a component that name what it reads, and those that name what it keeps itself."""
     try:
         found = get_object(target)
     except Exception:

@@ -70,11 +70,7 @@ class StoredRecords(Mapping[str, R]):
 
 
 class JournalOf(Generic[R]):
-    """A file of lines: a header with the identity of the work, then one record for each finished query.
-
-    Opening discards a line that a crash cut short or garbled, with all later lines; these queries are done again. Of
-    several records of a query, the last counts.
-    """
+    """A file of lines: a header with the identity of the work, then records of finished queries; the last counts."""
 
     NAME = "journal.jsonl"
     ELSEWHERE = "resume=true", "choose another hydra.run.dir"

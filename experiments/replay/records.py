@@ -172,10 +172,7 @@ def baselines_of(config: RunConfig, session: Session) -> Beaten:
 
 
 class FixedDepth:
-    """Fixed depth under the run's budget, and without a limit: reranking everything.
-
-    A baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
-    """
+    """Fixed depth under the run's budget and without a limit. One that lacks a recorded score is left out."""
 
     def __init__(self, config: RunConfig, session: Session) -> None:
         budget: CostBudget = session.parts["budget"]

@@ -21,15 +21,9 @@ _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00ad\0"
 
 
 class Join(BaseModel):
-    """How many ids two sides have in common.
+    """How many ids two sides have in common, with an id that the other side lacks, and a hint at another form of ids.
 
-    Attributes:
-        left, right: what the ids are of, in the plural and the singular, e.g. ``judged queries`` and ``run bm25.run``.
-        left_size, right_size: number of ids of each side.
-        matched: number of ids of the left side that the right side has.
-        left_only: an id of the left side that the right side lacks; None if there is none.
-        right_only: the reverse.
-        hint: how ids of one side look like those of the other in another form; empty if they do not.
+    ``left`` and ``right`` say what the ids are of, e.g. ``judged queries`` and ``run bm25.run``.
     """
 
     left: str

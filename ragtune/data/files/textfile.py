@@ -25,10 +25,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
-
-    The first bytes decide whether a file is gzipped, not its name.
-    """
+    """Yield number (from 1) and text of every line, blank ones too, gzipped or not, without byte order marks."""
     number = 0
     with path.open("rb") as file:
         is_packed = file.peek(2).startswith(_GZIP)

@@ -30,18 +30,8 @@ class RunEntry(NamedTuple):
 class Run(Mapping[str, Sequence[RunEntry]]):
     """Entries by query, best first: by score, then by the file's rank, then by document id.
 
-    The columns take 20 bytes an entry. Where they lie on disk, processes share them. Entries are made on demand.
-
-    Args:
-        queries: ids of the q queries.
-        doc_ids: ids of the n documents.
-        ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
-        documents: shape (e,), positions in ``doc_ids``.
-        ranks: shape (e,), as in the file.
-        scores: shape (e,).
-
-    Attributes:
-        doc_ids: every document that the run names, once, in the order of the first entries.
+    Columns of e entries, which may lie on disk: positions in ``doc_ids`` (each document once), ranks and scores, shape
+    (e,); ``ends``, shape (queries + 1,), where the entries of each query begin, and where the last ones end.
     """
 
     def __init__(
