@@ -57,7 +57,6 @@ class InputFiles:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
         self._sources = Sources()
-        self._digests: dict[frozenset[str], str] = {}
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
         """SHA-256 by path, sorted, of what the dataset reads and what the options of components name.
@@ -73,13 +72,11 @@ class InputFiles:
 
     def code_of(self, config: Mapping[str, Any], program: str) -> list[Any]:
         """What identifies the code that the components of a configuration run."""
-        modules = frozenset({program, *targets_of(config)})
-        if modules not in self._digests:
-            self._digests[modules] = self._sources.digest(sorted(modules))
+        modules = {program, *targets_of(config)}
         found: dict[str, str] = {}
         for package in {module.partition(".")[0] for module in modules} - OWN_PACKAGES:
             found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
-        return [self._digests[modules], dict(sorted(found.items()))]
+        return [self._sources.digest(sorted(modules)), dict(sorted(found.items()))]
 
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
         return self._remembered(json.dumps(node, sort_keys=True), lambda: _dataset_files(node))
