@@ -111,12 +111,6 @@ def summary_of(ended: SimpleNamespace) -> dict:
 ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
 
 
-def test_latency_is_never_overspent_in_replay(main: Main, tiny: list[str]) -> None:
-    ended = main(*tiny, "budget=unlimited", "budget.max_latency_ms=50", "reranker.ms_per_doc=7")
-    assert summary_of(ended)["cost"]["charged"]["docs"] == 4 * 7
-    assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["charged_latency_ms"].tolist() == [49.0] * 4
-
-
 def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean(
     main: Main, tiny: list[str], collection: Path
 ) -> None:
@@ -141,18 +135,6 @@ def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(
     assert unscored in " ".join(ended.out.split())
     with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:
         assert "the model server is on fire" in file.read()
-
-
-def test_odd_things_are_counted_said_and_kept(main: Main, tiny: list[str], collection: Path) -> None:
-    with (collection / "queries.jsonl").open("a") as file:
-        file.write('{"_id": "q9", "text": "nobody judged this"}\n')
-    ended = main(*tiny)
-    summary = summary_of(ended)
-    assert (summary["queries"], summary["queries_replayed"]) == (4, 5)
-    assert "warning: 1 queries without judgments (replayed, not measured)" in ended.out
-    assert "warning: 1 documents without text (kept)" in ended.out
-    queries = pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")
-    assert queries.set_index("query_id").loc["q9", ["judged", "nDCG@10"]].isna().tolist() == [False, True]
 
 
 @pytest.mark.parametrize("signal", ["[]", "lexical"])

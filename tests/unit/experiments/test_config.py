@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -17,17 +16,9 @@ from omegaconf import OmegaConf
 
 from experiments.config.compose import JobConfigs, compose, spelled_out
 from experiments.config.options import leaf, policy_name
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.paths import CONF
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
-
-
-def test_the_resolved_configuration_is_plain_data_without_interpolations() -> None:
-    config = compose([])
-    assert "${" not in json.dumps(config)
-    assert Path(config["dataset"]["path"]).samefile(PROJECT_ROOT / "datasets" / "demo")
-    assert config["reranker"]["scores"] == config["dataset"]["scores"]
-
 
 OF_ALL = ["experiment=gar", "budget.max_reranker_docs=30", "measures=[AP,RR]"]
 

@@ -20,10 +20,8 @@ LINES = b"q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\n"
     ("line", "said"),
     [
         ("q1 Q0 d 1 0.5", "malformed line 'q1 Q0 d 1 0.5'"),
-        ("x" * 10_000, "malformed line 'xxx"),
         (f"q1 Q0 d {'9' * 5000} 0.5 x", "malformed line"),
         (f"q1 Q0 d 1 {'9' * 5000} x", "score inf of"),
-        (f"q1 Q0 {'d' * 5000} 1 inf x", "score inf of ('q1', 'ddd"),
         ("q1 Q0 b 1 0.5 x", "document 'b' comes twice for query 'q1'"),
     ],
 )
@@ -34,16 +32,6 @@ def test_a_bad_line_is_named_by_number_and_quoted_shortly(tmp_path: Path, line: 
     message = str(refused.value).removeprefix(str(tmp_path))
     assert f"a.run:3: {said}" in message
     assert len(message) < 300
-
-
-def test_a_run_that_changed_is_read_again_even_within_one_tick_of_the_clock(tmp_path: Path) -> None:
-    import os
-
-    file = tmp_path / "a.run"
-    for name in ("first", "second"):
-        file.write_text(f"q1 Q0 {name} 1 0.5 x\n")
-        os.utime(file, ns=(1, 1))
-        assert read_run(file)["q1"][0].doc_id == name
 
 
 def ids(run: Run) -> dict[str, list[str]]:
@@ -90,7 +78,6 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
         ),
         ('qid,docno,score\nq1,"d1,1\nq2,d2,2\n', "run:2: malformed CSV: unexpected end of data"),
         ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: score nan of ('q1', 'd'): allowed is a finite number"),
-        ('{"qid": "q1", "docno": null, "score": 1}', "run:1: 'doc_id' is None: allowed is text or a whole number"),
         ("<html>", "run:1: malformed line '<html>': expected 'query_id Q0 doc_id rank score tag'"),
         (
             "q1 a 1\nq1 b 1\n",
@@ -100,9 +87,7 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
             "qid,docno,score,score\nq1,d,1,2\n",
             "run:1: the column 'score' comes twice: it has 'qid, docno, score, score'",
         ),
-        ("qid\tqid\tdocno\tscore\nq1\tq2\td\t1\n", "run:1: the column 'qid' comes twice"),
         ('{"qid": "q1", "docno": "d", "score": 1, "score": 2}', "run:1: malformed JSON: the key 'score' comes twice"),
-        ("qid,docno,score\nq1,,1\n", "run:2: 'doc_id' is '': an id holds no whitespace"),
         ("qid,docno,score\nq1,d,1\nq1 ,d,1\n", "run:3: 'query_id' is 'q1 ': an id holds no whitespace"),
         ("PAR1 is no Parquet", "run: cannot be read as Parquet: "),
     ],
