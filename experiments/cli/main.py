@@ -25,6 +25,7 @@ from experiments.config.options import without_dashes
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
+from ragtune.core.errors import ConfigError, RagtuneError
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
@@ -90,8 +91,6 @@ def _launch(given: Sequence[str], command: str) -> int:
         overrides = options.overrides
         if options.config_dir:
             if not Path(options.config_dir).is_dir():
-                from ragtune.core.errors import ConfigError
-
                 raise ConfigError(f"--config-dir {options.config_dir}: there is no such folder")
             overrides = [*overrides, f"hydra.searchpath=[file://{Path(options.config_dir).absolute()}]"]
         if options.help:
@@ -182,14 +181,16 @@ def _complain(
     command: str = "ragtune run",
 ) -> int:
     """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
-    from ragtune.core.errors import ConfigError
-
-    if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
+    frames = list(traceback.walk_tb(error.__traceback__))
+    # Hydra's own complaints about what it was given come in Python's words, too.
+    is_hydras = frames and str(frames[-1][0].f_globals.get("__name__")).startswith("hydra.")
+    if isinstance(error, HydraException | OmegaConfBaseException) or (
+        is_hydras and isinstance(error, ValueError | TypeError)
+    ):
         error = ConfigError(readable(error, command))
     kept = _what_is_kept(folder, sweep)
     if LOST & {kind.__name__ for kind in type(error).__mro__}:
         from experiments.replay.executors import WorkersLostError, told
-        from ragtune.core.errors import RagtuneError
 
         error = RagtuneError(f"{error if isinstance(error, WorkersLostError) else told(error)}; {kept}")
     return complain(error, prefix, kept, folder)
@@ -204,11 +205,3 @@ def _what_is_kept(folder: Path | None, sweep: Path | None) -> str:
             return "no query was finished before: repeat the command"
     where = f"hydra.sweep.dir={sweep}" if sweep else f"hydra.run.dir={folder}" if folder else "the same folder"
     return f"finished queries are kept: repeat the command with {where} resume=true"
-
-
-def _is_hydras(error: BaseException) -> bool:
-    """Whether it is a complaint of Hydra itself about what it was given, in Python's own words."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    return isinstance(error, ValueError | TypeError) and frames[-1][0].f_globals.get("__name__", "").startswith(
-        "hydra."
-    )

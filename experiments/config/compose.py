@@ -23,8 +23,12 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from experiments.config.options import check_names, check_options, did_you_mean_option, known_options
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
+from ragtune.core.arguments import did_you_mean
+from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.units import LIMITS
 
 
 def spelled_out(overrides: Sequence[str]) -> list[str]:
@@ -37,9 +41,6 @@ def _spelled_out(override: str) -> list[str]:
     amounts = [amount.strip() for amount in value.split(",")]
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
-    from ragtune.core.errors import ConfigError
-    from ragtune.core.units import LIMITS
-
     names = [amount for amount in amounts if re.fullmatch(r"[a-z]\w*", amount)]
     form = rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?"
     matches = {amount: re.fullmatch(form, amount) for amount in amounts if amount not in names}
@@ -62,8 +63,6 @@ def _spelled_out(override: str) -> list[str]:
 
 def _store_budget(name: str, number: str, unit: str) -> None:
     """Make a budget of that amount known to Hydra beside the files of conf/budget."""
-    from ragtune.core.units import LIMITS
-
     tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
     amount = int(number) if number.isdigit() else float(number)
     ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})
@@ -81,8 +80,6 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
 
 def composed(overrides: Sequence[str], root: str = "config", command: str = "ragtune run") -> DictConfig:
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides."""
-    from ragtune.core.errors import ConfigError
-
     register_resolvers()
     words = spelled_out(overrides)
     try:
@@ -112,8 +109,6 @@ def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[J
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved, the harness's own options checked."""
-    from experiments.config.options import check_names, check_options
-
     # First, since what is deleted may be referred to by what is not.
     check_names([str(name) for name in cfg])
     config = plain(cfg)
@@ -123,8 +118,6 @@ def resolve(cfg: DictConfig) -> dict[str, Any]:
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
     """The configuration as plain data, every interpolation resolved."""
-    from ragtune.core.errors import ConfigError
-
     try:
         data: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except MissingMandatoryValue as error:
@@ -138,8 +131,6 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
 
 def readable(error: BaseException, command: str = "ragtune run") -> str:
     """The message of an error of Hydra on one line, without what only Hydra's developers need."""
-    from ragtune.core.errors import MissingExtraError
-
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     if isinstance(error, TypeError):
@@ -147,8 +138,6 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
-        from experiments.config.options import did_you_mean_option, known_options
-
         if name in known_options():
             return f"the option {name!r} cannot be written out: {_BY_NAME}"
         help_lists = f"{command} --help lists the options of the components chosen"
@@ -170,8 +159,6 @@ def _nearest_choice(lines: Sequence[str]) -> str:
     listed = next((i for i, line in enumerate(lines) if line.startswith("Available options")), None)
     if wanted is None or listed is None:
         return ""
-    from ragtune.core.arguments import did_you_mean
-
     return did_you_mean(wanted[1], lines[listed + 1 :])
 
 
@@ -204,8 +191,6 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
 
 def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
     """The budgets of the jobs after this one that differ from it by one limit alone; a bad one is for its own job."""
-    from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
-
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.
     for limit in (LIMITS[unit] for unit in ("docs", "calls")):
