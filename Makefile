@@ -27,10 +27,10 @@ test: $(VENV)/.dev ## every test, a file and its threads to a core
 slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this machine, where Debian's slurmctld and slurmd are installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm
 
-chaos: $(VENV)/.dev ## kills, full disks, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
+chaos: $(VENV)/.dev ## kills, locked and damaged files, dishonest components; CHAOS_SEED=n for other moments
 	CHAOS_EXAMPLES=10000 CHAOS_SERVER_SECONDS=60 $(BIN)/python -m pytest tests/chaos \
 		tests/unit/core/test_dishonest_components.py \
-		tests/e2e/test_cluster.py tests/e2e/test_llm_cascade.py tests/integration/superprompt/test_pipeline_llm.py
+		tests/e2e/test_llm_cascade.py tests/integration/superprompt/test_pipeline_llm.py
 
 check: $(VENV)/.dev ## lint, security, format, types, import rules
 	$(BIN)/ruff check .

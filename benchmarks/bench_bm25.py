@@ -25,7 +25,7 @@ import numpy as np
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Document
-from ragtune.data.stored.storedcorpus import StoredCorpus, stored
+from ragtune.data.storedcorpus import StoredCorpus, stored
 from ragtune.retrievers.bm25 import BM25Retriever
 
 VOCABULARY, PIECE, DEPTH, QUERIES = 200_000, 50_000, 100, 50

@@ -36,7 +36,6 @@ MOVED = (
         "ragtune.data.records": "ragtune.data.files.records",
         "ragtune.data.run": "ragtune.data.runs.run",
         "ragtune.data.runfile": "ragtune.data.runs.runfile",
-        "ragtune.data.searchfile": "ragtune.data.runs.searchfile",
         "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
         "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
         "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",

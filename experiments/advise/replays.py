@@ -18,7 +18,7 @@ from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.replay.build import Session, session_for
-from experiments.replay.processes import executed
+from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import Jobs, later_budgets
-from experiments.config.options import leaf, policy_name
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig, leaf, policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import Bootstrap, curve
@@ -26,7 +25,7 @@ from experiments.publish.terminal import print_path, print_queries, print_run, p
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
 from experiments.replay.build import load_measures, session_for
 from experiments.replay.component import component
-from experiments.replay.executors.executor import Executor
+from experiments.replay.executors import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.records import baselines_of, is_fixed_depth, replay
@@ -41,18 +40,7 @@ from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 def run_experiment(
     config: Mapping[str, Any], folder: Path, overrides: list[str], *, sweep: Jobs | None = None
 ) -> float:
-    """Replay a collection, measure the results, and write, track and print them.
-
-    Args:
-        config: resolved configuration.
-        folder: the run folder, which the results are written into.
-        overrides: choices of the command line, which the summary repeats.
-        sweep: overrides of the jobs of its sweep, as far as they are known. A job of a sweep prints one line instead of
-            the table, and draws no picture. None outside a sweep.
-
-    Returns:
-        The headline measure, which Optuna maximizes.
-    """
+    """Replay a collection, measure the results, and write, track and print them."""
     tracking: Tracking = component(config, "tracking")
     verbosity = config["verbosity"]
     done = _finished(config, folder) if config["resume"] else None
@@ -89,7 +77,9 @@ def _produce(
     started = time.perf_counter()
     executor: Executor = component(config, "executor")
     run = identity(config)  # before the files are read, so that resuming notices a change in between
-    later = None if sweep is None else later_budgets(config["budget"], overrides, sweep if executor.is_here else ())
+    later = None
+    if sweep is not None and executor.is_here:
+        later = later_budgets(component(config, "budget"), overrides, sweep)
     config = RunConfig(config, sha256(json.dumps(run["inputs"]).encode()).hexdigest(), later)
     with library_progress(enabled=progress):
         session = session_for(config)
@@ -183,13 +173,8 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
 
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
-    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`.
-
-    Args:
-        config: plain data.
-        overrides: choices of the command line.
-        dataset: the collection.
-    """
+    """Where a result comes from, as fields of a :class:`~experiments.evaluate.summary.Summary`."""
+    groups = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")
     return {
         "overrides": overrides,
         "documents": len(dataset.corpus),
@@ -199,9 +184,6 @@ def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset
             "git_sha": git_sha(),
             "dataset": dataset.name,
             "ragtune_version": __version__,
-            **{group: leaf(config, group) for group in _POLICY_GROUPS},
+            **{group: leaf(config, group) for group in groups},
         },
     }
-
-
-_POLICY_GROUPS = ("retriever", "reformulator", "expander", "estimator", "scheduler", "reranker", "assembler")

@@ -56,12 +56,7 @@ Examples
 
 
 def help_text(options: str, *, is_sweep: bool = False) -> str:
-    """What ``--help`` of a run or a sweep prints.
-
-    Args:
-        options: the configuration as it is, in YAML.
-        is_sweep: whether the words ask for a sweep.
-    """
+    """What ``--help`` of a run or a sweep prints."""
     defaults = {"experiment": None} | _defaults()
     return "\n".join(
         [

@@ -1,7 +1,4 @@
-"""The command line around Hydra: exit codes and messages.
-
-What needs the library is imported where it is used, so that ``--help`` and bad options are answered at once.
-"""
+"""The command line around Hydra: exit codes and messages. It imports late, so that bad options are answered at once."""
 
 from __future__ import annotations
 
@@ -23,15 +20,19 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
-from experiments.config.compose import composed, readable, register_resolvers, resolve
+from experiments.config.compose import JobConfigs, composed, readable, register_resolvers, resolve, spelled_out
 from experiments.config.options import without_dashes
-from experiments.config.overrides import spelled_out
 from experiments.config.paths import CONF
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
+from ragtune.core.errors import ConfigError, RagtuneError
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
+
+
+_in_progress: list[Any] = []
+"""The sweep in progress, if any. Its module is imported where it is needed."""
 
 
 class HarnessCallback(Callback):
@@ -41,18 +42,16 @@ class HarnessCallback(Callback):
         note_missing(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from experiments.cli.sweep import begin_sweep
+        from experiments.cli.sweep import Sweep
 
         _guarded_hydra()  # before the sweeper gets the loader
         note_missing(Path(config.hydra.sweep.dir))
         with _ending_the_sweep(config):
-            begin_sweep(config)
+            _in_progress.append(Sweep(config))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        from experiments.cli.sweep import end_sweep
-
         with _ending_the_sweep(config):
-            end_sweep(config)
+            _in_progress.pop().end()
 
 
 @contextmanager
@@ -65,24 +64,16 @@ def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
 
 
 def main(words: Sequence[str], command: str = "ragtune run") -> int:
-    """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted).
-
-    Args:
-        words: overrides, and Hydra's options.
-        command: the name of the command in messages.
-    """
+    """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted)."""
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    if "--version" in words:
-        from ragtune import __version__
-
-        sys.stdout.write(f"ragtune {__version__}\n")
-        return DONE
     register_resolvers()
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
         code = _launch(words, command)
     finally:
-        _clean_up(code)
+        if _in_progress:
+            _in_progress.pop().abandon(is_interrupted=code == INTERRUPTED)
+        remove_new_empty()
     return code
 
 
@@ -90,56 +81,36 @@ def _launch(given: Sequence[str], command: str) -> int:
     try:
         words = spelled_out(given)
         sys.argv[:] = ["run.py", *words]  # what Hydra reads, and tracking notes
-        options = _parser(command).parse_args(words)
+        parser = Parser(command, add_help=False)
+        parser.propose = without_dashes
+        parser.add_argument("overrides", nargs="*")
+        parser.add_argument("--help", "-h", action="store_true")
+        parser.add_argument("--multirun", "-m", action="store_true")
+        parser.add_argument("--config-dir", "-cd")
+        options = parser.parse_args(words)
         overrides = options.overrides
         if options.config_dir:
             if not Path(options.config_dir).is_dir():
-                from ragtune.core.errors import ConfigError
-
                 raise ConfigError(f"--config-dir {options.config_dir}: there is no such folder")
             overrides = [*overrides, f"hydra.searchpath=[file://{Path(options.config_dir).absolute()}]"]
         if options.help:
             shown = OmegaConf.to_yaml(composed(overrides, "config", command))
             sys.stdout.write(f"{help_text(shown, is_sweep=options.multirun)}\n")
-        else:
-            _compose_and_run(overrides, is_sweep=options.multirun)
+            return DONE
+        with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
+            # As `hydra.main` does, which composes everything once more to learn which of the two it is.
+            hydra_itself = _guarded_hydra()
+            start, mode = (hydra_itself.multirun, "MULTIRUN") if options.multirun else (hydra_itself.run, "RUN")
+            start("config", _app, [*overrides, f"hydra.mode={mode}"])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
-        return _complain(error, sweep=_sweep_in_progress(), command=command)
+        return _complain(error, sweep=_in_progress[0].folder if _in_progress else None, command=command)
     return DONE
-
-
-def _parser(command: str) -> Parser:
-    parser = Parser(command, add_help=False)
-    parser.propose = without_dashes
-    parser.add_argument("overrides", nargs="*")
-    parser.add_argument("--help", "-h", action="store_true")
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd")
-    return parser
-
-
-def _sweep_in_progress() -> Path | None:
-    if "experiments.cli.sweep" not in sys.modules:
-        return None
-    from experiments.cli.sweep import folder_in_progress
-
-    return folder_in_progress()
-
-
-def _compose_and_run(overrides: Sequence[str], *, is_sweep: bool) -> None:
-    """Run or sweep as ``hydra.main`` does, which composes everything once more to learn which of the two it is."""
-    with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
-        hydra_itself = _guarded_hydra()
-        start = hydra_itself.multirun if is_sweep else hydra_itself.run
-        start("config", _app, [*overrides, f"hydra.mode={'MULTIRUN' if is_sweep else 'RUN'}"])
 
 
 def _guarded_hydra() -> Any:
     """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
-    from experiments.config.compose import JobConfigs
-
     hydra_itself: Any = GlobalHydra.instance().hydra
     hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
     return hydra_itself
@@ -163,14 +134,10 @@ def _app(cfg: DictConfig) -> float | None:
 
 
 def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | None:
-    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep.
-
-    Returns:
-        The headline measure; None of a job that failed.
-    """
-    from experiments.cli.sweep import forget_failure, note_failure, planned_jobs, summaries
+    """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
+    from experiments.cli.sweep import FAILURE, note_failure, summaries
     from experiments.publish.folders import locked
-    from experiments.replay.executors.executor import end_with
+    from experiments.replay.executors import end_with
 
     if "joblib" in str(HydraConfig.get().launcher._target_):
         end_with(os.getppid())  # a worker process of the launcher, which is its parent
@@ -184,8 +151,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             raise SystemExit(_complain(error, folder, prefix, sweep)) from None
         is_complete = cfg.resume and folder.name in summaries(sweep)
         try:
-            forget_failure(folder)
-            return _run(cfg, folder, overrides, planned_jobs())
+            (folder / FAILURE).unlink(missing_ok=True)
+            return _run(cfg, folder, overrides, _in_progress[0].planned if _in_progress else ())
         except BrokenPipeError as error:
             _complain(error)  # the reader of its output is gone; its files are written
             return None
@@ -202,12 +169,8 @@ def _run(
 ) -> float | None:
     config = resolve(cfg)
     from experiments.cli.experiment import run_experiment
-    from ragtune.core.errors import RagtuneError
 
-    try:
-        return run_experiment(config, folder, overrides, sweep=sweep)
-    except SystemExit as end:  # its code would pass for the run's
-        raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
+    return run_experiment(config, folder, overrides, sweep=sweep)
 
 
 def _complain(
@@ -217,23 +180,17 @@ def _complain(
     sweep: Path | None = None,
     command: str = "ragtune run",
 ) -> int:
-    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
-
-    Args:
-        error: what was raised.
-        folder: of the run or job, if one had begun.
-        prefix: what it happened to.
-        sweep: folder of the sweep, if it is one's.
-        command: the name of the command.
-    """
-    from ragtune.core.errors import ConfigError
-
-    if isinstance(error, HydraException | OmegaConfBaseException) or _is_hydras(error):
+    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    # Hydra's own complaints about what it was given come in Python's words, too.
+    is_hydras = frames and str(frames[-1][0].f_globals.get("__name__")).startswith("hydra.")
+    if isinstance(error, HydraException | OmegaConfBaseException) or (
+        is_hydras and isinstance(error, ValueError | TypeError)
+    ):
         error = ConfigError(readable(error, command))
     kept = _what_is_kept(folder, sweep)
     if LOST & {kind.__name__ for kind in type(error).__mro__}:
-        from experiments.replay.executors.executor import WorkersLostError, told
-        from ragtune.core.errors import RagtuneError
+        from experiments.replay.executors import WorkersLostError, told
 
         error = RagtuneError(f"{error if isinstance(error, WorkersLostError) else told(error)}; {kept}")
     return complain(error, prefix, kept, folder)
@@ -248,19 +205,3 @@ def _what_is_kept(folder: Path | None, sweep: Path | None) -> str:
             return "no query was finished before: repeat the command"
     where = f"hydra.sweep.dir={sweep}" if sweep else f"hydra.run.dir={folder}" if folder else "the same folder"
     return f"finished queries are kept: repeat the command with {where} resume=true"
-
-
-def _is_hydras(error: BaseException) -> bool:
-    """Whether it is a complaint of Hydra itself about what it was given, in Python's own words."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    return isinstance(error, ValueError | TypeError) and frames[-1][0].f_globals.get("__name__", "").startswith(
-        "hydra."
-    )
-
-
-def _clean_up(code: int) -> None:
-    if "experiments.cli.sweep" in sys.modules:
-        from experiments.cli.sweep import abandon_unfinished
-
-        abandon_unfinished(is_interrupted=code == INTERRUPTED)
-    remove_new_empty()

@@ -15,22 +15,12 @@ from ragtune.cli.dispatch import Command, Parser, run_command
 
 
 def main(name: str) -> int:
-    """Run a command on the words of this process, and return its exit code: 0, 2 on bad input, 1 else, 130.
-
-    Args:
-        name: of the module.
-    """
+    """Run a command on the words of this process, and return its exit code: 0, 2 on bad input, 1 else, 130."""
     return run_command(name, cast(Command, import_module(f"{__name__}.{name}")), sys.argv[1:])
 
 
 def add_overrides(parser: argparse.ArgumentParser, meaning: str, root: str = "config") -> None:
-    """Declare ``arguments.overrides``, and what is proposed for options with dashes.
-
-    Args:
-        parser: of the command.
-        meaning: for its help.
-        root: the file of conf/ that they change.
-    """
+    """Declare ``arguments.overrides``, and what is proposed for options with dashes."""
     parser.add_argument("overrides", nargs="*", metavar="NAME=VALUE", help=meaning)
 
     def propose(name: str) -> str:

@@ -25,19 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def relog(folder: Path, *, force: bool = False) -> str:
-    """Log a run folder with its own tracking configuration, or with that of ``tracking=mlflow`` where it has none.
-
-    Args:
-        folder: a complete run's directory.
-        force: log again even if the summary names a tracked run.
-
-    Returns:
-        What was done, in words.
-
-    Raises:
-        DatasetError: if the folder holds no complete run.
-        TrackingError: if it cannot be logged.
-    """
+    """Log a run folder with its own tracking configuration, or with that of ``tracking=mlflow`` where it has none."""
     from experiments.config.compose import compose, register_resolvers
     from experiments.publish.files import read_config, require_summary, write_summary
     from experiments.publish.track import NoTracking, Tracking, parent_of

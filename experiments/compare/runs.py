@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.compare.run_folder import TABLE, TRACES, Run, line_of, rankings_of, reading, traces_of
-from experiments.config.overrides import WHERE_NOT_WHAT
+from experiments.config.options import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS

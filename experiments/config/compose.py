@@ -1,20 +1,20 @@
-"""From Hydra's configuration to plain, resolved, checked data, for one run and for the jobs of a sweep.
-
-What needs the library is imported where it is used, so that ``--help`` is answered at once.
-"""
+"""From the command line and Hydra's configuration to plain, resolved, checked data, for a run and for sweeps."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
@@ -23,9 +23,49 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from experiments.config.overrides import spelled_out
+from experiments.config.options import check_names, check_options, did_you_mean_option, known_options
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
+from ragtune.core.arguments import did_you_mean
+from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.units import LIMITS
+
+
+def spelled_out(overrides: Sequence[str]) -> list[str]:
+    """The overrides, with ``budget=20`` or ``budget=3calls`` as the limit of that unit (documents if none is given)."""
+    return [option for override in overrides for option in _spelled_out(override)]
+
+
+def _spelled_out(override: str) -> list[str]:
+    name, _, value = override.partition("=")
+    amounts = [amount.strip() for amount in value.split(",")]
+    if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
+        return [override]
+    names = [amount for amount in amounts if re.fullmatch(r"[a-z]\w*", amount)]
+    form = rf"(\d+(?:\.\d+)?(?:e-?\d+)?)({'|'.join(LIMITS)})?"
+    matches = {amount: re.fullmatch(form, amount) for amount in amounts if amount not in names}
+    found = {amount: (match[1], match[2] or "docs") for amount, match in matches.items() if match}
+    units = {unit for _, unit in found.values()}
+    if len(found) < len(matches) or len(units) > 1:
+        raise ConfigError(
+            f"{override!r}: allowed are amounts of one unit, {', '.join(LIMITS)} (docs if unsaid), as in budget=20, "
+            "budget=3calls or budget=0.002usd,0.01usd, and names of budgets, as in budget=tight,50"
+        )
+    if names:
+        choices = {amount: f"{number}{unit}" for amount, (number, unit) in found.items()}
+        for amount, choice in choices.items():
+            _store_budget(choice, *found[amount])
+        return [f"budget={','.join(choices.get(amount, amount) for amount in amounts)}"]
+    unit = units.pop()
+    others = [] if unit == "docs" else [f"budget.{LIMITS['docs']}=null"]
+    return ["budget=tight", *others, f"budget.{LIMITS[unit]}={','.join(found[amount][0] for amount in amounts)}"]
+
+
+def _store_budget(name: str, number: str, unit: str) -> None:
+    """Make a budget of that amount known to Hydra beside the files of conf/budget."""
+    tight = yaml.safe_load((CONF / "budget" / "tight.yaml").read_text(encoding="utf-8"))
+    amount = int(number) if number.isdigit() else float(number)
+    ConfigStore.instance().store(group="budget", name=name, node={**tight, LIMITS["docs"]: None, LIMITS[unit]: amount})
 
 
 def register_resolvers() -> None:
@@ -34,30 +74,12 @@ def register_resolvers() -> None:
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything.
-
-    Args:
-        overrides: as on the command line.
-
-    Raises:
-        ConfigError: on an unknown option or component, or a missing value.
-    """
+    """The resolved configuration that ``ragtune run OVERRIDES`` would use, without running anything."""
     return resolve(composed(overrides))
 
 
 def composed(overrides: Sequence[str], root: str = "config", command: str = "ragtune run") -> DictConfig:
-    """The unresolved configuration of ``conf/ROOT.yaml`` with overrides.
-
-    Args:
-        overrides: as on the command line.
-        root: the file of conf/ to begin with.
-        command: what the message of an error says can be asked for help.
-
-    Raises:
-        ConfigError: on an unknown option or component.
-    """
-    from ragtune.core.errors import ConfigError
-
+    """The unresolved configuration of ``conf/ROOT.yaml`` with overrides."""
     register_resolvers()
     words = spelled_out(overrides)
     try:
@@ -86,13 +108,7 @@ def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[J
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data, every interpolation resolved, the harness's own options checked.
-
-    Raises:
-        ConfigError: naming the option that is missing (``???``), deleted, unknown or out of range.
-    """
-    from experiments.config.options import check_names, check_options
-
+    """The configuration as plain data, every interpolation resolved, the harness's own options checked."""
     # First, since what is deleted may be referred to by what is not.
     check_names([str(name) for name in cfg])
     config = plain(cfg)
@@ -101,13 +117,7 @@ def resolve(cfg: DictConfig) -> dict[str, Any]:
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
-    """The configuration as plain data, every interpolation resolved.
-
-    Raises:
-        ConfigError: naming the option that is missing (``???``).
-    """
-    from ragtune.core.errors import ConfigError
-
+    """The configuration as plain data, every interpolation resolved."""
     try:
         data: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except MissingMandatoryValue as error:
@@ -121,8 +131,6 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
 
 def readable(error: BaseException, command: str = "ragtune run") -> str:
     """The message of an error of Hydra on one line, without what only Hydra's developers need."""
-    from ragtune.core.errors import MissingExtraError
-
     if isinstance(error, OverrideParseException):
         return f"cannot parse {error.override!r}: {error.message.splitlines()[0]}; options are given as NAME=VALUE"
     if isinstance(error, TypeError):
@@ -130,8 +138,6 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines[0].startswith("Could not override"):
         name = lines[0].removeprefix("Could not override").split()[0].strip("'.")
-        from experiments.config.options import did_you_mean_option, known_options
-
         if name in known_options():
             return f"the option {name!r} cannot be written out: {_BY_NAME}"
         help_lists = f"{command} --help lists the options of the components chosen"
@@ -153,8 +159,6 @@ def _nearest_choice(lines: Sequence[str]) -> str:
     listed = next((i for i, line in enumerate(lines) if line.startswith("Available options")), None)
     if wanted is None or listed is None:
         return ""
-    from ragtune.core.arguments import did_you_mean
-
     return did_you_mean(wanted[1], lines[listed + 1 :])
 
 
@@ -164,11 +168,7 @@ Jobs = Sequence[Sequence[str]]
 
 @lru_cache(maxsize=1024)
 def parsed(word: str) -> Override:
-    """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words.
-
-    Raises:
-        OverrideParseException: if it is no override.
-    """
+    """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words."""
     [override] = _parser().parse_overrides([word])
     return override
 
@@ -189,24 +189,20 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
     return [list(job) for job in product(*words.values())]
 
 
-def later_budgets(budget: Mapping[str, Any], job: Sequence[str], jobs: Jobs) -> list[dict[str, Any]]:
-    """The budgets, as plain data, of the jobs after this one that differ from it by one limit alone.
-
-    Args:
-        budget: the job's own.
-        job: its overrides.
-        jobs: all jobs of the sweep; a job that is not among them has no later ones.
-    """
-    from ragtune.core.units import LIMITS  # where it is used, so that --help is answered at once
-
+def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
+    """The budgets of the jobs after this one that differ from it by one limit alone; a bad one is for its own job."""
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.
-    for key in (f"budget.{LIMITS[unit]}" for unit in ("docs", "calls")):
-        own, limit = _apart(job, key)
-        mates = [limit_of for others, limit_of in (_apart(other, key) for other in after) if others == own]
-        if limit and mates:
-            values = dict.fromkeys(parsed(each[0]).value() for each in mates if each)
-            return [{**budget, key.partition(".")[2]: value} for value in values]
+    for limit in (LIMITS[unit] for unit in ("docs", "calls")):
+        own, limits = _apart(job, f"budget.{limit}")
+        apart = [_apart(each, f"budget.{limit}") for each in after]
+        mates = [words[0] for others, words in apart if others == own and words]
+        if limits and mates:
+            found = []
+            for value in dict.fromkeys(parsed(word).value() for word in mates):
+                with suppress(ValueError):
+                    found.append(type(budget)(**{**dict(budget), limit: value}))
+            return found
     return []
 
 
@@ -217,14 +213,7 @@ def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
 
 
 class JobConfigs:
-    """Hydra's loader of configurations, which composes each combination of choices once for all jobs of a sweep.
-
-    Hydra reads some thirty files a job, twice. Here, a job that differs from another by values of options gets a copy
-    with its own values. Every configuration is checked for classes that a preset must not name.
-
-    Args:
-        loader: Hydra's own loader.
-    """
+    """Hydra's loader, which checks configurations, and composes (30 files) each combination of choices once a sweep."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -1,12 +1,13 @@
-"""The options of conf/ and the names of policies: checks, and proposals for wrong ones."""
+"""The options of conf/ and the names of policies: checks, proposals for wrong ones, and what decides the results."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,61 @@ from ragtune.core.arguments import check_count, check_number, did_you_mean, near
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 
+WHERE_NOT_WHAT = ("executor", "tracking", "resume", "verbosity")
+"""Keys that change where or how a run happens, never what it finds."""
+
+
+def choices_of(overrides: Sequence[str]) -> dict[str, str]:
+    """The overrides that decide what a run finds, by the names of their options."""
+    given = dict(override.partition("=")[::2] for override in overrides)
+    return {name: value for name, value in given.items() if name.partition(".")[0] not in WHERE_NOT_WHAT}
+
+
+class RunConfig(Mapping[str, Any]):
+    """A resolved configuration that is hashed and compared by the options that decide the results."""
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        inputs: str = "",  # digest of the input files, which may change while a process lives
+        later_budgets: Sequence[Any] | None = None,  # of later jobs of a sweep that differ by one limit; None outside
+    ) -> None:
+        self._options, self.inputs, self.later_budgets = options, inputs, later_budgets
+
+    @cached_property
+    def key(self) -> str:
+        """See :func:`results_key`."""
+        return results_key(self._options)
+
+    def without(self, *names: str) -> RunConfig:
+        """The configuration without some options."""
+        return RunConfig({name: value for name, value in self.items() if name not in names}, self.inputs)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunConfig) and (self.key, self.inputs) == (other.key, other.inputs)
+
+    def __hash__(self) -> int:
+        return hash((self.key, self.inputs))
+
+
+def results_key(config: Mapping[str, Any]) -> str:
+    """The options that decide the results, as canonical JSON."""
+    what = {name: value for name, value in config.items() if name not in WHERE_NOT_WHAT}
+    return json.dumps(what, sort_keys=True)
+
 
 @dataclass(frozen=True)
 class Preset:
-    """What a preset sets.
-
-    Attributes:
-        chosen: choices by group, e.g. ``{"estimator": "gar", "scheduler": "greedy"}``.
-        options: options by group, e.g. ``{"assembler": {"ordering": "posterior"}}``.
-    """
+    """The choices and the options of a preset, by group."""
 
     chosen: Mapping[str, str]
     options: Mapping[str, Mapping[str, Any]]
@@ -53,11 +100,7 @@ def preset_with(estimator: str) -> str | None:
 
 
 def policy_name(config: Mapping[str, Any]) -> str:
-    """The name of a policy in tables, legends, studies and MLflow: the preset with its estimator, scheduler and order.
-
-    Without such a preset, the policy is named by these parts. An expander is added. Where two presets share the parts,
-    the options that they set decide.
-    """
+    """The preset with a policy's estimator, scheduler and order (of several, the likest in its options), or these."""
     parts = (leaf(config, "estimator"), leaf(config, "scheduler"), str(config["assembler"].get("ordering")))
     alike = {name: _set_alike(preset, config) for name, preset in presets().items() if _parts(preset) == parts}
     nearest = min(alike, key=lambda name: (-alike[name][0], alike[name][1], name), default=" + ".join(parts))
@@ -97,14 +140,7 @@ _PLACED = re.compile(r"# @package (\w+\.\w+)\n")
 
 
 def check_options(config: Mapping[str, Any]) -> None:
-    """Check the values of a resolved configuration.
-
-    Args:
-        config: plain data, its names checked.
-
-    Raises:
-        ConfigError: naming the option, its value and what is allowed.
-    """
+    """Check the values of a resolved configuration."""
     check_count("seed", config["seed"])
     if not isinstance(config["resume"], bool):
         raise ConfigError(f"resume={quoted(config['resume'])}: allowed are true and false")
@@ -125,15 +161,7 @@ def check_options(config: Mapping[str, Any]) -> None:
 
 
 def check_names(names: Collection[str], root: str = "config") -> None:
-    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other.
-
-    Args:
-        names: keys of the configuration.
-        root: the file of conf/ that the configuration was composed from.
-
-    Raises:
-        ConfigError: naming the option.
-    """
+    """Check that a configuration holds the options of ``conf/ROOT.yaml``, all of them and no other."""
     known = known_options(root)
     for key in names:
         if key not in known:
@@ -155,15 +183,7 @@ def known_options(root: str = "config") -> tuple[str, ...]:
 
 
 def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
-    """The end of a message about an option that the chosen components do not have.
-
-    It proposes, in this order: the choice that has the option, a name with a slip, a longer name of the same group, the
-    same last name elsewhere, a similar name.
-
-    Args:
-        name: the full name, e.g. ``estimator.kappa``.
-        groups: first parts of the command's options.
-    """
+    """The end of a message about an option that the chosen components lack: who has it, or a name that is like it."""
     known = {option: choices for option, choices in all_options().items() if option.partition(".")[0] in groups}
     if name in known:
         return f"; it is an option of {' or '.join(known[name])}"
@@ -185,12 +205,7 @@ def did_you_mean_option(name: str, groups: Sequence[str]) -> str:
 
 
 def without_dashes(name: str, root: str = "config") -> str:
-    """The end of a message about an option that was given with dashes.
-
-    Args:
-        name: the option, without its dashes.
-        root: the file of conf/ that has the options.
-    """
+    """The end of a message about an option that was given with dashes."""
     known = known_options(root)
     meant = f"; did you mean {name}?" if name in known else did_you_mean_option(name, known)
     return re.sub(r"did you mean ([\w.]+)\?", r"did you mean \1=VALUE?", meant)

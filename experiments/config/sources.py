@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from os.path import isfile
 from pathlib import Path
@@ -40,35 +40,20 @@ class _Module:
 
 
 class Sources:
-    """The source text of modules, each of which is read once.
-
-    Imports are found in the text, so modules that are imported within functions count too. Imports for type checkers
-    only do not count. Nothing is imported, and the same text gives the same digest on every machine.
-
-    Args:
-        root: folder of the packages ``ragtune`` and ``experiments``.
-    """
+    """The text of modules, read once. Imports are found in the text, within functions too; nothing is imported."""
 
     def __init__(self, root: Path = PROJECT_ROOT) -> None:
         self._root = root
         self._read: dict[str, _Module | None] = {}
 
     def digest(self, modules: Iterable[str], data: Iterable[Path] = ()) -> str:
-        """SHA-256 of the text of these modules and of all that they import, and of the numerical libraries' versions.
-
-        Args:
-            modules: dotted names. A name behind the module's, such as a class, is ignored.
-            data: further files whose content counts.
-        """
+        """SHA-256 of these modules, of all that they import, and of the numerical libraries' versions."""
         code = sorted((name, module.digest) for name, module in self._imported_by(modules).items())
         more = [(file.name, sha256(file.read_bytes()).hexdigest()) for file in data]
-        return sha256(json.dumps([versions(), code, more]).encode()).hexdigest()
+        return sha256(json.dumps([_versions(), code, more]).encode()).hexdigest()
 
     def files(self, modules: Iterable[str]) -> dict[str, Path]:
-        """The files of these modules and of all that they import, by dotted name.
-
-        Imports are followed into this project's packages and into the packages of the given modules.
-        """
+        """The files of modules and of all that they import from this project and their packages, by dotted name."""
         return {name: module.file for name, module in sorted(self._imported_by(modules).items())}
 
     def _imported_by(self, modules: Iterable[str]) -> dict[str, _Module]:
@@ -157,13 +142,5 @@ def _names(listed: str) -> Iterator[str]:
 
 
 @cache
-def versions() -> Mapping[str, str]:
-    """The versions of the :data:`NUMERICAL` libraries."""
-    return {name: _version(name) for name in NUMERICAL}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
+def _versions() -> Mapping[str, str]:
+    return {name: version(name) for name in NUMERICAL}

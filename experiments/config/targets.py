@@ -46,15 +46,7 @@ def targets(node: Any) -> Iterator[str]:
 
 
 def require_allowed(node: Any, group: str) -> None:
-    """Refuse a node that names anything but classes, and their constructors, of allowed packages.
-
-    Args:
-        node: plain data, nested nodes included.
-        group: where it stands, for the message.
-
-    Raises:
-        ConfigError: naming the value, and how to allow a package.
-    """
+    """Refuse a node that names anything but classes, and their constructors, of allowed packages."""
     _require(node, group, allowed_packages(os.environ.get(VARIABLE, "")))
 
 
@@ -73,14 +65,7 @@ def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
 
 
 def require_hydra_allowed(hydra: Any) -> None:
-    """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging.
-
-    Args:
-        hydra: Hydra's own node of a configuration.
-
-    Raises:
-        ConfigError: naming the value; or if a job would set :data:`VARIABLE`.
-    """
+    """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging."""
     allowed = allowed_packages(os.environ.get(VARIABLE, "")) | HYDRAS_PACKAGES
     for name in ("callbacks", "launcher", "sweeper"):
         _require(_plain(hydra.get(name)), f"hydra.{name}", allowed)
@@ -113,9 +98,9 @@ def _plain(node: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> frozenset[str]:
+def _shipped() -> set[str]:
     """What the project's own files of ``conf/`` name, among them a function that opens a store."""
-    return frozenset(targets_of(sorted(CONF.glob("*/*.yaml"))))
+    return targets_of(sorted(CONF.glob("*/*.yaml")))
 
 
 @lru_cache(maxsize=8)

@@ -25,7 +25,7 @@ from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, require_id, require_text
 from ragtune.data.runs.runfile import source_name
-from ragtune.data.stored.storedcorpus import stored as stored_corpus
+from ragtune.data.storedcorpus import stored as stored_corpus
 
 _QRELS_TEXT = (".tsv", ".txt", ".qrels", ".jsonl", ".csv")
 QRELS_FORMS = (*(f"{form}{gz}" for form in _QRELS_TEXT for gz in ("", ".gz")), ".parquet")

@@ -14,8 +14,7 @@ from typing import Any
 
 import yaml
 
-from experiments.config.options import leaf
-from experiments.config.overrides import choices_of
+from experiments.config.options import choices_of, leaf
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Summary
 from experiments.publish.columns import read_csv
@@ -81,7 +80,7 @@ def budget_name(budget: Mapping[str, Any]) -> str:
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a run: each group by its choice, each option that is set by its full name."""
-    about_runs = ("tracking", "sweep")  # where it is, and what stands beside it, the reader knows
+    about_runs = ("tracking", "executor")  # where it is, and where it ran, changes no result
     config = {key: value for key, value in config.items() if key not in about_runs}
     chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
     if "budget" in chosen:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config.overrides import choices_of
+from experiments.config.options import choices_of
 from experiments.evaluate.baselines import FIXED_DEPTH
 from experiments.evaluate.curves import area
 from experiments.evaluate.significance import SIGNIFICANT, PairedDifferences, holm

@@ -7,12 +7,11 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from experiments.config.options import leaf, preset_with
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
@@ -28,20 +27,15 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
 
+Model = TypeVar("Model", bound=BaseModel)
+
 NO_PARTS = ("budget", "measures", "bootstrap")
 """Options that no other part of a session is made of, so that they make no difference to a baseline either."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What the replay of a query needs.
-
-    Attributes:
-        dataset: the collection.
-        controller: what answers.
-        rerankers: the controller's, by strategy name.
-        parts: its other parts by group.
-    """
+    """What the replay of a query needs: rerankers by strategy name, the controller's other parts by group."""
 
     dataset: Dataset
     controller: RAGtuneController
@@ -56,23 +50,23 @@ class Session:
 
 def build_session(config: Mapping[str, Any]) -> Session:
     """Build the session of a resolved configuration, see :func:`experiments.config.compose.resolve`."""
-    dataset, rerankers, parts = unlimited_parts(config)
+    return _limited(config, *unlimited_parts(config))
+
+
+def _limited(
+    config: Mapping[str, Any], dataset: Dataset, rerankers: Mapping[str, BaseReranker], parts: Mapping[str, Any]
+) -> Session:
     parts = {**parts, "budget": component(config, "budget")}
     return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
-    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts.
-
-    Raises:
-        ConfigError: if a cascade has no second reranker.
-    """
-    return _session(_as_run_config(config))
+    """The session of a configuration. The latest two stay, and jobs that differ by their budget share their parts."""
+    return _session(config if isinstance(config, RunConfig) else RunConfig(config))
 
 
 @lru_cache(maxsize=2)
 def _session(config: RunConfig) -> Session:
-    budget = component(config, "budget")
     dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
     scheduler = parts["scheduler"]
     if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # here, since golden decisions pin one without
@@ -80,17 +74,12 @@ def _session(config: RunConfig) -> Session:
             "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
             "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
         )
-    parts = {**parts, "budget": budget}
-    return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
+    return _limited(config, dataset, rerankers, parts)
 
 
 @lru_cache(maxsize=1)
 def _parts(config: RunConfig) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
     return unlimited_parts(config)
-
-
-def _as_run_config(config: Mapping[str, Any]) -> RunConfig:
-    return config if isinstance(config, RunConfig) else RunConfig(config)
 
 
 def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
@@ -116,11 +105,7 @@ def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseR
 
 
 def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
-    """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works.
-
-    Raises:
-        ConfigError: if it cannot.
-    """
+    """Refuse an estimator that cannot use what the scheduler pays for, and name the preset that works."""
     if not (why := objection(parts["estimator"], parts["scheduler"])):
         return
     names = {group: leaf(config, group) for group in ("estimator", "scheduler")}
@@ -198,10 +183,7 @@ def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseR
 
 def _failures(config: Mapping[str, Any]) -> FailurePolicy:
     node = {key: value for key, value in config["failures"].items() if key != "max_share"}
-    try:
-        return FailurePolicy.model_validate(node)
-    except ValidationError as error:
-        raise readable(error, "failures", node) from None
+    return _validated(FailurePolicy, node, "failures")
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
@@ -210,17 +192,20 @@ def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
     depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
     if isinstance(depth, int) and isinstance(each, int) and depth >= 1:
         plan["depth_per_reformulation"] = min(each, depth)
+    return _validated(RetrievalPlan, plan, "retrieval")
+
+
+def _validated(kind: type[Model], values: Mapping[str, Any], group: str) -> Model:
     try:
-        return RetrievalPlan(**plan)
+        return kind(**values)
     except ValidationError as error:
-        raise readable(error, "retrieval", {}) from None
+        raise readable(error, group, {}) from None
 
 
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
-    clocks: dict[str, type[Clock]] = {"virtual": VirtualClock, "monotonic": MonotonicClock}
-    if kind == "auto":
-        kind = "virtual" if all(r.simulates_time for r in rerankers.values()) else "monotonic"
+    simulated = all(reranker.simulates_time for reranker in rerankers.values())
+    auto = VirtualClock if simulated else MonotonicClock
+    clocks: dict[str, type[Clock]] = {"auto": auto, "virtual": VirtualClock, "monotonic": MonotonicClock}
     if kind not in clocks:
-        meant = did_you_mean(str(kind), ("auto", "virtual", "monotonic"))
-        raise ConfigError(f"clock={kind!r}: allowed are auto, virtual, monotonic{meant}")
+        raise ConfigError(f"clock={kind!r}: allowed are {', '.join(clocks)}{did_you_mean(str(kind), list(clocks))}")
     return clocks[kind]

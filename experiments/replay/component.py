@@ -14,51 +14,16 @@ from pydantic import ValidationError
 
 from experiments.config.options import did_you_mean_option, known_options
 from experiments.config.targets import require_allowed
+from ragtune.core import interfaces
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.core.interfaces import (
-    BaseAssembler,
-    BaseEstimator,
-    BaseExpander,
-    BaseFusion,
-    BaseReformulator,
-    BaseReranker,
-    BaseRetriever,
-    BaseScheduler,
-    BaseSignal,
-)
 from ragtune.core.request.budget import CostBudget
 
 HARNESS_KEYS = {"dataset": ("scores", "sample")}
 """Keys of a group's file that the harness reads itself and constructors do not get."""
 
-_KINDS: dict[str, type] = {
-    "retriever": BaseRetriever,
-    "signal": BaseSignal,
-    "fusion": BaseFusion,
-    "reformulator": BaseReformulator,
-    "expander": BaseExpander,
-    "estimator": BaseEstimator,
-    "scheduler": BaseScheduler,
-    "reranker": BaseReranker,
-    "assembler": BaseAssembler,
-    "budget": CostBudget,
-}
-"""What a group's component must be."""
-
 
 def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any] | None = None) -> Any:
-    """Build the component that ``config[group]`` describes.
-
-    Args:
-        config: plain data.
-        group: name of the group.
-        resources: what the configuration cannot say, e.g. ``corpus``, ``qrels``, ``reranker``. A component whose file
-            says ``_partial_: true`` gets those that its constructor names.
-
-    Raises:
-        ConfigError: naming the group and the argument that is wrong, or the class that is not allowed; typed input
-            errors pass unchanged.
-    """
+    """Build the component that ``config[group]`` describes."""
     node = {k: v for k, v in config[group].items() if k not in HARNESS_KEYS.get(group, ())}
     _require_class(group, node)
     require_allowed(node, group)
@@ -67,10 +32,8 @@ def component(config: Mapping[str, Any], group: str, resources: Mapping[str, Any
         made = complete(made, resources or {}) if isinstance(made, partial) else made
         _require_kind(group, node, made)
         return made
-    except InstantiationException as error:
+    except (InstantiationException, TypeError, ValueError, ImportError) as error:
         raise readable(_root(error), group, node) from error
-    except (TypeError, ValueError, ImportError) as error:
-        raise readable(error, group, node) from error
 
 
 def _require_class(group: str, node: Mapping[str, Any]) -> None:
@@ -81,7 +44,7 @@ def _require_class(group: str, node: Mapping[str, Any]) -> None:
 
 
 def _require_kind(group: str, node: Mapping[str, Any], made: object) -> None:
-    kind = _KINDS.get(group, object)
+    kind = CostBudget if group == "budget" else getattr(interfaces, f"Base{group.capitalize()}", object)
     if not isinstance(made, kind) and not (made is None and group == "expander"):
         raise ConfigError(
             f"{group}._target_={node['_target_']!r}: allowed is a {kind.__name__}; {group}=NAME chooses one"

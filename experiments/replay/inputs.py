@@ -12,7 +12,7 @@ from typing import Any
 
 from hydra.utils import get_object
 
-from experiments.config.overrides import WHERE_NOT_WHAT, results_key
+from experiments.config.options import WHERE_NOT_WHAT, results_key
 from experiments.config.sources import OWN_PACKAGES, Sources
 from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader
@@ -24,12 +24,7 @@ from ragtune.rerankers.score_table import manifest_of
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What identifies a run, as plain data for its journal and its summary.
-
-    Returns:
-        ``settings``, a hash of the options that decide results; ``inputs``, the hash of each input file by path; and
-        ``fingerprint``, a hash of both.
-    """
+    """What identifies a run, as plain data for its journal and its summary."""
     inputs = InputFiles().of(config)
     settings = sha256(results_key(config).encode()).hexdigest()
     fingerprint = sha256(json.dumps([settings, inputs], sort_keys=True).encode()).hexdigest()
@@ -43,18 +38,7 @@ def require_same(
     because: str = "resume=true",
     otherwise: str = "choose another hydra.run.dir",
 ) -> None:
-    """Refuse to resume what another configuration began, or what was begun with other data.
-
-    Args:
-        ours: the :func:`identity` of the run that would resume.
-        theirs: the identity of the run that began, as a file says it.
-        what: the beginning of the error message, e.g. ``'out' holds the results of``.
-        because: why it would be resumed.
-        otherwise: what can be done instead.
-
-    Raises:
-        ConfigError: naming the first file that is not the same, where only files are not.
-    """
+    """Refuse to resume what another configuration began, or what was begun with other data."""
     if ours["fingerprint"] == theirs.get("fingerprint"):
         return
     former = theirs.get("inputs")
@@ -73,16 +57,12 @@ class InputFiles:
     def __init__(self) -> None:
         self._known: dict[str, dict[str, str]] = {}
         self._sources = Sources()
-        self._digests: dict[frozenset[str], str] = {}
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """SHA-256 of every input file by path, sorted.
+        """SHA-256 by path, sorted, of what the dataset reads and what the options of components name.
 
-        These are the files that the dataset reads, and those that the options of other components name: a file or every
-        file of a folder, and its manifest. What a component declares decides
-        (:class:`~ragtune.core.component.Component`): a file that it keeps itself is no input. An option that it does
-        not declare counts if it names a file, or a folder by a path of several parts. Files that cannot be opened are
-        left out, since the run itself will refuse them.
+        A component declares the files that it keeps itself, which are no inputs. Files that cannot be opened are left
+        out, since the run itself will refuse them.
         """
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}
@@ -91,23 +71,12 @@ class InputFiles:
         return dict(sorted(found.items()))
 
     def code_of(self, config: Mapping[str, Any], program: str) -> list[Any]:
-        """What identifies the code that the components of a configuration run.
-
-        Args:
-            config: plain data.
-            program: the module that replays it.
-
-        Returns:
-            The digest of the program, of the components' modules and of all that they import; and SHA-256 by path of
-            every Python file of the packages from elsewhere that the components' classes are in.
-        """
-        modules = frozenset({program, *targets_of(config)})
-        if modules not in self._digests:
-            self._digests[modules] = self._sources.digest(sorted(modules))
+        """What identifies the code that the components of a configuration run."""
+        modules = {program, *targets_of(config)}
         found: dict[str, str] = {}
         for package in {module.partition(".")[0] for module in modules} - OWN_PACKAGES:
             found |= self._remembered(f"code:{package}", lambda name=package: _code(name))
-        return [self._digests[modules], dict(sorted(found.items()))]
+        return [self._sources.digest(sorted(modules)), dict(sorted(found.items()))]
 
     def _dataset(self, node: Mapping[str, Any]) -> dict[str, str]:
         return self._remembered(json.dumps(node, sort_keys=True), lambda: _dataset_files(node))
@@ -174,10 +143,7 @@ def _texts(node: Any, is_read: bool = False) -> Iterator[tuple[str, bool]]:
 
 @lru_cache(maxsize=256)
 def _declared(target: str) -> tuple[Collection[str], Collection[str]]:
-    """The options of a component that name what it reads, and those that name what it keeps itself.
-
-    A class that cannot be imported declares nothing: to build the component will fail, with a better message.
-    """
+    """The options of a component that name what it reads, and those that name what it keeps itself."""
     try:
         found = get_object(target)
     except Exception:

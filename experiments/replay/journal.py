@@ -19,35 +19,23 @@ from ragtune.core.errors import ConfigError
 _VERSION = 6
 """Version of the lines: JSON, a tab, and its CRC-32, without which a flipped byte could pass for another record."""
 
-_WRITTEN = 2**20
-"""Bytes of lines that are written at once."""
-
 
 class Finished(Protocol):
-    """What a finished query leaves behind."""
+    """What a finished query leaves behind; as a line for the journal."""
 
     @property
-    def query_id(self) -> str:
-        """Id of the query."""
-
-    def to_line(self) -> bytes:
-        """The record as one line."""
+    def query_id(self) -> str: ...
+    def to_line(self) -> bytes: ...
 
 
 R = TypeVar("R", bound=Finished)
-
 
 _ROOM = 32_000_000
 """Bytes of lines whose records stay in memory."""
 
 
 class StoredRecords(Mapping[str, R]):
-    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed.
-
-    Args:
-        path: the file.
-        parsed: reads a record from its line.
-    """
+    """Records by query id. The first stay in memory; the others are read from the file, even after it was removed."""
 
     _descriptor: int
 
@@ -82,19 +70,7 @@ class StoredRecords(Mapping[str, R]):
 
 
 class JournalOf(Generic[R]):
-    """A file of lines: a header with the identity of the work, then one record for each finished query.
-
-    Opening discards a line that a crash cut short or garbled, with all later lines; these queries are done again. Of
-    several records of a query, the last counts.
-
-    Args:
-        folder: where the file is.
-        identity: identity of the work, see :func:`experiments.replay.inputs.identity`.
-        resume: keep the records of an existing journal; otherwise start over.
-
-    Raises:
-        ConfigError: if an existing journal was begun with another configuration, other data or another version.
-    """
+    """A file of lines: a header with the identity of the work, then records of finished queries; the last counts."""
 
     NAME = "journal.jsonl"
     ELSEWHERE = "resume=true", "choose another hydra.run.dir"
@@ -126,9 +102,9 @@ class JournalOf(Generic[R]):
                     break
                 try:
                     self._keep(line, kept, is_header=number == 0)
-                except ConfigError:
-                    raise
-                except (TypeError, KeyError, ValueError):
+                except (TypeError, KeyError, ValueError) as error:
+                    if isinstance(error, ConfigError):
+                        raise
                     break
                 kept += len(line)
         return kept
@@ -136,8 +112,7 @@ class JournalOf(Generic[R]):
     def _keep(self, line: bytes, at: int, *, is_header: bool) -> None:
         if is_header:
             header = json.loads(line)
-            if "fingerprint" not in header:
-                raise KeyError("fingerprint")
+            _ = header["fingerprint"]
             require_same(self._identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
             if header.get("version") != _VERSION:
                 raise ConfigError(f"{str(self.path)!r} is of another version of RAGtune: use that one, or start over")
@@ -153,17 +128,13 @@ class JournalOf(Generic[R]):
         """The record that a line holds."""
 
     def append(self, *records: R) -> None:
-        """Add the records of finished queries, all or none; of many lines, :data:`_WRITTEN` bytes are in memory."""
-        begin, places, lines = self._end, list[tuple[int, int]](), bytearray()
+        """Add the records of finished queries, all or none."""
+        begin, places = self._end, list[tuple[int, int]]()
         try:
             for record in records:
                 content = record.to_line()
-                places.append((self._end + len(lines), len(content)))
-                lines += self._line(content)
-                if len(lines) >= _WRITTEN:
-                    self._write(lines)
-                    lines = bytearray()
-            self._write(lines)
+                places.append((self._end, len(content)))
+                self._write(self._line(content))
         except OSError:
             self._end = self._file.truncate(self._file.seek(begin))
             raise
@@ -173,11 +144,11 @@ class JournalOf(Generic[R]):
     def _line(self, content: bytes) -> bytes:
         return b"\t".join((content, _checksum(content))) + b"\n"
 
-    def _write(self, lines: bytes | bytearray) -> None:
-        rest = memoryview(lines)
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
         while rest:
             rest = rest[self._file.write(rest) :]
-        self._end += len(lines)
+        self._end += len(line)
 
     def _close(self) -> None:
         self._file.close()

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.config.progress import Progress
 from experiments.evaluate.baselines import FIXED_DEPTH, FULL, Beaten
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
-from experiments.replay.component import component
-from experiments.replay.executors.executor import Executor
+from experiments.replay.executors import Executor
 from experiments.replay.journal import Journal
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.errors import ConfigError, RagtuneError, ScoreTableError
+from ragtune.core.errors import RagtuneError, ScoreTableError
 from ragtune.core.interfaces import BaseReformulator, BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.ordering import Ordering
@@ -34,11 +30,7 @@ _ROOM = 64_000_000
 
 
 def records_of(session: Session, query_ids: Iterable[str], *, traced: bool = True) -> Iterator[QueryRecord]:
-    """Replay queries one after the other, with or without their traces.
-
-    Raises:
-        InputError: if a component does.
-    """
+    """Replay queries one after the other, with or without their traces."""
     for query_id in query_ids:
         output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
         yield QueryRecord.of(output, traced=traced)
@@ -52,8 +44,8 @@ def replay_shard(config: RunConfig, query_ids: Sequence[str]) -> list[QueryRecor
         return [QueryRecord.of(output) for output in session.controller.run_many(requests)]
     if config.later_budgets is None or not session.controller.shares_budgets:
         return list(records_of(session, query_ids))
-    shared, later = swept_records(config), budgets_of(config.later_budgets)
-    return [shared.of(session, query_id, later) for query_id in query_ids]
+    shared = _shared(config.without(*NO_PARTS))
+    return [shared.of(session, query_id, config.later_budgets) for query_id in query_ids]
 
 
 def _gains_by_lockstep(session: Session) -> bool:
@@ -71,17 +63,7 @@ def replay(
     progress: Progress,
     finish: Callable[[QueryRecord], None],
 ) -> None:
-    """Replay every query that the journal lacks, and append it there.
-
-    Args:
-        executor: runs them.
-        config: of the run.
-        query_ids: all queries.
-        journal: has the finished queries, and gets the others.
-        progress: called with the number of finished queries.
-        finish: called with each record, in the order of the queries, as soon as all before it are finished.
-            Workers do not wait for it.
-    """
+    """Replay every query that the journal lacks, and append it there."""
     todo = [query_id for query_id in query_ids if query_id not in journal.finished]
     upcoming = iter(query_ids)
     query_id = next(upcoming, None)
@@ -113,11 +95,7 @@ class SweptRecords:
         self._is_shared = True
 
     def of(self, session: Session, query_id: str, later: Sequence[CostBudget]) -> QueryRecord:
-        """The record of a query under the session's budget. The records under later budgets are held.
-
-        Raises:
-            InputError: if a component does.
-        """
+        """The record of a query under the session's budget. The records under later budgets are held."""
         own = session.parts["budget"]
         line = self._lines.pop((query_id, own), None)
         if line is not None:
@@ -137,28 +115,10 @@ class SweptRecords:
                 self._lines[query_id, budget] = line
 
 
-def swept_records(config: RunConfig) -> SweptRecords:
-    """The records that this job shares with other jobs of its sweep. Those of the latest such jobs stay."""
-    return _of_jobs(config.without(*NO_PARTS))
-
-
 @lru_cache(maxsize=1)
-def _of_jobs(alike: RunConfig) -> SweptRecords:
+def _shared(alike: RunConfig) -> SweptRecords:
+    """The records that a job shares with other jobs of its sweep. Those of the latest such jobs stay."""
     return SweptRecords()
-
-
-def budgets_of(nodes: Sequence[Mapping[str, Any]]) -> list[CostBudget]:
-    """The budgets. A bad one is left out: its own job reports it."""
-    return [budget for node in nodes if (budget := _budget(json.dumps(node))) is not None]
-
-
-@lru_cache(maxsize=256)
-def _budget(node: str) -> CostBudget | None:
-    """One of them, from its configuration as JSON: every query of a sweep asks for the same ones."""
-    with suppress(ConfigError):
-        budget: CostBudget = component({"budget": json.loads(node)}, "budget")
-        return budget
-    return None
 
 
 def _sound(session: Session, query_id: str, budgets: list[CostBudget]) -> list[QueryRecord]:
@@ -212,14 +172,7 @@ def baselines_of(config: RunConfig, session: Session) -> Beaten:
 
 
 class FixedDepth:
-    """Fixed depth under the run's budget, and without a limit: reranking everything.
-
-    A baseline is left out once the score table lacks what it asks for: it need only hold what the policy asks for.
-
-    Args:
-        config: of the run.
-        session: the run's.
-    """
+    """Fixed depth under the run's budget and without a limit. One that lacks a recorded score is left out."""
 
     def __init__(self, config: RunConfig, session: Session) -> None:
         budget: CostBudget = session.parts["budget"]

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.config.overrides import results_key
+from experiments.config.options import results_key
 from experiments.config.progress import Progress
 from experiments.config.targets import require_allowed
+from experiments.replay.executors import executed
 from experiments.replay.inputs import InputFiles
-from experiments.replay.processes import executed
 from experiments.report.study import Cell, column_of
 from experiments.study import cellreplay
 from experiments.study.cellreplay import Job, run_replay

@@ -17,13 +17,7 @@ _FILE = "embeddings.npy"
 
 
 class DocumentVectors(Component):
-    """An embedder's vectors of every document, made on first use, cached by corpus and embedder, memory-mapped.
-
-    Args:
-        corpus: collection whose documents get vectors.
-        embedder: embedder that makes the vectors.
-        cache_dir: ``auto`` for the platform's cache folder, a folder, or None for no cache.
-    """
+    """An embedder's vectors of every document, made on first use, cached by corpus and embedder, memory-mapped."""
 
     def __init__(self, corpus: Corpus, embedder: BaseEmbedder, cache_dir: str | Path | None = AUTO) -> None:
         self._corpus = corpus

@@ -25,9 +25,6 @@ NOBODY = -1
 _HIGHEST = 1 + 1e-4
 """Highest weight allowed: a cosine of float32 vectors may be rounded above 1."""
 
-_CHECKED_AT_ONCE = 2**20
-"""Entries of a mapped array that are checked together."""
-
 
 class GraphManifest(BaseModel):
     """The description of a graph, ``graph.json``.
@@ -92,7 +89,7 @@ class CorpusGraph:
 
     @classmethod
     def open(cls, path: str | Path, corpus: Corpus, k: int | None = None) -> CorpusGraph:
-        """Map the graph in a folder, and check its values once, in blocks.
+        """Map the graph in a folder, and check its values once.
 
         Args:
             path: the folder.
@@ -115,11 +112,8 @@ class CorpusGraph:
         if used > manifest.k and manifest.k < len(corpus) - 1:
             raise ConfigError(f"graph k={k!r}: corpus graph {str(folder)!r} holds {manifest.k} neighbours a document")
         shape = (len(corpus), manifest.k)
-        neighbours = _mapped(folder / NEIGHBOURS, shape, np.dtype(np.int32))
-        weights = _mapped(folder / WEIGHTS, shape, np.dtype(np.float32))
-        rows = max(1, _CHECKED_AT_ONCE // manifest.k)
-        for start in range(0, len(corpus), rows):
-            _check_rows(folder, start, neighbours[start : start + rows], weights[start : start + rows], len(corpus))
+        neighbours = _mapped(folder / NEIGHBOURS, shape, np.int32, NOBODY, len(corpus) - 1)
+        weights = _mapped(folder / WEIGHTS, shape, np.float32, 0.0, _HIGHEST)
         return cls(corpus, neighbours, weights, min(used, manifest.k))
 
     def neighbours(self, doc_id: str) -> list[str]:
@@ -171,34 +165,23 @@ def create_arrays(folder: Path, documents: int, k: int) -> Mapping[str, np.memma
     }
 
 
-def _mapped(file: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _mapped(file: Path, shape: tuple[int, int], kind: type[np.generic], lowest: float, highest: float) -> NDArray[Any]:
     try:
         # As a plain array: indexing a memmap costs ten times as much.
         array: NDArray[Any] = np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
     except Exception as error:  # NumPy raises errors of many kinds for a damaged header
         reason = quoted(" ".join(str(error).split()))[1:-1]
         raise ConfigError(f"damaged corpus graph: {str(file)!r} cannot be read ({reason})") from None
-    if array.shape != shape or array.dtype != dtype:
+    if array.shape != shape or array.dtype != kind:
         raise ConfigError(
             f"damaged corpus graph: {str(file)!r} is of shape {array.shape} and type {array.dtype}, expected is "
-            f"{shape} and {dtype}"
+            f"{shape} and {np.dtype(kind)}"
+        )
+    # Any other value would index another document, or none. NaN is in no range.
+    least, most = array.min(), array.max()
+    if not (lowest <= least and most <= highest):
+        raise ConfigError(
+            f"damaged corpus graph: {str(file)!r} holds values from {least} to {most}: allowed are {lowest} to "
+            f"{highest}"
         )
     return array
-
-
-def _check_rows(folder: Path, start: int, neighbours: NDArray[Any], weights: NDArray[Any], documents: int) -> None:
-    """Check the rows from ``start`` on: other values would index other documents, or none."""
-    strange = (neighbours < NOBODY) | (neighbours >= documents)
-    allowed = f"a position, 0 to {documents - 1}, or {NOBODY} for no neighbour"
-    _refuse_first(folder / NEIGHBOURS, start, neighbours, strange, allowed)
-    # Negated, so that NaN is refused.
-    _refuse_first(folder / WEIGHTS, start, weights, ~((weights >= 0) & (weights <= _HIGHEST)), "a number from 0 to 1")
-
-
-def _refuse_first(file: Path, start: int, values: NDArray[Any], is_wrong: NDArray[np.bool_], allowed: str) -> None:
-    if is_wrong.any():
-        row, column = np.argwhere(is_wrong)[0].tolist()
-        raise ConfigError(
-            f"damaged corpus graph: {str(file)!r} holds {values[row, column]!s} in row {start + row}, column "
-            f"{column}: allowed is {allowed}"
-        )

@@ -19,10 +19,7 @@ _HUB_TIMEOUT_SECONDS = 10.0
 
 
 def model_identity(model: str, revision: str | None = None) -> str | None:
-    """Return what identifies the weights: the content hash of a local folder, or ``name@commit`` of a hub model.
-
-    None for a hub model that is not on this machine yet: its commit is known only after loading.
-    """
+    """Return the content hash of a local folder, or ``name@commit`` of a hub model; None where it is not here yet."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return f"sha256:{_folder_digest(folder.resolve())}"
@@ -40,20 +37,7 @@ def model_identity(model: str, revision: str | None = None) -> str | None:
 
 
 def load_model(model: str, revision: str | None, load: Callable[[str, bool], T]) -> T:
-    """Load a model. Every failure becomes an error that says how to get the model offline.
-
-    A copy on this machine comes first. A hub that cannot be reached fails at once: the client libraries would retry for
-    most of a minute.
-
-    Args:
-        model: local folder or hub name.
-        revision: branch, tag or commit of a hub model.
-        load: ``load(folder or name, local_files_only)``.
-
-    Raises:
-        MissingExtraError: if the extra ``models`` is not installed.
-        ModelLoadError: if the model cannot be loaded.
-    """
+    """Load a model; ``load`` gets folder or name, and whether to stay offline. Errors say how to get it offline."""
     require_models(f"model {model!r}")
     folder = Path(model).expanduser()
     try:
@@ -72,11 +56,7 @@ def load_model(model: str, revision: str | None, load: Callable[[str, bool], T])
 
 
 def require_models(feature: str) -> None:
-    """Check that the extra ``models`` is installed.
-
-    Raises:
-        MissingExtraError: if it is not installed.
-    """
+    """Check that the extra ``models`` is installed."""
     if find_spec("sentence_transformers") is None:
         raise MissingExtraError(feature, "models")
 

@@ -98,23 +98,7 @@ def of_another_program(file: Path) -> Iterator[None]:
     file.unlink()
 
 
-@contextmanager
-def of_a_newer_mlflow(file: Path) -> Iterator[None]:
-    prepare_file(file)
-    with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
-    yield
-    file.unlink()
-
-
-@contextmanager
-def text(file: Path) -> Iterator[None]:
-    file.write_text("dear diary, " * 100)
-    yield
-    file.unlink()
-
-
-@pytest.mark.parametrize("state", [locked, cut, of_another_program, of_a_newer_mlflow, text])
+@pytest.mark.parametrize("state", [locked, cut, of_another_program])
 def test_a_store_that_cannot_be_used_costs_no_result(
     job: Callable[..., Job],
     tiny: list[str],

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jupytext
 import pytest
-from nbclient import NotebookClient
 from nbformat import NotebookNode
 from patience import HANG_S
 
@@ -57,11 +56,3 @@ def test_a_script_prints_what_its_notebook_shows(name: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed(committed(name))
-
-
-def test_a_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in set(os.environ) - set(ENVIRONMENT):
-        monkeypatch.delenv(variable)
-    notebook = jupytext.read(EXAMPLES / "own_policy.py")
-    NotebookClient(notebook, timeout=HANG_S, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
-    assert printed(notebook) == printed(committed("own_policy"))

@@ -97,28 +97,3 @@ def test_a_policy_that_fails_now_and_then_is_warned_of(main: Main, tiny: list[st
     assert ended.code == 0
     warning = "queries that the policy gave up, first: estimator_failed, KeyError: 'honey'"
     assert summary_of(ended)["warnings"][warning] == 1
-
-
-def test_all_that_failed_is_named(main: Main, tiny: list[str]) -> None:
-    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "failures.max_share=0"]
-    ended = main(*tiny, *POLICY, "+estimator.on=honey", *broken)
-    assert ended.code == 1
-    assert "error: the reranker and the policy failed: " in ended.err
-
-
-def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[str]) -> None:
-    ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
-    assert ended.code == 1
-    assert ended.err.splitlines()[-1].startswith("error: a component ended the program: SystemExit(0)")
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("failures.max_share=2", "failures.max_share=2: allowed is a number in [0, 1]"),
-        ("failures.batches_in_a_row=0", "failures.batches_in_a_row=0: Input should be greater than or equal to 1"),
-    ],
-)
-def test_limits_of_failure_are_checked(main: Main, tiny: list[str], option: str, said: str) -> None:
-    ended = main(*tiny, option)
-    assert (ended.code, said in ended.err, list(ended.cwd.iterdir())) == (2, True, [])

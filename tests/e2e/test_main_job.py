@@ -6,22 +6,15 @@ import gzip
 import json
 import re
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
-from hydra.utils import get_class
 
-from experiments.config.compose import compose
-from experiments.config.overrides import RunConfig
 from experiments.config.paths import CONF
-from experiments.replay.build import session_for
-from experiments.replay.records import replay_shard
-from ragtune.core.errors import ConfigError
+from experiments.publish.described import metrics
+from experiments.publish.files import read_summary
 
 Main = Callable[..., SimpleNamespace]
 Run = Callable[..., SimpleNamespace]
@@ -85,12 +78,6 @@ def test_the_tables_agree_with_the_summary(demo: SimpleNamespace) -> None:
     assert (queries["charged_docs"] <= 20).all()
 
 
-def test_the_run_file_holds_every_query(demo: SimpleNamespace) -> None:
-    lines = [line.split() for line in (demo.folder / "run.trec").read_text().splitlines()]
-    assert len({line[0] for line in lines}) == 50
-    assert all(len(line) == 6 for line in lines)
-
-
 def test_traces_explain_every_query(demo: SimpleNamespace) -> None:
     with gzip.open(demo.folder / "traces.jsonl.gz", "rt") as file:
         traces = [json.loads(line) for line in file]
@@ -122,57 +109,6 @@ def summary_of(ended: SimpleNamespace) -> dict:
 ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
 
 
-LIMITS = ["budget.max_reranker_docs=7", "budget.max_reranker_calls=3", "budget.max_tokens=400"]
-
-
-def _compares(estimator: str) -> bool:
-    chosen = yaml.safe_load((CONF / "estimator" / f"{estimator}.yaml").read_text(encoding="utf-8"))
-    return bool(get_class(chosen["_target_"]).compares)
-
-
-COMPARING = [name for name in ESTIMATORS if _compares(name)]
-PLAIN = [name for name in ESTIMATORS if name not in COMPARING]
-
-
-@cache
-def _chosen(group: str, name: str) -> dict[str, Any]:
-    return compose([f"{group}={name}"])[group]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_every_estimator_replays_inside_its_budget_with_every_scheduler_whose_scores_it_can_use(
-    tiny: list[str], estimator: str
-) -> None:
-    config = {**compose([*tiny, *LIMITS]), "estimator": _chosen("estimator", estimator)}
-    for scheduler in SCHEDULERS:
-        chosen = {"scheduler": _chosen("scheduler", scheduler)}
-        if scheduler == "cascade":  # it needs a second reranker
-            limited = {**chosen["scheduler"], "limits": {"strong": 5}}
-            chosen = {"scheduler": limited, "rerankers": {"strong": config["reranker"]}}
-        key = RunConfig({**config, **chosen})
-        if estimator in COMPARING and scheduler != "windows":
-            with pytest.raises(ConfigError, match=f"take scheduler=windows, or choose experiment={estimator}$"):
-                session_for(key)
-            continue
-        records = replay_shard(key, list(session_for(key).dataset.queries))
-        assert len(records) == 4
-        for record in records:
-            docs, calls, tokens, *_ = record.charged
-            assert (docs <= 7, calls <= 3, tokens + record.context_tokens <= 400) == (True, True, True), scheduler
-
-
-def test_latency_is_never_overspent_in_replay(main: Main, tiny: list[str]) -> None:
-    ended = main(*tiny, "budget=unlimited", "budget.max_latency_ms=50", "reranker.ms_per_doc=7")
-    assert summary_of(ended)["cost"]["charged"]["docs"] == 4 * 7
-    assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["charged_latency_ms"].tolist() == [49.0] * 4
-
-
-def test_a_zero_budget_is_the_first_stage_alone(main: Main, tiny: list[str]) -> None:
-    summary = summary_of(main(*tiny, "budget=zero"))
-    assert summary["cost"]["charged"]["docs"] == 0
-    assert summary["docs_to_95pct"] == 0
-
-
 def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean(
     main: Main, tiny: list[str], collection: Path
 ) -> None:
@@ -199,18 +135,6 @@ def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(
         assert "the model server is on fire" in file.read()
 
 
-def test_odd_things_are_counted_said_and_kept(main: Main, tiny: list[str], collection: Path) -> None:
-    with (collection / "queries.jsonl").open("a") as file:
-        file.write('{"_id": "q9", "text": "nobody judged this"}\n')
-    ended = main(*tiny)
-    summary = summary_of(ended)
-    assert (summary["queries"], summary["queries_replayed"]) == (4, 5)
-    assert "warning: 1 queries without judgments (replayed, not measured)" in ended.out
-    assert "warning: 1 documents without text (kept)" in ended.out
-    queries = pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")
-    assert queries.set_index("query_id").loc["q9", ["judged", "nDCG@10"]].isna().tolist() == [False, True]
-
-
 @pytest.mark.parametrize("signal", ["[]", "lexical"])
 def test_the_default_is_not_far_below_fixed_depth_at_any_budget_nor_itself_with_less_of_it(
     main: Main, signal: str
@@ -221,15 +145,6 @@ def test_the_default_is_not_far_below_fixed_depth_at_any_budget_nor_itself_with_
     assert curve["fixed_depth"].count() > 10
     assert (curve["nDCG@10"] >= curve["fixed_depth"].fillna(0.0) - 0.02).all()
     assert (curve["nDCG@10"].cummax() - curve["nDCG@10"]).max() <= 0.02
-
-
-@pytest.mark.parametrize(("verbosity", "lines"), [(0, 1), (2, 20)])
-def test_verbosity_goes_from_the_path_alone_to_every_query(
-    main: Main, tiny: list[str], verbosity: int, lines: int
-) -> None:
-    ended = main(*tiny, f"verbosity={verbosity}")
-    assert (len(ended.lines) == 1) if lines == 1 else (len(ended.lines) > lines)
-    assert ("query_id" in ended.out) is (verbosity == 2)
 
 
 def test_a_limit_in_dollars_that_nothing_can_reach_is_told(main: Main) -> None:
@@ -275,3 +190,14 @@ def test_without_judgments_and_with_a_live_reranker_there_is_nothing_to_measure_
     ended = main("dataset.split=null", *live, "tracking=none")
     assert ended.code == 2
     assert "dataset.split=null: without judgments a run is measured by its agreement" in ended.err
+
+
+def test_new_documents_of_a_rewrite_are_printed_and_stand_in_the_summary_and_among_the_metrics(main: Main) -> None:
+    assert "rewrites" not in summary_of(main("budget=5", "experiment=fixed_depth"))
+    ended = main("budget=5", "experiment=fixed_depth", "reformulator=rm3", "hydra.run.dir=run")
+    assert summary_of(ended)["rewrites"] == {"per_query": 1.0, "new_docs_per_rewrite": 8.82}
+    assert "rewrites: 1.0 a query, 8.8 new documents a rewrite" in ended.out
+    summary = read_summary(Path("run"))
+    assert summary is not None
+    logged = {metric.key: metric.value for metric in metrics(summary, Path("run/curve.csv"))}
+    assert (logged["rewrites_per_query"], logged["new_docs_per_rewrite"]) == (1.0, 8.82)

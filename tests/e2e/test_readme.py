@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.overrides import spelled_out
+from experiments.config.compose import spelled_out
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -118,10 +118,6 @@ def test_another_configuration_or_other_data_may_not_continue_a_run(
     assert "was begun with another configuration" in refused.err
 
 
-def test_resuming_where_nothing_was_begun_simply_runs(main: Run, tiny: list[str]) -> None:
-    assert main(*tiny, "hydra.run.dir=new", "resume=true").code == 0
-
-
 def test_without_resume_a_folder_is_used_afresh(main: Run, tiny: list[str]) -> None:
     first = main(*tiny, "hydra.run.dir=out")
     again = main(*tiny, "hydra.run.dir=out", "budget.max_reranker_docs=2")

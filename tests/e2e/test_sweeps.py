@@ -22,12 +22,6 @@ from ragtune.schedulers.one_shot import OneShotScheduler
 Run = Callable[..., SimpleNamespace]
 
 
-def test_a_job_that_a_sweep_names_three_times_runs_three_times(main: Run, tiny: list[str]) -> None:
-    ended = main("-m", *tiny[:-1], "budget=2,2,4,2", "hydra.sweep.dir=sweep", "verbosity=0")
-    assert (ended.code, ended.err) == (0, "")
-    assert len({Path(f"sweep/{job}/run.trec").read_bytes() for job in (0, 1, 3)}) == 1
-
-
 def test_names_and_amounts_of_budgets_are_one_axis(main: Run, tiny: list[str]) -> None:
     grid = [*tiny[:-1], "budget=zero,2,tight", "hydra.sweep.dir=sweep", "verbosity=0"]
     ended = main("-m", *grid)

@@ -130,15 +130,6 @@ COLLECTIONS: Mapping[str, Callable[[Path, Rows, Rows, Rows], list[str]]] = {
 """Writes documents, queries and judgments into a folder; the options that it takes besides ``dataset.path``."""
 
 
-def _search_lines(file: Path, run: Mapping[str, Rows]) -> None:
-    """Elasticsearch's answers."""
-
-    def hits(rows: Rows) -> Rows:
-        return [{"_index": "demo", "_id": row["docno"], "_score": row["score"], "_source": {}} for row in rows]
-
-    lines(file, (json.dumps({"query_id": q, "took": 3, "hits": {"hits": hits(rows)}}) for q, rows in run.items()))
-
-
 def _flat(run: Mapping[str, Rows]) -> Rows:
     return [row for hits in run.values() for row in hits]
 
@@ -147,7 +138,7 @@ RUNS: Mapping[str, Callable[[Path, Mapping[str, Rows]], None]] = {
     "first.res.gz": lambda file, run: pt.io.write_results(pd.DataFrame(_flat(run)), str(file), format="trec"),
     "first.csv.gz": lambda file, run: frame(file, _flat(run)),
     "first.parquet": lambda file, run: frame(file, _flat(run)),
-    "first.jsonl": _search_lines,
+    "first.jsonl": lambda file, run: lines(file, (json.dumps(row) for row in _flat(run))),
     "first": lambda file, run: saved(file, _flat(run), shards=2),
 }
 """Writes a first stage, given as PyTerrier's rows by query, into a file of that name."""

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import yaml
 from patience import HANG_S
 
-from experiments.config.overrides import WHERE_NOT_WHAT
+from experiments.config.options import WHERE_NOT_WHAT
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = Path(__file__).parent

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patience import HANG_S, wait_until
+from patience import HANG_S
 
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
@@ -60,13 +60,6 @@ class Deadly(ReplayReranker):
         os._exit(1)
 
 
-class Quitter(ReplayReranker):
-    """Ends the program, as a script that was made a module does."""
-
-    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        raise SystemExit(0)
-
-
 class BrokenPolicy(BaselineEstimator):
     """Fails on the queries that hold the word."""
 
@@ -77,15 +70,6 @@ class BrokenPolicy(BaselineEstimator):
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if self.on in context.query:
             raise KeyError(self.on)
-        return super().value(pool, context)
-
-
-class Held(BaselineEstimator):
-    """Begins a query once its name is the name of a file in the folder ``RELEASED``, or there is no such variable."""
-
-    def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        folder = os.environ.get("RELEASED")
-        wait_until(lambda: folder is None or (Path(folder) / context.query_id).exists())
         return super().value(pool, context)
 
 

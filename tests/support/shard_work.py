@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.replay.records import replay_shard
 from ragtune.core.errors import ScoreTableError
 

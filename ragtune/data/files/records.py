@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
-from ragtune.data.files.textfile import first_bytes, read_json, read_lines, read_raw_lines
+from ragtune.data.files.textfile import read_json, read_lines, read_raw_lines
 
 FORMS = "JSON lines, CSV or TSV (each gzipped or not), Parquet, Arrow, or a folder of Hugging Face datasets"
 """The forms that can be read, for messages."""
@@ -88,10 +88,8 @@ def read_records(path: Path, schema: Schema) -> Iterator[Row]:
             yield from _arrow_rows(file, schema)
         elif form == "json":
             yield from _json_rows(file, schema)
-        elif form == "csv":
-            yield from _csv_rows(file, schema)
         elif form != "empty":
-            yield from _separated_rows(file, schema, "\t" if form == "tsv" else None)
+            yield from _text_rows(file, schema, form)
 
 
 def record_files(path: Path) -> list[Path]:
@@ -130,9 +128,9 @@ def text_form(path: Path, *, is_spaced: bool = False) -> str:
     """
     if path.suffix in (".parquet", ".arrow"):
         return "arrow"
-    head = first_bytes(path, 8)
-    if head.startswith((PARQUET, *ARROW)):
-        return "arrow"
+    with path.open("rb") as file:
+        if file.read(8).startswith((PARQUET, *ARROW)):
+            return "arrow"
     line = next((text for _, text in read_lines(path)), "").strip(" ")
     if line[:1] in ("{", "[", "<"):
         return "markup" if line[0] == "<" else "json"
@@ -144,17 +142,8 @@ def text_form(path: Path, *, is_spaced: bool = False) -> str:
     return "spaced" if is_spaced and not has_commas and len(line.split()) > 1 else "csv"
 
 
-def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
-    rows = read_columns(file, lambda columns: schema.require(columns, str(file)))
-    return ((f"{file}: row {number}", values) for number, values in rows)
-
-
-def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the place of each JSON object of a file of JSON lines, and the object.
-
-    Raises:
-        DatasetError: naming file and line.
-    """
+def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    wanted = list(schema.names.values())
     for number, line in read_lines(file):
         where = f"{file}:{number}"
         try:
@@ -163,79 +152,65 @@ def read_objects(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise DatasetError(f"{where}: malformed JSON: {error}") from None
         if not isinstance(row, dict):
             raise DatasetError(f"{where}: expected a JSON object, found {type(row).__name__}")
-        yield where, row
-
-
-def _json_rows(file: Path, schema: Schema) -> Iterator[Row]:
-    wanted = list(schema.names.values())
-    for where, row in read_objects(file):
         yield where, tuple(next((row[name] for name in names if name in row), None) for names in wanted)
 
 
-def _csv_rows(file: Path, schema: Schema) -> Iterator[Row]:
+def _text_rows(file: Path, schema: Schema, form: str) -> Iterator[Row]:
+    """Rows with a header or, but for CSV, in one of the layouts."""
+    lines = _csv_fields(file, schema) if form == "csv" else _separated_fields(file, schema, form)
+    columns: Sequence[str] = ()
+    chosen: list[int | None] = []
+    for number, fields in lines:
+        where = f"{file}:{number}"
+        if not columns:
+            columns = [name.strip() for name in fields]
+            has_header = form == "csv" or not schema.lacks(schema.choose(columns))
+            if not has_header:
+                columns = _layout(fields, schema, where)
+            names = (
+                schema.require(columns, where) if has_header else [n if n in columns else None for n in schema.names]
+            )
+            chosen = [None if name is None else columns.index(name) for name in names]
+            if has_header:
+                continue
+        if len(fields) != len(columns):
+            between = "commas" if form == "csv" else "blanks or tabs" if schema.is_spaced else "tabs"
+            raise DatasetError(
+                f"{where}: malformed line {quoted(' '.join(fields))}: expected {', '.join(columns)}, separated by "
+                f"{between}"
+            )
+        yield where, tuple([None if at is None else fields[at] for at in chosen])
+
+
+def _csv_fields(file: Path, schema: Schema) -> Iterator[tuple[int, list[str]]]:
     """Rows quoted as in RFC 4180, so that a text may have several lines; the number is that of the first."""
     # Python's own limit of 128 KiB is less than a long document.
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    lines = (line for _, line in read_raw_lines(file))
-    reader = csv.reader(lines, strict=True, skipinitialspace=not schema.is_text)
-    header: list[str] | None = None
-    chosen: list[int | None] = []
-    while True:
-        where = f"{file}:{reader.line_num + 1}"
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            raise DatasetError(f"{where}: malformed CSV: {error}") from None
-        if fields is None:
-            return
-        if not fields:
-            continue
-        if header is None:
-            header = [name.strip() for name in fields]
-            chosen = [None if name is None else header.index(name) for name in schema.require(header, where)]
-        elif len(fields) != len(header):
-            raise DatasetError(f"{where}: {len(fields)} fields: the header names {len(header)}")
-        else:
-            yield where, tuple(None if at is None else fields[at] for at in chosen)
+    reader = csv.reader((line for _, line in read_raw_lines(file)), strict=True, skipinitialspace=not schema.is_text)
+    number = 1
+    try:
+        for fields in reader:
+            if fields:
+                yield number, fields
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DatasetError(f"{file}:{number}: malformed CSV: {error}") from None
 
 
-def _separated_rows(file: Path, schema: Schema, separator: str | None) -> Iterator[Row]:
-    """Lines of a TSV, or of columns between which is any whitespace; with a header or in one of the layouts."""
-    columns: Sequence[str] | None = None
-    chosen: list[int | None] = []
-    path = str(file)
-    for number, line in read_lines(file):
-        fields = _fields(line, separator, schema, columns)
-        if columns is None:
-            has_header = not schema.lacks(schema.choose(fields))
-            columns = fields if has_header else _layout(fields, schema, f"{file}:{number}")
-            names = schema.choose(columns) if has_header else [n if n in columns else None for n in schema.names]
-            chosen = [None if name is None else columns.index(name) for name in names]
-            if has_header:
-                schema.require(columns, f"{file}:{number}")
-                continue
-        if len(fields) != len(columns):
-            between = "blanks or tabs" if schema.is_spaced else "tabs"
-            raise DatasetError(
-                f"{file}:{number}: malformed line {quoted(line.strip())}: expected {', '.join(columns)}, "
-                f"separated by {between}"
-            )
-        yield f"{path}:{number}", tuple([None if at is None else fields[at] for at in chosen])
-
-
-def _fields(line: str, separator: str | None, schema: Schema, columns: Sequence[str] | None) -> list[str]:
-    """The fields of a line. Where any whitespace may separate them, tabs alone do so only if that fits better: in a
+def _separated_fields(file: Path, schema: Schema, form: str) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each line. Where any whitespace may separate them, tabs alone do so only if that fits better: in a
     table with a header, another column may hold text.
-
-    Args:
-        columns: those of the lines before; None for the first line.
     """
-    if not schema.is_spaced:
-        return line.split(separator)
-    fields, by_tabs = line.split(), [field.strip() for field in line.split("\t")]
-    if columns is None:
-        return by_tabs if not schema.lacks(schema.choose(by_tabs)) else fields
-    return by_tabs if len(fields) != len(columns) == len(by_tabs) else fields
+    size = 0
+    for number, line in read_lines(file):
+        by_tabs = line.split("\t")
+        fields = by_tabs if form == "tsv" and not schema.is_spaced else line.split()
+        if schema.is_spaced:
+            by_tabs = [field.strip() for field in by_tabs]
+            fits = len(fields) != size == len(by_tabs) if size else not schema.lacks(schema.choose(by_tabs))
+            fields = by_tabs if fits else fields
+        size = size or len(fields)
+        yield number, fields
 
 
 def _layout(fields: Sequence[str], schema: Schema, where: str) -> Sequence[str]:
@@ -256,70 +231,48 @@ ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 _ROWS = 1024
 
 
-def read_columns(
-    path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield number (from 1) and values of every row. Memory holds one batch of rows.
-
-    Args:
-        path: a Parquet or Arrow file.
-        choose: returns the names of the wanted columns, given those of all; None for a missing column, whose values
-            are None.
-
-    Raises:
-        DatasetError: naming the file, if it cannot be read.
-    """
+def _arrow_rows(file: Path, schema: Schema) -> Iterator[Row]:
+    """Rows of a Parquet or Arrow file. Memory holds one batch of rows."""
+    with file.open("rb") as opened:
+        magic = opened.read(8)
+    is_parquet = file.suffix == ".parquet" or magic.startswith(PARQUET)
     number = 0
-    rows = _rows(path, choose)
-    while True:
-        try:
-            values = next(rows, None)
-        except DatasetError:
-            raise
-        except Exception as error:  # pyarrow's own, OSError, ValueError, of damaged files also others
-            reason = quoted(" ".join(str(error).split()))[1:-1]
-            place = f" after row {number}" if number else ""
-            raise DatasetError(f"{path}: cannot be read as {_kind(path)}{place}: {reason}") from None
-        if values is None:
-            return
-        number += 1
-        yield number, values
+    try:
+        with ExitStack() as stack:
+            columns, batches = (_parquet if is_parquet else _arrow)(file, magic, stack)
+            chosen = schema.require(columns, str(file))
+            for batch in batches([name for name in chosen if name is not None]):
+                batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
+                values = [[None] * len(batch) if name is None else batch.column(name).to_pylist() for name in chosen]
+                for row in zip(*values, strict=True):
+                    number += 1
+                    yield f"{file}: row {number}", row
+    except DatasetError:
+        raise
+    except Exception as error:  # pyarrow's own, OSError, ValueError, of damaged files also others
+        reason = quoted(" ".join(str(error).split()))[1:-1]
+        kind, place = "Parquet" if is_parquet else "Arrow", f" after row {number}" if number else ""
+        raise DatasetError(f"{file}: cannot be read as {kind}{place}: {reason}") from None
 
 
-def _rows(path: Path, choose: Callable[[Sequence[str]], Sequence[str | None]]) -> Iterator[tuple[Any, ...]]:
-    with ExitStack() as stack:
-        names, batches = _open(path, stack)
-        chosen = choose(names)
-        for batch in batches([name for name in chosen if name is not None]):
-            batch.validate(full=True)  # in a damaged Arrow file, offsets may point anywhere in memory
-            for start in range(0, batch.num_rows, _ROWS):
-                rows = batch.slice(start, _ROWS)
-                columns = [[None] * len(rows) if name is None else rows.column(name).to_pylist() for name in chosen]
-                yield from zip(*columns, strict=True)
+_Table = tuple[list[str], Callable[[list[str]], Iterable[Any]]]
+"""The names of the columns, and a function that reads batches with at least the given columns."""
 
 
-def _open(path: Path, stack: ExitStack) -> tuple[list[str], Callable[[Sequence[str]], Iterator[Any]]]:
-    """The names of the columns, and a function that reads batches with at least the given columns."""
-    if _kind(path) == "Parquet":
-        import pyarrow.parquet as pq
+def _parquet(file: Path, _magic: bytes, stack: ExitStack) -> _Table:
+    import pyarrow.parquet as pq
 
-        # pq.read_table loads the code for folders of files, which takes a third of a second.
-        file = stack.enter_context(pq.ParquetFile(path, pre_buffer=False))
-        return file.schema_arrow.names, lambda columns: file.iter_batches(_ROWS, columns=columns)
+    # pq.read_table loads the code for folders of files, which takes a third of a second.
+    table = stack.enter_context(pq.ParquetFile(file, pre_buffer=False))
+    return table.schema_arrow.names, lambda columns: table.iter_batches(_ROWS, columns=columns)
+
+
+def _arrow(file: Path, magic: bytes, stack: ExitStack) -> _Table:
     import pyarrow as pa
 
-    source = stack.enter_context(pa.OSFile(str(path)))
-    if _begins_with(path, ARROW[0]):
+    source = stack.enter_context(pa.OSFile(str(file)))
+    if magic.startswith(ARROW[0]):
         reader = stack.enter_context(pa.ipc.open_file(source))
         return reader.schema.names, lambda _: map(reader.get_batch, range(reader.num_record_batches))
     stream = stack.enter_context(pa.ipc.open_stream(source))
-    return stream.schema.names, lambda _: iter(stream)
-
-
-def _kind(path: Path) -> str:
-    return "Parquet" if path.suffix == ".parquet" or _begins_with(path, PARQUET) else "Arrow"
-
-
-def _begins_with(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
+    return stream.schema.names, lambda _: stream

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 
 _GZIP = b"\x1f\x8b"
 
-MAX_LINE = 2**26
-"""Bytes of the longest line that is read: 64 MiB."""
-
-MAX_RATIO, _FREE = 200, 2**26
-"""A gzipped file of more than ``_FREE`` bytes unpacked may hold ``MAX_RATIO`` times its size. Runs and corpora come to
-3 to 30 times; the limit of gzip itself is 1,032."""
-
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark.
-
-    Raises:
-        DatasetError: as :func:`read_raw_lines`.
-    """
+    """Yield number (from 1) and text of every line that is not blank, without its line end and byte order mark."""
     for number, line in read_raw_lines(path):
         text = line.rstrip("\r\n")
         if text and not text.isspace():
@@ -38,72 +25,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number (from 1) and text of every line with its line end, blank ones too, without byte order marks.
-
-    The first bytes decide whether a file is gzipped, not its name.
-
-    Raises:
-        DatasetError: naming the file, and the line where there is one, if it is not UTF-8, has a line of more than
-            :data:`MAX_LINE` bytes, or if its gzip is damaged or unpacks to :data:`MAX_RATIO` times its size.
-    """
+    """Yield number (from 1) and text of every line, blank ones too, gzipped or not, without byte order marks."""
     number = 0
-    with ExitStack() as stack:
-        lines = opened(path, stack)
-        while True:
-            try:
-                raw = lines.readline(MAX_LINE + 1)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
-            if not raw:
-                return
-            number += 1
-            if len(raw) > MAX_LINE:
-                raise DatasetError(
-                    f"{path}:{number}: a line of more than {MAX_LINE:,} bytes: split it into shorter ones"
-                )
-            yield number, _decoded(raw, path, number)
-
-
-def first_bytes(path: Path, n: int) -> bytes:
-    """Return the first ``n`` bytes of the content, unzipped; fewer where it is shorter, or its gzip is damaged."""
-    with ExitStack() as stack:
+    with path.open("rb") as file:
+        is_packed = file.peek(2).startswith(_GZIP)
         try:
-            return opened(path, stack).read(n)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            return b""
-
-
-def opened(path: Path, stack: ExitStack) -> IO[bytes]:
-    """Open the content of a file, gzipped or not; the stack closes it.
-
-    Reading raises ``DatasetError`` once a gzipped file unpacks to more than :data:`MAX_RATIO` times its size.
-    """
-    file = stack.enter_context(path.open("rb"))
-    if not file.peek(2).startswith(_GZIP):
-        return file
-    unpacked = stack.enter_context(gzip.GzipFile(fileobj=file))
-    return io.BufferedReader(_Bounded(unpacked, path))
-
-
-class _Bounded(io.RawIOBase):
-    """The content of a gzipped file, up to a limit."""
-
-    def __init__(self, content: gzip.GzipFile, path: Path) -> None:
-        self._content, self._path, self._read = content, path, 0
-        self._limit = max(_FREE, MAX_RATIO * path.stat().st_size)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._content.readinto(buffer)
-        self._read += count
-        if self._read > self._limit:
-            raise DatasetError(
-                f"{self._path}: unpacks to more than {self._limit:,} bytes, {MAX_RATIO} times its size: "
-                "if that is right, unpack the file first"
-            )
-        return count
+            for number, raw in enumerate(gzip.GzipFile(fileobj=file) if is_packed else file, start=1):
+                yield number, _decoded(raw, path, number)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None
 
 
 def _decoded(raw: bytes, path: Path, number: int) -> str:
@@ -123,12 +53,7 @@ class RepeatedKeyError(ValueError):
 
 
 def read_json(content: str | bytes) -> Any:
-    """Parse JSON.
-
-    Raises:
-        RepeatedKeyError: if an object has a key twice.
-        ValueError: with a message of one short line, if the content is no JSON or no UTF-8, or is nested too deep.
-    """
+    """Parse JSON."""
     try:
         return _decode(content.removeprefix(BOM_UTF8).decode() if isinstance(content, bytes) else content)
     except RecursionError:
@@ -152,11 +77,7 @@ _decode = json.JSONDecoder(object_pairs_hook=_object).decode  # json.loads would
 
 
 def id_of(value: Any, where: str, name: str) -> str:
-    """Return an id as text; a whole number is an id too, since tables often hold their ids as numbers.
-
-    Raises:
-        DatasetError: if it is neither text nor a whole number.
-    """
+    """Return an id as text; a whole number is an id too, since tables often hold their ids as numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -167,11 +88,7 @@ def id_of(value: Any, where: str, name: str) -> str:
 
 
 def number_of(value: Any, where: str, name: str) -> float:
-    """Return a number, which text files spell.
-
-    Raises:
-        DatasetError: if the value is no number.
-    """
+    """Return a number, which text files spell."""
     try:
         if isinstance(value, (int, float, str)) and not isinstance(value, bool):
             return float(value)
@@ -181,15 +98,7 @@ def number_of(value: Any, where: str, name: str) -> float:
 
 
 def require_text(value: str, where: str) -> str:
-    """Return ``value`` if it can be written to a file.
-
-    Args:
-        value: a document's, query's or id's text.
-        where: the beginning of the error message, e.g. ``corpus.jsonl:13: 'text' is``.
-
-    Raises:
-        DatasetError: if it holds half of a surrogate pair, which JSON can spell and no encoding can write.
-    """
+    """Return ``value`` if it can be written to a file."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -198,15 +107,7 @@ def require_text(value: str, where: str) -> str:
 
 
 def require_id(value: str, where: str) -> str:
-    """Return ``value`` if it can be a field of a TREC file.
-
-    Args:
-        value: a document's or query's id.
-        where: as in :func:`require_text`.
-
-    Raises:
-        DatasetError: if it is empty, or holds whitespace, NUL or half of a surrogate pair.
-    """
+    """Return ``value`` if it can be a field of a TREC file."""
     if value.split() != [value] or "\0" in value:
         raise DatasetError(f"{where} {quoted(value)}: an id holds no whitespace and no NUL, and at least one character")
     return require_text(value, where)

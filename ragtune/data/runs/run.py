@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.data.corpus import id_ranks
-from ragtune.data.stored.strings import StoredStrings
+from ragtune.data.storedcorpus import StoredIds
 
-_QUERIES, _DOCUMENTS, _COLUMNS = "queries", "doc_ids", ("ends", "documents", "ranks", "scores")
+_COLUMNS = ("queries", "doc_ids", "ends", "documents", "ranks", "scores")
 _NONE = slice(0, 0)
 
 
@@ -30,18 +30,8 @@ class RunEntry(NamedTuple):
 class Run(Mapping[str, Sequence[RunEntry]]):
     """Entries by query, best first: by score, then by the file's rank, then by document id.
 
-    The columns take 20 bytes an entry. Where they lie on disk, processes share them. Entries are made on demand.
-
-    Args:
-        queries: ids of the q queries.
-        doc_ids: ids of the n documents.
-        ends: shape (q + 1,), where the entries of each query begin, and where the last ones end.
-        documents: shape (e,), positions in ``doc_ids``.
-        ranks: shape (e,), as in the file.
-        scores: shape (e,).
-
-    Attributes:
-        doc_ids: every document that the run names, once, in the order of the first entries.
+    Columns of e entries, which may lie on disk: positions in ``doc_ids`` (each document once), ranks and scores, shape
+    (e,); ``ends``, shape (queries + 1,), where the entries of each query begin, and where the last ones end.
     """
 
     def __init__(
@@ -102,22 +92,22 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def _ids(self, span: slice) -> list[str]:
         """Ids of the documents; all mentions of a document share one text."""
         positions = self._documents[span]
-        if isinstance(self.doc_ids, StoredStrings):
-            return list(map(sys.intern, self.doc_ids.at(positions)))
+        if isinstance(self.doc_ids, StoredIds):
+            return self.doc_ids.at(positions)
         return list(map(self.doc_ids.__getitem__, positions.tolist()))
 
     def save(self, folder: Path) -> None:
         """Write the columns into an empty folder."""
-        StoredStrings.save(self._queries, folder, _QUERIES)
-        StoredStrings.save(self.doc_ids, folder, _DOCUMENTS)
-        for name in _COLUMNS:
-            np.save(folder / f"{name}.npy", getattr(self, f"_{name}"))
+        columns = self._ends, self._documents, self._ranks, self._scores
+        ids = (StoredIds.of(names).column for names in (self._queries, self.doc_ids))
+        for name, column in zip(_COLUMNS, (*ids, *columns), strict=True):
+            np.save(folder / f"{name}.npy", column)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The run whose columns lie in a folder. Memory holds the queries' ids."""
-        columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
-        return cls(StoredStrings.load(folder, _QUERIES), StoredStrings.load(folder, _DOCUMENTS), *columns)
+        queries, doc_ids, *columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
+        return cls(StoredIds(queries), StoredIds(doc_ids), *columns)
 
 
 class RunBuilder:
@@ -129,11 +119,7 @@ class RunBuilder:
         self._columns = array("I"), array("I"), array("q"), array("d")
 
     def add(self, query_id: str, doc_id: str, rank: int, score: float) -> None:
-        """Add an entry.
-
-        Raises:
-            OverflowError: if the rank has more than 64 bits.
-        """
+        """Add an entry."""
         queries, documents, ranks, scores = self._columns
         ranks.append(rank)
         scores.append(score)

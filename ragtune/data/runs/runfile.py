@@ -1,12 +1,12 @@
-"""Files of ranked documents: TREC and MS MARCO runs, frames of PyTerrier, responses of a search engine."""
+"""Files of ranked documents: TREC and MS MARCO runs, and tables such as the frames of PyTerrier."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +16,6 @@ from ragtune.data.caches.diskcache import DiskCache, Stamp, file_digests, stamp_
 from ragtune.data.files.records import DOC_ID, QUERY_ID, Schema, read_records, record_files, text_form
 from ragtune.data.files.textfile import id_of, number_of, read_lines, require_id
 from ragtune.data.runs.run import Run, RunBuilder
-from ragtune.data.runs.searchfile import holds_responses, read_responses
 
 _WORTH_KEEPING = 2**19
 """Bytes of a run from which on its columns are kept in the cache folder."""
@@ -30,8 +29,7 @@ def read_run(path: str | Path, *, needs_scores: bool = False) -> Run:
     - lines of ``query_id Q0 doc_id rank score tag`` (TREC; Anserini, Pyserini, PyTerrier);
     - lines of ``query_id doc_id rank`` (MS MARCO), which have no score; it becomes 1 / rank;
     - a table with columns for query id, document id, score and perhaps rank, in any form of
-      :mod:`ragtune.data.files.records` (PyTerrier's result frames);
-    - responses of Elasticsearch or OpenSearch, see :mod:`ragtune.data.runs.searchfile`.
+      :mod:`ragtune.data.files.records` (PyTerrier's result frames).
 
     Args:
         path: text, gzipped or not, Parquet, or a folder.
@@ -70,7 +68,7 @@ def _read_version(path: Path, version: tuple[Stamp, ...], needs_scores: bool) ->
 
     if sum(size for _, _, size, _, _ in version) < _WORTH_KEEPING:
         return read()
-    key = json.dumps(["run 5", needs_scores, *file_digests(record_files(path))])
+    key = json.dumps(["run 6", needs_scores, *file_digests(record_files(path))])
     return DiskCache("runs").written(key, lambda folder: read().save(folder), Run.load) or read()
 
 
@@ -91,7 +89,12 @@ def _read(path: Path, needs_scores: bool) -> Run:
         _refuse_twice(entries_of(path, needs_scores))
     # The ranks beside recorded scores may be those of any order, as only their scores are read.
     if not needs_scores and (reverse := _rising(run)) is not None:
-        _refuse_rising(reverse, entries_of(path, needs_scores))
+        where = next(where for where, query_id, *_ in entries_of(path, needs_scores) if query_id == reverse)
+        raise DatasetError(
+            f"{said(where)}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
+            "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
+            "highest is best: write distances negated"
+        )
     return run
 
 
@@ -120,15 +123,6 @@ def _rising(run: Run) -> str | None:
         if reverse is None and all(a.score < b.score for a, b in pairs):
             reverse = query_id
     return reverse
-
-
-def _refuse_rising(reverse: str, found: Iterator[Found]) -> NoReturn:
-    where = next(where for where, query_id, *_ in found if query_id == reverse)
-    raise DatasetError(
-        f"{said(where)}: the scores of query {quoted(reverse)} rise with its ranks, and fall in no query of 3 "
-        "documents or more: are the columns swapped, or the scores distances? Allowed are scores of which the "
-        "highest is best: write distances negated"
-    )
 
 
 Place = tuple[Path, int] | str
@@ -161,9 +155,7 @@ def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
     """
     files = record_files(path)
     form = text_form(files[0], is_spaced=True)
-    if form == "json" and holds_responses(files[0]):
-        yield from _response_entries(files)
-    elif form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(files[0]))[1])):
+    if form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(files[0]))[1])):
         yield from _table_entries(path)
     elif form != "empty" and len(line.split()) != 3:
         for file in files:
@@ -172,17 +164,6 @@ def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
         raise DatasetError(f"{path}: lines of {MSMARCO} hold no scores: allowed are lines of {TREC}")
     elif form != "empty":
         yield from _ranked(entry for file in files for entry in _msmarco_entries(file))
-
-
-def _response_entries(files: Sequence[Path]) -> Iterator[Found]:
-    answered: set[str] = set()
-    for file in files:
-        for where, query_id, hits in read_responses(file):
-            if query_id in answered:
-                raise DatasetError(f"{where}: a second response for query {quoted(query_id)}: allowed is one")
-            answered.add(query_id)
-            for rank, (doc_id, score) in enumerate(hits, start=1):
-                yield where, query_id, doc_id, rank, score
 
 
 def _is_header(line: str) -> bool:
@@ -228,25 +209,12 @@ def _refuse_line(file: Path, number: int, line: str, expected: str) -> NoReturn:
 
 def _ranked(found: Iterator[Found]) -> Iterator[Found]:
     """The same entries; refused where the third column is something else than ranks, e.g. scores or grades."""
-    ranks: dict[str, set[int]] = {}
-    begun: dict[str, Place] = {}
-    for entry in found:
-        where, query_id, _, rank, _ = entry
-        if query_id not in ranks:
-            ranks[query_id], begun[query_id] = set(), where
-        if rank in ranks[query_id]:
-            _refuse_ranks(where, query_id, f"{rank} comes twice")
-        ranks[query_id].add(rank)
-        yield entry
-    for query_id, numbers in ranks.items():
-        if max(numbers) != len(numbers):
-            missing = next(rank for rank in count(1) if rank not in numbers)
-            _refuse_ranks(begun[query_id], query_id, f"{missing} is missing")
-
-
-def _refuse_ranks(where: Place, query_id: str, what: str) -> NoReturn:
-    raise DatasetError(
-        f"{said(where)}: the ranks of query {quoted(query_id)}, the third column of {MSMARCO}: {what}: allowed is each "
-        "of 1 to the number of its documents once; scores need lines of "
-        f"{TREC}, or a CSV or TSV with a header"
-    )
+    known: set[tuple[str, int]] = set()
+    for where, query_id, doc_id, rank, score in found:
+        if (query_id, rank) in known:
+            raise DatasetError(
+                f"{said(where)}: the third column of {MSMARCO}, for query {quoted(query_id)}: {rank} comes twice: "
+                f"allowed are ranks, each once; scores need lines of {TREC}, or a CSV or TSV with a header"
+            )
+        known.add((query_id, rank))
+        yield where, query_id, doc_id, rank, score

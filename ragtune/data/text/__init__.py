@@ -11,13 +11,4 @@ from ragtune.data.text.analysis import (
     words_and_terms,
 )
 
-__all__ = [
-    "STOPWORDS",
-    "Stems",
-    "analyzer_id",
-    "marked_terms",
-    "plain_id",
-    "plain_terms",
-    "terms",
-    "words_and_terms",
-]
+__all__ = ["STOPWORDS", "Stems", "analyzer_id", "marked_terms", "plain_id", "plain_terms", "terms", "words_and_terms"]

@@ -178,14 +178,17 @@ def analyzer_id() -> str:
 
 def terms(text: str) -> list[str]:
     """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions."""
-    stems = _stems()
-    return [stem for word in words_or_pairs(text) if (stem := stems[word])]
+    return [term for _, term in _stemmed(words_or_pairs(text))]
 
 
 def marked_terms(text: str) -> list[str]:
     """As :func:`terms`, but without pairs: version 2 of the analysis, which the pinned answers of ragd depend on."""
-    stems = _stems()
-    return [stem for word in marked_words(text) if (stem := stems[word])]
+    return [term for _, term in _stemmed(marked_words(text))]
+
+
+def plain_terms(text: str) -> list[str]:
+    """As :func:`terms`, but combining marks end a word: version 1 of the analysis, for what was made with it."""
+    return [term for _, term in _stemmed(plain_words(text))]
 
 
 def plain_id() -> str:
@@ -193,13 +196,11 @@ def plain_id() -> str:
     return f"lucene33-snowball-english-{version('PyStemmer')}"
 
 
-def plain_terms(text: str) -> list[str]:
-    """As :func:`terms`, but combining marks end a word: version 1 of the analysis, for what was made with it."""
-    stems = _stems()
-    return [stem for word in plain_words(text) if (stem := stems[word])]
-
-
 def words_and_terms(text: str) -> list[tuple[str, str]]:
     """The text's terms, in order, each behind the lower-case word that it comes from: ``(word, term)``."""
+    return _stemmed(words_or_pairs(text))
+
+
+def _stemmed(words: Sequence[str]) -> list[tuple[str, str]]:
     stems = _stems()
-    return [(word, stem) for word in words_or_pairs(text) if (stem := stems[word])]
+    return [(word, stem) for word in words if (stem := stems[word])]

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import DatasetError
-from ragtune.data.stored import storedcorpus
-from ragtune.data.stored.storedcorpus import stored
+from ragtune.data import storedcorpus
+from ragtune.data.corpus import best_positions, id_ranks
+from ragtune.data.storedcorpus import stored
 
 
 def small(**fields) -> Corpus:
@@ -29,13 +32,6 @@ def test_a_scored_document_carries_content_title_tokens_and_score():
     assert (doc.content, doc.metadata, doc.token_count) == ("T two words", {"title": "T"}, 3)
     assert (doc.score, doc.original_score, doc.sources) == (1.5, 1.5, {"bm25": 1.5})
     assert small().scored("a", 0.0).metadata == {}
-
-
-def test_tokens_are_counted_once_a_document_by_the_given_counter():
-    counted: list[str] = []
-    corpus = small(count=lambda text: counted.append(text) or 42)
-    assert [corpus.scored("b", s).token_count for s in (0.1, 0.2)] == [42, 42]
-    assert counted == ["T two words"]
 
 
 def test_duplicate_ids_are_refused_by_name():
@@ -123,14 +119,6 @@ def test_a_stored_corpus_remembers_documents_at_work_and_no_others(
         assert ask(slice(1)).facts[0] is not first
 
 
-def test_what_is_known_of_a_document_is_the_same_wherever_it_is_kept(private_cache: Path) -> None:
-    documents = [Document(id="a", text="x", title="t"), Document(id="b", text="x", title="t")]
-    (a, b), kept = (
-        corpus.hits(["a", "b"], [1.0, 1.0]).facts for corpus in (Corpus(documents), stored(lambda: documents, "key"))
-    )
-    assert [a == kept[0], kept[0] == a, kept[0] == kept[1], b == kept[0]] == [True, True, False, False]
-
-
 def test_a_collection_is_written_to_the_cache_alone_and_where_there_is_none_set_aside(
     private_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,3 +130,20 @@ def test_a_collection_is_written_to_the_cache_alone_and_where_there_is_none_set_
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "has no room"))
     assert list(stored(lambda: documents, "key")) == documents
     assert list(stored(None, "key")) == documents
+
+
+scored = st.dictionaries(st.text("abc", min_size=1, max_size=4), st.sampled_from([0.0, 0.5, 1.0, -1.0]))
+
+
+@given(scored, st.integers(0, 12))
+def test_is_a_full_sort_cut_off(scores: dict[str, float], k: int) -> None:
+    ids = list(scores)
+    best = best_positions(np.array(list(scores.values())), id_ranks(ids), k)
+    assert [ids[i] for i in best] == sorted(ids, key=lambda i: (-scores[i], i))[:k]
+
+
+@given(scored)
+def test_leaves_out_what_does_not_exceed_the_floor(scores: dict[str, float]) -> None:
+    ids = list(scores)
+    best = best_positions(np.array(list(scores.values())), id_ranks(ids), 100, above=0.0)
+    assert {ids[i] for i in best} == {i for i in ids if scores[i] > 0}

@@ -30,12 +30,6 @@ def test_neighbours_come_nearest_first(letters, folder):
     assert graph.weighted_neighbours("b") == [("a", pytest.approx(0.5))]
 
 
-def test_padding_is_nobody(letters, folder):
-    graph = CorpusGraph.open(folder, letters)
-    assert graph.neighbours("b") == ["a"]
-    assert graph.weighted_neighbours("c") == []
-
-
 def test_fewer_neighbours_than_stored_may_be_asked_for(letters, folder):
     assert CorpusGraph.open(folder, letters, k=2).neighbours("a") == ["c", "b"]
     assert CorpusGraph.open(folder, letters).k == 3
@@ -60,12 +54,6 @@ def test_a_graph_of_another_corpus_is_refused_with_both_hashes(letters, folder):
         CorpusGraph.open(folder, other)
     assert letters.digest in str(refused.value)
     assert other.digest in str(refused.value)
-
-
-def test_a_folder_without_a_graph_is_refused(letters, tmp_path):
-    for nothing in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(ConfigError, match="is no corpus graph"):
-            CorpusGraph.open(nothing, letters)
 
 
 @pytest.mark.parametrize("manifest", ["{", "{}", '{"corpus": "x", "documents": 0, "k": 1, "kind": "tfidf"}', "\xff"])
@@ -93,30 +81,19 @@ def test_damaged_arrays_are_refused(letters, folder, name, harm):
         CorpusGraph.open(folder, letters)
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 2, 5])
 @pytest.mark.parametrize(
-    ("name", "place", "value", "said"),
+    ("name", "value", "said"),
     [
-        (
-            NEIGHBOURS,
-            (1, 0),
-            99999,
-            "99999 in row 1, column 0: allowed is a position, 0 to 4, or -1",
-        ),
-        (NEIGHBOURS, (4, 2), 5, "5 in row 4, column 2"),
-        (NEIGHBOURS, (0, 1), -2, "-2 in row 0, column 1"),
-        (WEIGHTS, (0, 0), np.nan, "nan in row 0, column 0: allowed is a number from 0 to 1"),
-        (WEIGHTS, (0, 0), np.inf, "inf in row 0, column 0"),
-        (WEIGHTS, (1, 0), -0.5, "-0.5 in row 1, column 0"),
-        (WEIGHTS, (0, 0), 1.5, "1.5 in row 0, column 0"),
+        (NEIGHBOURS, 5, "holds values from -1 to 5: allowed are -1 to 4"),
+        (NEIGHBOURS, -2, "holds values from -2 to"),
+        (WEIGHTS, np.nan, "holds values from nan to nan: allowed are 0.0 to 1"),
+        (WEIGHTS, -0.5, "holds values from -0.5 to"),
+        (WEIGHTS, 1.5, "to 1.5: allowed"),
     ],
 )
-def test_wrong_contents_are_refused_by_file_value_and_place(
-    letters, folder, monkeypatch, rows_at_once, name, place, value, said
-):
-    monkeypatch.setattr("ragtune.data.graph._CHECKED_AT_ONCE", 3 * rows_at_once)
+def test_wrong_values_are_refused_by_file_and_range(letters, folder, name, value, said):
     array = np.load(Path(folder) / name)
-    array[place] = value
+    array[1, 0] = value
     np.save(Path(folder) / name, array)
     with pytest.raises(ConfigError, match="damaged corpus graph") as refused:
         CorpusGraph.open(folder, letters)
@@ -131,15 +108,6 @@ def test_a_cosine_that_rounding_lifted_above_1_is_no_damage(letters, make_graph,
     assert CorpusGraph.open(folder, letters).neighbours("a") == ["b"]
 
 
-def test_arrays_that_agree_with_the_manifest_but_not_with_the_corpus_are_refused(letters, folder):
-    file = Path(folder) / MANIFEST
-    file.write_text(file.read_text().replace('"documents":5', '"documents":4'))
-    for name in (NEIGHBOURS, WEIGHTS):
-        np.save(Path(folder) / name, np.load(Path(folder) / name)[:4])
-    with pytest.raises(ConfigError, match="damaged corpus graph"):
-        CorpusGraph.open(folder, letters)
-
-
 def test_a_row_leaves_the_document_itself_and_strangers_out():
     neighbours, weights = nearest(np.array([0.3, 9.0, 0.0, -1.0, 0.7]), 1, 4)
     assert neighbours.tolist() == [4, 0, -1, -1]
@@ -149,9 +117,3 @@ def test_a_row_leaves_the_document_itself_and_strangers_out():
 def test_equal_nearness_goes_by_corpus_position():
     neighbours, _ = nearest(np.array([0.5, 0.5, 0.5, 0.9, 0.5]), 1, 3)
     assert neighbours.tolist() == [3, 0, 2]
-
-
-def test_weights_that_are_equal_as_stored_go_by_corpus_position():
-    neighbours, weights = nearest(np.array([0.0, 0.5, 0.5 + 1e-12]), 0, 2)
-    assert neighbours.tolist() == [1, 2]
-    assert weights[0] == weights[1]

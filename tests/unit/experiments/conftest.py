@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.config.compose import compose
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.evaluate.summary import Summary
 from experiments.replay.build import session_for
 from experiments.replay.component import component

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
 from experiments.evaluate.measures import Measures

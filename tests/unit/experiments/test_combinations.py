@@ -31,12 +31,6 @@ def test_no_combination_pays_for_scores_and_ignores_them_in_silence(table: list[
     assert [cell for cell in table if cell.kind == combinations.BROKEN] == []
 
 
-def test_a_budget_of_zero_pays_nothing_and_every_other_one_pays(table: list[Any]) -> None:
-    accepted = [cell for cell in table if cell.kind != combinations.REFUSED]
-    assert {cell.kind for cell in accepted if cell.budget == "zero"} == {combinations.FREE_OF_CHARGE}
-    assert [cell for cell in accepted if cell.budget != "zero" and cell.kind == combinations.FREE_OF_CHARGE] == []
-
-
 def test_a_refusal_names_a_preset_that_works(table: list[Any]) -> None:
     refused = [cell for cell in table if cell.kind == combinations.REFUSED]
     assert {cell.scheduler for cell in refused if cell.estimator == "knockout"} == {*names("scheduler")} - {"windows"}

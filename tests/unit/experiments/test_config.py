@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pickle
 import shutil
 from pathlib import Path
 
@@ -16,20 +14,11 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from experiments.config.compose import JobConfigs, compose
-from experiments.config.options import known_options, leaf, policy_name, presets
-from experiments.config.overrides import results_key, spelled_out
-from experiments.config.paths import CONF, PROJECT_ROOT
+from experiments.config.compose import JobConfigs, compose, spelled_out
+from experiments.config.options import leaf, policy_name
+from experiments.config.paths import CONF
 from experiments.replay.inputs import identity
 from ragtune.core.errors import ConfigError
-
-
-def test_the_resolved_configuration_is_plain_data_without_interpolations() -> None:
-    config = compose([])
-    assert "${" not in json.dumps(config)
-    assert Path(config["dataset"]["path"]).samefile(PROJECT_ROOT / "datasets" / "demo")
-    assert config["reranker"]["scores"] == config["dataset"]["scores"]
-
 
 OF_ALL = ["experiment=gar", "budget.max_reranker_docs=30", "measures=[AP,RR]"]
 
@@ -71,18 +60,6 @@ def test_folders_that_are_named_by_all_overrides_are_those_of_hydra() -> None:
         assert JobConfigs(hydras).load_sweep_config(master, ["seed=2"]).hydra.job.override_dirname == "seed=2"
 
 
-def test_what_a_sweep_has_looked_at_is_not_sent_along_with_each_job() -> None:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        hydras = GlobalHydra.instance().config_loader()
-        sweep = hydras.load_configuration("config", ["dataset=demo"], RunMode.MULTIRUN)
-        loader = JobConfigs(hydras)
-        sizes = []
-        for seed in (1, 2, 3):
-            loader.load_sweep_config(sweep, [f"seed={seed}"])
-            sizes.append(len(pickle.dumps(loader)))
-    assert sizes[2] - sizes[0] < 5_000  # bytes; a configuration takes 20,000
-
-
 def test_a_file_that_is_edited_counts_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(CONF, tmp_path / "conf")
     monkeypatch.setattr("experiments.config.compose.CONF", tmp_path / "conf")
@@ -95,42 +72,12 @@ def test_a_file_that_is_edited_counts_in_the_same_process(tmp_path: Path, monkey
     assert compose(["estimator=mine"])["estimator"]["k"] == was
 
 
-def test_every_group_file_states_its_target_first() -> None:
-    groups = {file.parent for file in CONF.glob("*/*.yaml") if "_target_:" in file.read_text()}
-    assert {"dataset", "retriever", "estimator", "tracking", "acquisition"} <= {group.name for group in groups}
-    for file in sorted(file for group in groups for file in group.glob("*.yaml")):
-        keys = [key for key in yaml.safe_load(file.read_text()) if key != "defaults"]
-        assert keys[0] == "_target_", file
-
-
 @pytest.mark.parametrize("group", ["estimator", "scheduler", "expander"])
 def test_a_policys_parts_are_called_in_results_as_they_are_chosen(group: str) -> None:
     files = sorted((CONF / group).glob("*.yaml"))
     assert files
     for file in files:
         assert leaf({group: yaml.safe_load(file.read_text())}, group) == file.stem
-
-
-GROUPS = (
-    "retriever",
-    "fusion",
-    "reformulator",
-    "expander",
-    "scheduler",
-    "estimator",
-    "assembler",
-    "budget",
-    "executor",
-)
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_choice_of_one_group_changes_that_group_only(group: str) -> None:
-    default = compose([])
-    for file in sorted((CONF / group).glob("*.yaml")):
-        needed = {"runs": ["retriever.paths=a.run"], "corpus_graph": ["expander.graph=g"]}.get(file.stem, [])
-        chosen = compose([f"{group}={file.stem}", *needed])
-        assert {key for key in default if chosen[key] != default[key]} <= {group}, file
 
 
 def test_signals_are_chosen_one_or_several_and_beside_any_policy() -> None:
@@ -142,26 +89,10 @@ def test_signals_are_chosen_one_or_several_and_beside_any_policy() -> None:
     assert [node["path"] for node in compose(twice)["signal"].values()] == ["a.run", "b.csv"]
 
 
-def test_the_default_spends_the_whole_budget() -> None:
-    assert (leaf(compose([]), "estimator"), leaf(compose([]), "scheduler")) == ("uncertainty", "greedy")
-
-
 def test_a_policy_has_the_name_of_its_preset_everywhere() -> None:
     names = sorted(file.stem for file in (CONF / "experiment").glob("*.yaml"))
     found = {name: policy_name(compose([f"experiment={name}"])) for name in names}
     assert found == {name: name for name in names} | {"uncertainty_vectors": "uncertainty"}  # a signal is no policy
-
-
-def test_a_preset_that_chooses_no_policy_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [_self_]\nseed: 3\n")
-    (tmp_path / "experiment" / "empty.yaml").write_text("")
-    monkeypatch.setattr("experiments.config.options.CONF", tmp_path)
-    presets.cache_clear()
-    try:
-        assert policy_name(compose([])) == "uncertainty + greedy + posterior"
-    finally:
-        presets.cache_clear()
 
 
 def test_the_command_line_wins_over_a_preset_whichever_comes_first() -> None:
@@ -169,10 +100,6 @@ def test_the_command_line_wins_over_a_preset_whichever_comes_first() -> None:
     for overrides in (["experiment=gar", *explicit], [*explicit, "experiment=gar"]):
         assert policy_name(compose(overrides)) == "gar + one_shot + final_score"
     assert compose(["experiment=settled", "scheduler.threshold=0.4"])["scheduler"]["threshold"] == 0.4
-
-
-def test_known_options_are_those_of_the_composed_configuration() -> None:
-    assert sorted(known_options()) == sorted(compose([]))
 
 
 @pytest.mark.parametrize("override", ["executor=joblib", "tracking=none", "verbosity=2", "resume=true"])
@@ -183,12 +110,6 @@ def test_options_that_change_where_a_run_happens_do_not_change_its_fingerprint(o
 @pytest.mark.parametrize("override", ["seed=1", "budget=standard", "scheduler.batch_size=3", "measures=[AP]"])
 def test_options_that_change_results_change_the_fingerprint(override: str) -> None:
     assert identity(compose([override])) != identity(compose([]))
-
-
-def test_the_key_handed_to_workers_is_canonical_json() -> None:
-    config = compose([])
-    assert results_key(dict(reversed(config.items()))) == results_key(config)
-    assert json.loads(results_key(config))["seed"] == 0
 
 
 @pytest.mark.parametrize(

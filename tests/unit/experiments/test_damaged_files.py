@@ -30,7 +30,6 @@ READERS: dict[str, Callable[[Path, Corpus], object]] = {
     "scores.parquet": lambda folder, _: ScoreTable(folder / "scores.parquet"),
     "scores.csv": lambda folder, _: ScoreTable(folder / "scores.csv"),
     "saved/data-00000-of-00001.arrow": lambda folder, _: ScoreTable(folder / "saved"),
-    "hits.json": lambda folder, _: read_run(folder / "hits.json"),
     "topics.xml": lambda folder, _: BeirDataset(str(folder / "tiny"), None, queries=str(folder / "topics.xml")).load(),
     "graph/graph.json": lambda folder, corpus: CorpusGraph.open(folder / "graph", corpus),
     "graph/neighbours.npy": lambda folder, corpus: CorpusGraph.open(folder / "graph", corpus),
@@ -59,8 +58,6 @@ def files(collection: Path, corpus: Corpus, make_graph: Callable[..., str]) -> S
     frame.to_parquet(root / "scores.parquet")
     frame.to_csv(root / "scores.csv", index=False)
     saved(root / "saved", frame.to_dict("records"))
-    hits = [{"qid": r.query_id, "hits": {"hits": [{"_id": r.doc_id, "_score": r.score}]}} for r in frame.itertuples()]
-    (root / "hits.json").write_text("".join(json.dumps(response) + "\n" for response in hits))
     topics = [f'<topic number="{i}"><title>a &amp; b</title><narrative>c</narrative></topic>' for i in (1, 2)]
     (root / "topics.xml").write_text(f"<topics>{''.join(topics)}</topics>")
     make_graph(root / "graph", corpus, {"heart-1": {"heart-2": 0.5, "heart-3": 0.25}}, k=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -54,19 +53,6 @@ def test_a_file_whose_content_changed_makes_another_run_and_is_named(
     with pytest.raises(ConfigError) as refused:
         require_same(identity(config), before, "'x' holds the results of")
     assert f"but 'x' holds the results of other data: {str(tmp_path / name)!r} has changed" in str(refused.value)
-
-
-def test_another_option_makes_another_run(compose_tiny: Compose) -> None:
-    with pytest.raises(ConfigError, match="but 'x' holds the results of another configuration: repeat"):
-        require_same(identity(compose_tiny("seed=1")), identity(compose_tiny()), "'x' holds the results of")
-
-
-def test_a_gzipped_file_is_an_input_too(config: dict[str, Any], collection: Path) -> None:
-    plain = collection / "corpus.jsonl"
-    packed = collection / "corpus.jsonl.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
-    plain.unlink()
-    assert str(packed) in identity(config)["inputs"]
 
 
 class Reader(Component):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -50,35 +48,4 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     assert (tmp_path / LOCK).exists()
     with locked(tmp_path):
         pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_that_its_owner_took_away_meanwhile_is_not_the_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Opened before the first owner ended, locked after: the file is gone, so the next owner makes a new one."""
-    flock, opened = fcntl.flock, []
-
-    def ended_in_between(descriptor: int, operation: int) -> None:
-        if not opened:
-            (tmp_path / LOCK).unlink()
-        opened.append(descriptor)
-        flock(descriptor, operation)
-
-    monkeypatch.setattr("experiments.publish.folders.fcntl.flock", ended_in_between)
-    with locked(tmp_path):
-        assert (tmp_path / LOCK).exists()
-        assert len(opened) == 2
-
-
-def test_a_file_system_without_locks_is_warned_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("experiments.publish.folders.fcntl.flock", refuse)
-    with locked(tmp_path):
-        pass
-    assert "cannot be locked (No locks available)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from shard_work import mapped_files
 
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.datasets import beir
 from experiments.replay import build
-from experiments.replay.executors.joblib import JoblibExecutor
+from experiments.replay.executors import JoblibExecutor
 from experiments.replay.records import replay_shard
-from ragtune.data import corpus
-from ragtune.data.stored import storedcorpus
+from ragtune.data import corpus, storedcorpus
 
 QUERY_IDS = ["q1", "q2", "q3", "q4"]
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from experiments.config.compose import compose, later_budgets
-from experiments.config.overrides import RunConfig
+from experiments.config.options import RunConfig
 from experiments.replay import records
 from experiments.replay.build import session_for
+from experiments.replay.component import component
 from experiments.replay.records import replay_shard
 from ragtune.core.controller import RAGtuneController
+from ragtune.core.request.budget import CostBudget
 
 QUERIES = ["q01", "q02", "q03"]
 
@@ -21,7 +23,7 @@ def _configs(limits: Sequence[int | None], *options: str, limit: str = "docs") -
         compose(["tracking=none", *options, f"budget.max_reranker_{limit}={'null' if n is None else n}"])
         for n in limits
     ]
-    budgets = [config["budget"] for config in made]
+    budgets = [component(config, "budget") for config in made]
     return [RunConfig(config, str(options), budgets[i + 1 :]) for i, config in enumerate(made)]
 
 
@@ -68,13 +70,13 @@ def test_a_failure_under_another_budget_is_no_word_on_this_job() -> None:
 
 
 def test_later_jobs_that_differ_by_one_limit_alone_are_found() -> None:
-    budget = {"_target_": "B", "max_reranker_docs": 5, "max_reranker_calls": None}
+    budget = CostBudget(max_reranker_docs=5)
     limits = ["budget.max_reranker_docs=5", "budget.max_reranker_docs=10", "budget.max_reranker_docs=null"]
     jobs = [[f"estimator={policy}", limit] for policy in ("a", "b") for limit in limits]
-    assert [each["max_reranker_docs"] for each in later_budgets(budget, jobs[0], jobs)] == [10, None]
-    assert [each["max_reranker_docs"] for each in later_budgets(budget, jobs[4], jobs)] == [None]
+    assert [each.max_reranker_docs for each in later_budgets(budget, jobs[0], jobs)] == [10, None]
+    assert [each.max_reranker_docs for each in later_budgets(budget, jobs[4], jobs)] == [None]
     assert later_budgets(budget, jobs[5], jobs) == later_budgets(budget, ["seed=1"], jobs) == []
     calls = [["seed=1", f"budget.max_reranker_calls={n}"] for n in (2, 4)]
-    assert later_budgets(budget, calls[0], calls) == [{**budget, "max_reranker_calls": 4}]
+    assert later_budgets(budget, calls[0], calls) == [CostBudget(max_reranker_docs=5, max_reranker_calls=4)]
     others = [["seed=1"], ["seed=1", limits[1]], ["budget=tight", limits[0]]]
     assert later_budgets(budget, others[0], others) == []

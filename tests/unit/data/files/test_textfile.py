@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ragtune.core.errors import DatasetError
-from ragtune.core.plain import quoted
 from ragtune.data.files.textfile import read_json, read_lines
 
 MARK = b"\xef\xbb\xbf"
@@ -24,9 +23,6 @@ def test_lines_come_without_marks_ends_and_blanks_and_with_their_numbers(
     assert list(read_lines(tmp_path / "file")) == [(1, "a é"), (4, "b\u2028c"), (5, "last")]
 
 
-GOOD = b"first\nsecond\n"
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -34,9 +30,7 @@ GOOD = b"first\nsecond\n"
         ("first\n".encode("utf-16"), "file:1: not UTF-8 (byte 0xff at position 0 of the line): it looks like UTF-16"),
         ("first\n".encode("utf-16-le"), "file:1: a zero byte: it looks like UTF-16: save it as UTF-8"),
         (b"first\n\xed\xa0\x80\n", "file:2: not UTF-8"),
-        (gzip.compress(GOOD, mtime=0)[:-6], "file: damaged gzip file"),
-        (gzip.compress(GOOD, mtime=0)[:12] + b"\xff" * 9, "file: damaged gzip file"),
-        (gzip.compress(GOOD, mtime=0)[:-8] + b"\0" * 8, "file: damaged gzip file"),
+        (gzip.compress(b"first\nsecond\n", mtime=0)[:-6], "file: damaged gzip file"),
         (b"\x1f\x8b", "file: damaged gzip file"),
     ],
 )
@@ -53,47 +47,3 @@ def test_json_that_cannot_be_read_is_a_value_error_of_one_short_line(text: str |
         read_json(text)
     assert len(str(refused.value)) < 200
     assert "\n" not in str(refused.value)
-
-
-def test_a_number_that_python_will_not_read_is_told_in_the_users_words() -> None:
-    with pytest.raises(ValueError, match=r"^a number of too many digits$"):
-        read_json("9" * 5000)
-
-
-def test_json_may_begin_with_a_mark() -> None:
-    assert read_json(MARK + b'{"a": 1}') == {"a": 1}
-
-
-def test_what_is_quoted_is_cut_to_a_line() -> None:
-    deep: list[object] = []
-    for _ in range(100_000):
-        deep = [deep]
-    assert quoted("short") == "'short'"
-    assert quoted("x" * 10**6) == "'" + "x" * 75 + "...'"
-    assert len(quoted({"key": "x" * 10**6})) == 80
-    assert quoted(deep) == "a list"
-
-
-def test_a_small_gzip_file_with_a_huge_content_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ragtune.data.files.textfile._FREE", 2**20)
-    bomb = tmp_path / "run.gz"
-    bomb.write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 t\n" * 2**18))
-    with pytest.raises(DatasetError, match=r"run\.gz: unpacks to more than [\d,]+ bytes, 200 times its size"):
-        list(read_lines(bomb))
-    ordinary = tmp_path / "ordinary.gz"
-    ordinary.write_bytes(gzip.compress(b"".join(b"q%d Q0 d%d 1 0.5 t\n" % (i, i) for i in range(2**17))))
-    assert sum(1 for _ in read_lines(ordinary)) == 2**17
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_an_endless_line_is_refused_by_its_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
-) -> None:
-    monkeypatch.setattr("ragtune.data.files.textfile.MAX_LINE", 1000)
-    file = tmp_path / "corpus"
-    content = b"a\n" + b"x" * 1001 + b"\n"
-    file.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(DatasetError, match="corpus:2: a line of more than 1,000 bytes"):
-        list(read_lines(file))

@@ -1,8 +1,76 @@
+"""Words and terms, of scripts with and without blanks between words."""
+
 from __future__ import annotations
 
 import pytest
 
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.data.corpus import Corpus, Document
 from ragtune.data.text import STOPWORDS, analysis, terms, words_and_terms
+from ragtune.reformulators.rm3 import RM3Reformulator
+from ragtune.retrievers.bm25 import BM25Retriever
+from ragtune.retrievers.rank_bm25 import RankBM25Retriever
+from ragtune.signals.lexical import LexicalSignal
+
+TEXTS = {
+    "chinese": "蛋白质设计方法发明者获得诺贝尔化学奖。",
+    "japanese": "東京の天気は晴れです。",
+    "thai": "ภาษาไทยไม่เว้นวรรคระหว่างคำ",
+    "korean": "서울의 날씨는 맑습니다",
+    "khmer": "ភាសាខ្មែរគ្មានដកឃ្លា",
+    "burmese": "မြန်မာဘာသာစကား",
+    "lao": "ພາສາລາວບໍ່ມີຊ່ອງຫວ່າງ",
+    "english": "the weather is good for a walk",
+}
+QUERIES = {
+    "chinese": "诺贝尔奖得主",
+    "japanese": "東京",
+    "thai": "ไทย",
+    "korean": "날씨",
+    "khmer": "ខ្មែរ",
+    "burmese": "ဘာသာ",
+    "lao": "ລາວ",
+    "english": "weather",
+}
+
+
+def context(query: str) -> RAGtuneContext:
+    return RAGtuneContext(query=query, query_id="q", tracker=CostBudget.unlimited().create_tracker())
+
+
+@pytest.mark.parametrize("language", QUERIES)
+@pytest.mark.parametrize("kind", [BM25Retriever, RankBM25Retriever])
+def test_a_word_within_a_text_without_blanks_is_found(kind: type, language: str) -> None:
+    corpus = Corpus([Document(id=name, text=text) for name, text in TEXTS.items()])
+    retriever = kind(corpus, cache_dir=None) if kind is BM25Retriever else kind(corpus)
+    found = retriever.retrieve(context(QUERIES[language]), 10)
+    assert [document.id for document in found] == [language]
+    assert LexicalSignal().values(context(QUERIES[language]), found)[language] > 0.0
+
+
+def test_feedback_terms_can_be_searched_for() -> None:
+    corpus = Corpus([Document(id=name, text=text) for name, text in TEXTS.items()])
+    asked = context(QUERIES["chinese"])
+    found = BM25Retriever(corpus, cache_dir=None).retrieve(asked, 3)
+    (rewrite,) = RM3Reformulator(corpus, min_df=1, cache_dir=None).generate(asked, found)
+    assert set(terms(rewrite)) > set(terms(QUERIES["chinese"]))
+    assert set(terms(rewrite)) <= set(terms(TEXTS["chinese"])) | set(terms(QUERIES["chinese"]))
+
+
+def test_words_of_both_kinds_stand_in_their_order() -> None:
+    assert words_and_terms("AI模型 and \uff21\uff30\uff29, ｶﾅ 茶 Models") == [
+        ("ai", "ai"),
+        ("模型", "模型"),
+        ("api", "api"),
+        ("カナ", "カナ"),
+        ("茶", "茶"),
+        ("models", "model"),
+    ]
+
+
+def test_marks_stay_with_their_character() -> None:
+    assert terms("น้ําใจ") == ["น้ํา", "าใ", "ใจ"]
 
 
 def test_terms_are_lower_case_stems_without_stopwords() -> None:

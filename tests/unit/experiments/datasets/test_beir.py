@@ -14,7 +14,7 @@ from experiments.datasets.beir import BeirDataset, read_qrels
 from experiments.datasets.dataset import add_judgment, assemble
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.stored.storedcorpus import StoredCorpus
+from ragtune.data.storedcorpus import StoredCorpus
 
 
 def load(folder: Path, split: str = "test"):
@@ -101,6 +101,7 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
         ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl: duplicate document id 'ship-1'"),
         ("queries.jsonl", '{"_id": "q1", "text": "again"}', "queries.jsonl:5: duplicate query id 'q1'"),
         ("queries.jsonl", '{"_id": "q7", "text": ""}', "queries.jsonl:5: 'text' is '': it must not be empty"),
+        ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1 ship-1'"),
         ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: 'score' is 'high': allowed is a whole number"),
         ("corpus.jsonl", '{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
         ("corpus.jsonl", '{"_id": "\\ud800", "text": ""}', "corpus.jsonl:13: '_id' is '\\ud800': it holds half of a"),

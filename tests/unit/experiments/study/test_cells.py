@@ -17,7 +17,7 @@ from experiments.config.paths import PROJECT_ROOT
 from experiments.config.sources import Sources
 from experiments.replay import inputs
 from experiments.replay.build import load_dataset
-from experiments.replay.executors.executor import WorkersLostError
+from experiments.replay.executors import WorkersLostError
 from experiments.report.study import Study
 from experiments.report.tables import policies_table
 from experiments.study.cells import FULL, jobs_of, run_jobs

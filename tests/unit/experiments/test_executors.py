@@ -13,10 +13,15 @@ import pytest
 from shard_work import die, die_once, echo
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.replay.executors.executor import Executor, WorkersLostError, shards
-from experiments.replay.executors.inline import InlineExecutor
-from experiments.replay.executors.joblib import JoblibExecutor
-from experiments.replay.executors.ray import RayExecutor, worker_of
+from experiments.replay.executors import (
+    Executor,
+    InlineExecutor,
+    JoblibExecutor,
+    RayExecutor,
+    WorkersLostError,
+    shards,
+    worker_of,
+)
 from ragtune.core.errors import ConfigError
 
 IDS = [f"q{i}" for i in range(11)]
@@ -36,10 +41,6 @@ def test_shards_are_contiguous_nearly_equal_and_none_empty(count: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_no_queries_make_no_shards() -> None:
-    assert shards([], 4) == []
-
-
 def test_workers_that_die_again_are_told_of_in_words() -> None:
     with pytest.raises(WorkersLostError, match=r"^a worker process died, .*TerminatedWorkerError: A worker process"):
         list(JoblibExecutor(n_jobs=2).run(partial(die, "c"), IDS))  # type: ignore[arg-type]
@@ -57,13 +58,9 @@ def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(
     ("make", "said"),
     [
         (lambda: JoblibExecutor(n_jobs=0), "executor.n_jobs=0: allowed is a whole number >= 1, or -1"),
-        (lambda: JoblibExecutor(n_jobs="many"), "executor.n_jobs='many'"),  # type: ignore[arg-type]
-        (lambda: JoblibExecutor(shards_per_job=0), "executor.shards_per_job=0"),
         (lambda: RayExecutor(shards=0), "executor.shards=0: allowed is a whole number >= 1"),
-        (lambda: RayExecutor(num_cpus=-2), "executor.num_cpus=-2"),
         (lambda: RayExecutor(num_cpus=True), "executor.num_cpus=True"),
         (lambda: InlineExecutor(together=0), "executor.together=0: allowed is a whole number >= 1"),
-        (lambda: RayExecutor(num_gpus=-1), "executor.num_gpus=-1"),
     ],
 )
 def test_a_bad_argument_is_refused(make, said: str) -> None:

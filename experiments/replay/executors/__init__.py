@@ -1,1 +1,0 @@
-"""Executors: where queries run. The results do not depend on the choice."""

@@ -1,1 +1,0 @@
-"""Collections and columns on disk, memory-mapped, for more data than memory should hold."""
