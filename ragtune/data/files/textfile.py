@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
@@ -14,6 +15,13 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.plain import quoted
 
 _GZIP = b"\x1f\x8b"
+
+MAX_LINE = 2**26
+"""Bytes of the longest line that is read."""
+
+MAX_RATIO, _FREE = 200, 2**26
+"""A gzipped file of more than ``_FREE`` bytes unpacked may hold ``MAX_RATIO`` times its size. Runs and corpora come to
+3 to 30 times; the limit of gzip itself is 1,032."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -26,11 +34,21 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def read_raw_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number (from 1) and text of every line, blank ones too, gzipped or not, without byte order marks."""
-    number = 0
+    number = size = 0
     with path.open("rb") as file:
         is_packed = file.peek(2).startswith(_GZIP)
+        lines = gzip.GzipFile(fileobj=file) if is_packed else file
+        most = max(_FREE, MAX_RATIO * path.stat().st_size) if is_packed else math.inf
         try:
-            for number, raw in enumerate(gzip.GzipFile(fileobj=file) if is_packed else file, start=1):
+            while raw := lines.readline(MAX_LINE + 1):
+                number, size = number + 1, size + len(raw)
+                if len(raw) > MAX_LINE:
+                    raise DatasetError(f"{path}:{number}: a line of more than {MAX_LINE:,} bytes: split it")
+                if size > most:
+                    raise DatasetError(
+                        f"{path}: unpacks to more than {most:,} bytes, {MAX_RATIO} times its size: "
+                        "if that is right, unpack the file first"
+                    )
                 yield number, _decoded(raw, path, number)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DatasetError(f"{path}: damaged gzip file after line {number}: {error}") from None

@@ -47,3 +47,28 @@ def test_json_that_cannot_be_read_is_a_value_error_of_one_short_line(text: str |
         read_json(text)
     assert len(str(refused.value)) < 200
     assert "\n" not in str(refused.value)
+
+
+def test_a_small_gzip_file_with_a_huge_content_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragtune.data.files.textfile._FREE", 2**20)
+    bomb = tmp_path / "run.gz"
+    bomb.write_bytes(gzip.compress(b"q1 Q0 d1 1 0.5 t\n" * 2**18))
+    with pytest.raises(DatasetError, match=r"run\.gz: unpacks to more than [\d,]+ bytes, 200 times its size"):
+        list(read_lines(bomb))
+    ordinary = tmp_path / "ordinary.gz"
+    ordinary.write_bytes(gzip.compress(b"".join(b"q%d Q0 d%d 1 0.5 t\n" % (i, i) for i in range(2**17))))
+    assert sum(1 for _ in read_lines(ordinary)) == 2**17
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_endless_line_is_refused_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    monkeypatch.setattr("ragtune.data.files.textfile.MAX_LINE", 1000)
+    file = tmp_path / "corpus"
+    content = b"a\n" + b"x" * 1001 + b"\n"
+    file.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DatasetError, match="corpus:2: a line of more than 1,000 bytes"):
+        list(read_lines(file))
