@@ -21,7 +21,7 @@ from experiments.advise.enough import require_telling
 from experiments.advise.options import FIXED, Candidate
 from experiments.advise.replays import Replays
 from experiments.advise.trust import Trust
-from experiments.evaluate.curves import bootstrap_interval
+from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
 
@@ -193,7 +193,7 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
     if picked == [chosen]:
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
-    low, high = bootstrap_interval(differences, **settings)
+    low, high = Bootstrap(**settings).interval(differences)
     gains = [
         Interval.of(float(d), float(a), float(b)) for d, a, b in zip(differences.mean(axis=0), low, high, strict=True)
     ]

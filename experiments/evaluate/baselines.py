@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from experiments.datasets.dataset import Dataset, Qrels
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
+from experiments.evaluate.curves import Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.significance import holm, randomization_test
+from experiments.evaluate.significance import Bootstrap, holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError

@@ -10,10 +10,11 @@ from zlib import crc32
 
 import numpy as np
 
-from experiments.evaluate.curves import FloatArray, area, bootstrap_interval
+from experiments.evaluate.curves import FloatArray, area
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import (
     SIGNIFICANT,
+    Bootstrap,
     cost_to_reach,
     holm,
     largest_fall,
@@ -78,7 +79,7 @@ def _collection_rows(study: Study, collection: Collection) -> list[dict[str, Any
 
 def interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bootstrap interval of means over axis 0, with the settings of the study."""
-    return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
+    return Bootstrap(study.resamples, study.level, study.seed).interval(values)
 
 
 def resampled_means(study: Study, collection: Collection, values: FloatArray) -> FloatArray:

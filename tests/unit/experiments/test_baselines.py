@@ -11,9 +11,10 @@ import pytest
 
 from experiments.config.overrides import RunConfig
 from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of as replay_baselines

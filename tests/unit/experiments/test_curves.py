@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from experiments.evaluate import curves
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, bootstrap_interval, curve
+from experiments.evaluate import significance
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.significance import Bootstrap
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)
@@ -78,16 +79,16 @@ def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> 
     assert (drawn.low <= drawn.mean).all()
     assert (drawn.mean <= drawn.high).all()
     values = np.random.default_rng(0).random((40, 3, 2))
-    first, again = (bootstrap_interval(values, resamples=200, level=0.95, seed=7) for _ in range(2))
+    first, again = (Bootstrap(200, 0.95, 7).interval(values) for _ in range(2))
     assert np.array_equal(first, again)
-    assert not np.array_equal(first, bootstrap_interval(values, resamples=200, level=0.95, seed=8))
+    assert not np.array_equal(first, Bootstrap(200, 0.95, 8).interval(values))
 
 
 @pytest.mark.parametrize("n", [400, 2500])  # drawn in two ways
 def test_the_interval_has_the_width_that_the_normal_theory_predicts(n: int) -> None:
     values = np.random.default_rng(3).normal(size=(n, 1))
-    low, high = bootstrap_interval(values, resamples=4000, level=0.95, seed=0)
+    low, high = Bootstrap(4000, 0.95, 0).interval(values)
     predicted = 2 * 1.96 * values.std() / math.sqrt(n)
     assert (high - low)[0] == pytest.approx(predicted, rel=0.08)
     assert ((low + high) / 2)[0] == pytest.approx(values.mean(), abs=0.1 * predicted)
-    assert (curves._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()
+    assert (significance._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()

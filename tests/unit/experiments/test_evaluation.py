@@ -14,11 +14,12 @@ from experiments.evaluate import baselines as evaluations
 from experiments.evaluate import curves as steps_of
 from experiments.evaluate import files
 from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
-from experiments.evaluate.curves import Bootstrap, Steps, curve
+from experiments.evaluate.curves import Steps, curve
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import Ranked
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import summarize
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
 from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
 from ragtune.core.errors import DatasetError

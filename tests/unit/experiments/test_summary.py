@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, Steps, curve
+from experiments.evaluate.curves import Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Figures, Summary, summarize
 from experiments.publish.files import read_summary, write_summary
 from ragtune.core.errors import DatasetError
