@@ -113,16 +113,6 @@ def _signs(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
     return rng.integers(0, 2, size=(samples, n)) * 2 - 1
 
 
-@dataclass(frozen=True)
-class PairedDifferences:
-    """Mean differences, the ends of their intervals, and p-values of the randomization test, shape (t,) each."""
-
-    mean: FloatArray
-    low: FloatArray
-    high: FloatArray
-    p: FloatArray
-
-
 PERMUTATIONS = 9999
 """Random sign vectors where a correction for many comparisons follows: no p-value is below a ten-thousandth."""
 

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Column, Columns
 from ragtune.core.units import MONEY, TOKENS, UNITS
+
+Column = Sequence[Any] | NDArray[Any]
+"""Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
+
+Columns = dict[str, Column]
+"""A table: columns by name, all of one length."""
 
 BLACK, BLUE, GREEN, SKY = "#000000", "#0072B2", "#009E73", "#56B4E9"
 VERMILION, PURPLE, ORANGE, GREY = "#D55E00", "#CC79A7", "#E69F00", "#767676"

@@ -17,7 +17,7 @@ from command_line import content
 from mlflow_server import MlflowServer
 
 from experiments.publish.files import read_summary
-from experiments.publish.trackstore import prepare_file
+from experiments.publish.track import prepare_file
 
 KILLS = 6
 

@@ -255,9 +255,7 @@ def test_a_budget_in_which_not_one_document_fits_is_told(main: Main, budget: str
 
 def test_without_judgments_a_run_is_measured_by_its_agreement_with_reranking_everything(main: Main) -> None:
     ended = main("dataset.split=null", "budget=10", "tracking=none", "hydra.run.dir=out")
-    assert "queries without judgments, for which the top 10 of full reranking stands in" in " ".join(
-        ended.out.split()
-    )
+    assert "queries without judgments, for which the top 10 of full reranking stands in" in " ".join(ended.out.split())
     summary = json.loads((ended.cwd / "out" / "summary.json").read_text())
     everything = summary["baselines"]["full reranking"]
     assert (summary["dataset"], summary["queries"]) == ("demo", 50)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-from experiments.publish.trackstore import TITLE
+from experiments.publish.described import TITLE
 
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import matplotlib.image
 
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Columns
-from experiments.publish.figures import draw_curve
+from experiments.publish.figures import Columns, draw_curve
 
 
 def curve(usd: float) -> Columns:

@@ -20,11 +20,10 @@ import yaml
 from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import budget_name, params, run_name
+from experiments.publish.described import NOTE, budget_name, params, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.sweep_table import SweepFigures
-from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking
-from experiments.publish.trackstore import NOTE, TrackingError, keep_quiet
+from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking, TrackingError, keep_quiet
 from ragtune.core.errors import DatasetError
 
 

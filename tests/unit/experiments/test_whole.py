@@ -6,10 +6,10 @@ import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from experiments.publish.columns import write_csv, write_parquet
-from experiments.publish.files import write_text
+from experiments.publish.files import write_csv, write_parquet, write_text
 from experiments.study.cellreplay import _write_cell
 from ragtune.cli.dispatch import complain
 
@@ -32,7 +32,7 @@ NUMBERS = [i / 7 for i in range(999)]
         lambda file: write_text(file, "x" * 10_000),  # pages of advice and of studies
         lambda file: _write_cell(file, "20", {"values": NUMBERS}),
         lambda file: write_csv(file, {"column": NUMBERS}),
-        lambda file: write_parquet(file, {"column": NUMBERS}),
+        lambda file: write_parquet(file, {"column": np.array(NUMBERS)}),
     ],
     ids=["page", "cell", "csv", "parquet"],
 )
