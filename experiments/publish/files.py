@@ -127,7 +127,7 @@ def require_summary(folder: Path) -> Summary:
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     """Write plain data as YAML, with the keys in their order."""
-    plain = json.loads(json.dumps(config))
+    plain = json.loads(json.dumps(dict(config)))
     with naming(file):
         file.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -16,7 +16,6 @@ import pytest
 import yaml
 from chaos_runs import assert_tracked_once
 from command_line import ROOT
-from mlflow_server import MlflowServer
 from postgres_server import fresh_dsn
 from psycopg.conninfo import conninfo_to_dict
 from web_pages import free_port, served
@@ -64,18 +63,6 @@ def test_resuming_a_complete_run_that_was_not_logged_logs_it(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{shutil.copy(empty_store, tmp_path)}")
     assert main(*tiny, "hydra.run.dir=out", "resume=true", tracked=True).code == 0
     assert mlflow_run_id(folder) is not None
-
-
-@pytest.fixture
-def server(tmp_path: Path, environment: dict[str, str], empty_store: Path) -> Iterator[MlflowServer]:
-    """A real tracking server."""
-    server = MlflowServer(tmp_path / "server", environment)
-    shutil.copy(empty_store, tmp_path / "server")
-    try:
-        server.start()
-        yield server
-    finally:
-        server.kill()
 
 
 def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
@@ -146,19 +133,3 @@ def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str
     assert ended.code == 2
     assert "Could not find 'scheduler/nonsense'" in ended.err
     assert list(ended.cwd.iterdir()) == []
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path) -> Callable[[], list]:
-    """A store of its own for the sweeps of this process, and what it shows: parents first, then in order of start."""
-    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-
-    def runs() -> list:
-        from mlflow import MlflowClient
-
-        client = MlflowClient(tracking_uri=uri)
-        found = client.search_runs([client.get_experiment_by_name("ragtune").experiment_id])
-        return sorted(found, key=lambda run: ("mlflow.parentRunId" in run.data.tags, run.info.start_time))
-
-    return runs

@@ -44,11 +44,8 @@ def drawn() -> Curve:
     return _curve([first, second], Bootstrap(resamples=50, level=0.9, seed=1))
 
 
-def test_the_steps_are_every_cost_at_which_some_query_stood(drawn: Curve) -> None:
-    assert drawn.docs.tolist() == [0, 2, 3, 4]
-
-
 def test_at_each_step_a_query_is_in_the_latest_state_that_the_step_pays_for(drawn: Curve) -> None:
+    assert drawn.docs.tolist() == [0, 2, 3, 4]
     assert drawn.per_query[:, :, 0] == pytest.approx(np.array([[1 / 3, 1 / 2, 1 / 2, 1], [1 / 2, 1 / 2, 1, 1]]))
     assert drawn.costs[:, UNITS.index("docs")].tolist() == [0, 1, 2.5, 3.5]
     assert drawn.costs[:, UNITS.index("tokens")].tolist() == [0, 10, 25, 35]

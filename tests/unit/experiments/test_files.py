@@ -18,7 +18,7 @@ from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
+from experiments.publish.files import Results, picture_of, read_summary, write_results
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
@@ -137,10 +137,3 @@ def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     with pytest.raises(OSError, match="Input/output"):
         write_results(folder, results)
     assert read_summary(folder) is None
-
-
-def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., Summary]) -> None:
-    write_summary(folder, make_summary(seed=1))
-    write_summary(folder, make_summary(seed=2))
-    assert read_summary(folder) == make_summary(seed=2)
-    assert names(folder) == ["summary.json"]

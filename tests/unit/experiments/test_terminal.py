@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import progress
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import fitting_table, print_run
+from experiments.publish.terminal import print_run
 
 MakeSummary = Callable[..., Summary]
 
@@ -130,50 +129,6 @@ def test_the_areas_of_a_sweep_are_over_the_same_documents(
     assert "AUCC: mean nDCG@10 from 0 to 8 documents a query" in capsys.readouterr().out
     areas = pd.read_csv(tmp_path / "sweep.csv")["AUCC"].tolist()
     assert areas == pytest.approx([(2 * 0.2 + 6 * 0.6) / 8, (4 * 0.2 + 4 * 0.6) / 8])
-
-
-@pytest.mark.parametrize("width", [1, 20, 38, 39, 40, 80])
-def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
-    heads = ["rank", "job", "max_reranker_docs", "nDCG@10", "95% interval"]
-    rows = [["1", "0", "5", "0.5123", ".412 .613"], ["2", "\u691c\u7d22 [b]", "100", "0.4", ""]]
-    wide = Console(width=10_000)
-    firsts = [(heads[:n], [row[:n] for row in rows]) for n in range(1, len(heads) + 1)]
-    tables = [fitting_table(*each, left=[], width=10_000, title="")[0] for each in firsts]
-    fitting = [len(table.columns) for table in tables if wide.measure(table).maximum <= width]
-    table, left_out = fitting_table(heads, rows, left=[], width=width, title="")
-    assert len(table.columns) == max(fitting, default=1)
-    assert left_out == heads[len(table.columns) :]
-
-
-_DEEP = "/data/experiments-of-this-quarter/first-stages-with-other-parameters/of-the-second-collection"
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ([f"{_DEEP}/a.run", f"{_DEEP}/b.run"], ["…/a.run", "…/b.run"]),
-        ([f"{_DEEP}/a{_DEEP}/x.run", f"{_DEEP}/b{_DEEP}/x.run"], ["…/a/…", "…/b/…"]),
-        ([f"[{_DEEP}/a.run]", f"[{_DEEP}/a.run,{_DEEP}/b.run]"], ["…/a.run]", "/b.run]"]),
-        (["a/short.run", "a/shor.run"], ["a/short.run", "a/shor.run"]),
-    ],
-)
-def test_a_sweep_shows_of_long_values_what_tells_them_apart(
-    make_summary: MakeSummary,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    values: list[str],
-    shown: list[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    jobs = {str(i): make_summary(overrides=[f"retriever.paths={value}"]) for i, value in enumerate(values)}
-    print_sweep(jobs, tmp_path)
-    out = capsys.readouterr().out
-    assert all(value in "".join(out.split()) for value in shown)
-    assert all(said in out for said in ("paths", "nDCG@10", ".812"))
-    assert max(map(len, out.splitlines())) <= 80
-    assert all(value in (tmp_path / "sweep.csv").read_text(encoding="utf-8") for value in values)
-    assert all(value in (tmp_path / "sweep.md").read_text(encoding="utf-8") for value in values)
 
 
 def test_a_sweep_names_options_that_end_alike_in_full(
