@@ -88,10 +88,9 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
 
 
 def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of fixed depth at each depth, shape (depths, n), from its documents at the largest depth or deeper.
+    """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, and the rest behind them.
 
-    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
-    Documents that a failed call has put out are last.
+    The replay is that of the largest depth or a deeper one. Documents that a failed call has put out are last.
     """
     first, n = ranked.first, len(ranked.first)
     best = np.concatenate([ranked.final, first[np.isin(first, ranked.final, invert=True)]])
@@ -114,10 +113,7 @@ def states_at_every_depth(record: QueryRecord) -> States:
 
 
 def costs_at_every_depth(record: QueryRecord) -> FloatArray:
-    """What has been charged by then, shape (documents + 1, u).
-
-    Calls are booked with their first document. The documents of a call share its other costs equally.
-    """
+    """What has been charged by then, shape (documents + 1, u): a call with its first document, other costs equally."""
     costs = np.array(record.costs, dtype=float)
     docs = costs[:, _DOCS]
     depths = np.arange(docs[-1] + 1)

@@ -72,11 +72,7 @@ class Tracking:
         """Delete a run that has no results."""
 
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
-        """Log a run folder and return the tracked run's id.
-
-        Files that have been logged already are not logged a second time unless ``again`` is true. Unfinished runs of
-        the same files are deleted.
-        """
+        """Log a run folder, unless that is done and ``again`` is false, and return the tracked run's id."""
         return None
 
 
