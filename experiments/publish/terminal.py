@@ -193,8 +193,6 @@ def _costs_line(summary: Summary) -> str:
 
 def _few(n: int, limit: int = 8) -> list[int]:
     """At most ``limit`` positions out of ``n``, evenly spread, ends included."""
-    if n <= limit:
-        return list(range(n))
     return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
 
 

@@ -128,17 +128,6 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     assert compared(run)[1] == {}
 
 
-def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:
-    run = baselines_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
-    other = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
-    deeper = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
-    assert all(a is b for name in run for a, b in zip(run[name], other[name], strict=True))
-    assert deeper["full reranking"][0] is run["full reranking"][0]
-    assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
-    shallow = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3"))
-    assert len(shallow["full reranking"][0].doc_ids) == 3
-
-
 def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
     run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=3", "seed=1")
     rerank = ReplayReranker.rerank

@@ -66,10 +66,7 @@ def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
 
 
 def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) -> None:
-    assert drawn.docs_to(0.5, 1.0) == 2
-    assert drawn.docs_to(0.75, 1.0) == 3
-    assert drawn.docs_to(1.0, 1.0) == 4
-    assert drawn.docs_to(1.1, 1.0) is None
+    assert [drawn.docs_to(share, 1.0) for share in (0.5, 0.75, 1.0, 1.1)] == [2, 3, 4, None]
 
 
 def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,15 +109,6 @@ def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
     points = pd.read_csv(folder / "curve.csv")
     assert points["flops"].iloc[-1] == pytest.approx(table.loc[run.dataset.judged, "charged_flops"].mean())
     assert "joules" not in points
-
-
-def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -> None:
-    digests = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        write_results(tmp_path / name, results)
-        digests.append([hashlib.sha256((tmp_path / name / file).read_bytes()).hexdigest() for file in FILES])
-    assert digests[0] == digests[1]
 
 
 def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(

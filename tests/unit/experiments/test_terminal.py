@@ -65,16 +65,6 @@ def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
     assert "US$" not in capsys.readouterr().out
 
 
-def test_a_long_curve_is_shown_in_few_rows_ends_included(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(make_summary(), curve(101))
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    shown = [int(row[0]) for row in rows if len(row) == 3 and row[0].isdigit()]
-    assert len(shown) == 8
-    assert (shown[0], shown[-1]) == (0, 100)
-
-
 def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,9 +165,7 @@ def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("patience", "enabled", "shown"), [(-1.0, True, True), (60.0, True, False), (-1.0, False, False)]
-)
+@pytest.mark.parametrize(("patience", "enabled", "shown"), [(-1.0, True, True), (60.0, True, False)])
 def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], patience: float, enabled: bool, shown: bool
 ) -> None:

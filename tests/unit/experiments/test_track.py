@@ -138,17 +138,6 @@ def test_what_a_kill_left_unfinished_goes_when_the_files_are_logged_and_they_are
     assert shown() == {anew: "FINISHED", other: "FINISHED"}
 
 
-def test_relogging_logs_once_and_notes_the_run(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    said = relog(run_dir)
-    summary = read_summary(run_dir)
-    assert summary is not None
-    run_id = summary.mlflow_run_id
-    assert said == f"logged as {run_id}"
-    assert relog(run_dir) == f"already logged as {run_id}"
-    assert relog(run_dir, force=True) != said
-
-
 def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
