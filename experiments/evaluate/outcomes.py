@@ -94,7 +94,7 @@ def _first_document(record: QueryRecord) -> tuple[str, float] | None:
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
     """All warnings, each with the number of its queries."""
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
-    found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | scales(outcomes)
+    found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | Counter(outcomes.noted("scale_doubt"))
     return found | torn(outcomes) if compares_apart else found
 
 
@@ -165,11 +165,6 @@ def starved(outcomes: Outcomes) -> dict[str, int]:
 
 
 _LIMITED_BY = {unit.refusal: unit for unit in ALL}
-
-
-def scales(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about a live reranker's scale, one a process."""
-    return dict(Counter(outcomes.noted("scale_doubt")))
 
 
 def unused(outcomes: Outcomes) -> dict[str, int]:

@@ -133,10 +133,6 @@ class QueryRecord:
         """Document ids of the final ranking, best first."""
         return list(map(self.doc_ids.__getitem__, self.final.tolist()))
 
-    def ranking_at(self, step: int) -> list[str]:
-        """Document ids at an anytime step, best first."""
-        return list(map(self.doc_ids.__getitem__, self.rankings[step]))
-
     def states(self, steps: Sequence[int] | None = None) -> States:
         """The ranking at some anytime steps, or at all of them."""
         whole = States(self.query_id, self.doc_ids, self.rankings)

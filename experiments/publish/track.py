@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ PARENT_FILE = "mlflow_parent.json"
 TRACKING_ERROR = "tracking_error.txt"
 """File in a run's folder with the reason why tracking failed; a later log of the run shows it as a tag."""
 
-MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
-"""MLflow's limits (REST API, log-batch)."""
+MAX_PARAM_LENGTH = 6000
+"""MLflow's limit for the value of a parameter."""
 
 ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "traces.jsonl.gz")
 
@@ -168,10 +168,7 @@ class MlflowTracking(Tracking):
         client.set_tag(run_id, described.NOTE, described.description(summary, run_id))
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
-        for chunk in _chunks(params, MAX_PARAMS_A_CALL):
-            client.log_batch(run_id, params=chunk)
-        for chunk in _chunks(described.metrics(summary, folder / CURVE), MAX_METRICS_A_CALL):
-            client.log_batch(run_id, metrics=chunk)
+        client.log_batch(run_id, params=params, metrics=described.metrics(summary, folder / CURVE))
         self._log_datasets(run_id, [described.dataset_input(summary)])
         picture_of(folder)
         for name in ARTIFACTS:
@@ -222,10 +219,6 @@ def _results_of(folder: Path, summary: Summary) -> str:
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
 
 
-def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
-    return (items[i : i + size] for i in range(0, len(items), size))
-
-
 def keep_quiet() -> None:
     """Have MLflow fail soon where a server is down, and write nothing to the terminal: what fails is raised."""
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -240,10 +233,9 @@ def keep_quiet() -> None:
 
 
 def prepare_file(file: Path) -> None:
-    """Make sure that a file holds a store of MLflow, and make a new one if it is missing or empty.
+    """Make sure that a file holds a store of MLflow; a new one is put in place by one link.
 
-    MLflow builds a new store by dozens of migrations that are not one transaction. A kill between two of them would
-    leave a file that no later run can use, so the store is made in a temporary folder and put in place by one link.
+    MLflow makes it by migrations that are not one transaction: a kill between two leaves a file that no run can use.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size:
