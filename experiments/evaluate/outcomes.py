@@ -135,10 +135,8 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
 def silences(outcomes: Outcomes) -> dict[str, int]:
     """Signals that rank no document above another."""
     silent = Counter(name for names in outcomes.noted("silent") for name in sorted(set(names)))
-    return {
-        f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
-        for name, n in silent.items()
-    }
+    words = "queries in which the signal {!r} tells no documents apart, so that it changes nothing"
+    return {words.format(name): count for name, count in silent.items()}
 
 
 def short_budgets(outcomes: Outcomes) -> dict[str, int]:

@@ -18,10 +18,8 @@ from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""
 
-
 Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
 """Draws random samples of n queries: counts or signs of shape (samples, n), all of which a byte can hold."""
-
 
 _WEIGHTS = 2_000_000
 """Numbers that are drawn at once, so that memory does not grow with the number of samples."""

@@ -81,8 +81,7 @@ def budget_name(budget: Mapping[str, Any]) -> str:
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a run: each group by its choice, each option that is set by its full name."""
-    about_runs = ("tracking", "sweep")  # where it is, and what stands beside it, the reader knows
-    config = {key: value for key, value in config.items() if key not in about_runs}
+    config = {key: value for key, value in config.items() if key not in ("tracking", "sweep")}
     chosen = {group: leaf(config, group) for group, node in config.items() if _is_component(node)}
     if "budget" in chosen:
         chosen["budget"] = budget_name(config["budget"])
@@ -162,8 +161,7 @@ def sweep_tags(words: Sequence[str]) -> dict[str, str]:
 def description(summary: Summary, run_id: str) -> str:
     """What a run found, in Markdown: the finding, a table with it and what it is compared with, and the curve.
 
-    MLflow shows no picture that is part of the text, but one that its own server has: the artifact, by an address that
-    is relative to whatever address the server is open at.
+    MLflow shows no picture but one that its own server has: the artifact, by a relative address.
     """
     names = list(summary.measures)
     figures = []

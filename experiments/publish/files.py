@@ -28,7 +28,7 @@ from experiments.evaluate.files import naming, whole
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary
-from experiments.publish.figures import FIXED_DEPTH, Column, Columns, draw_curve
+from experiments.publish.figures import FIXED_DEPTH, Columns, draw_curve
 from ragtune.core import units
 from ragtune.core.errors import DatasetError
 from ragtune.data.files.textfile import read_json, require_id
@@ -239,7 +239,8 @@ def write_parquet(file: Path, table: Columns) -> None:
     from pyarrow import json as pajson
     from pyarrow import parquet
 
-    schema = pa.schema([(name, _arrow_type(values)) for name, values in table.items()])
+    kinds = [str(values.dtype) if isinstance(values, np.ndarray) else "large_string" for values in table.values()]
+    schema = pa.schema(list(zip(table, kinds, strict=True)))
     notes = [_note(field.name, str(field.type)) for field in schema]
     about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
     about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
@@ -257,11 +258,7 @@ def _rows(table: Columns) -> Iterator[list[Any]]:
     return ([None if value != value else value for value in row] for row in zip(*columns, strict=True))
 
 
-def _arrow_type(values: Column) -> str:
-    return str(values.dtype) if isinstance(values, np.ndarray) else "large_string"
-
-
 def _note(name: str, kind: str) -> dict[str, Any]:
     pandas_type, numpy_type = _PANDAS.get(kind, (kind, kind))
-    about = {"name": name, "field_name": name, "pandas_type": pandas_type, "numpy_type": numpy_type}
-    return {**about, "metadata": None}
+    types = {"pandas_type": pandas_type, "numpy_type": numpy_type}
+    return {"name": name, "field_name": name, **types, "metadata": None}
