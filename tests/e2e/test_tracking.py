@@ -95,27 +95,19 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
     assert run_id == mlflow_run_id(ended.cwd / "out")
 
 
-@pytest.fixture(scope="module")
-def sweep(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Four jobs over two processes on a fresh store; the two with a negative budget are refused."""
-    cwd = tmp_path_factory.mktemp("sweep")
-    uri = f"sqlite:///{cwd}/mlflow.db"
+def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_the_others_alone(
+    run: Run, tmp_path: Path
+) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
     grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
-    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=cwd, MLFLOW_TRACKING_URI=uri)
-    return SimpleNamespace(folder=cwd / "sweep", uri=uri, **vars(ended))
-
-
-def test_a_job_that_fails_leaves_the_others_alone_and_is_named(sweep: SimpleNamespace) -> None:
-    assert sweep.code == 2
-    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in sweep.err
-    assert sweep.err.splitlines()[-1] == "error: failed jobs: 1, 3"
-    assert "Traceback" not in sweep.err
-
-
-def test_a_sweeps_jobs_are_children_of_one_parent_run(sweep: SimpleNamespace) -> None:
+    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    assert ended.code == 2
+    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
+    assert ended.err.splitlines()[-1] == "error: failed jobs: 1, 3"
+    assert "Traceback" not in ended.err
     from mlflow import MlflowClient
 
-    client = MlflowClient(tracking_uri=sweep.uri)
+    client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("ragtune")
     runs = client.search_runs([experiment.experiment_id])
     [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]

@@ -69,13 +69,9 @@ def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) ->
     assert [drawn.docs_to(share, 1.0) for share in (0.5, 0.75, 1.0, 1.1)] == [2, 3, 4, None]
 
 
-def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:
+def test_the_interval_holds_the_mean(drawn: Curve) -> None:
     assert (drawn.low <= drawn.mean).all()
     assert (drawn.mean <= drawn.high).all()
-    values = np.random.default_rng(0).random((40, 3, 2))
-    first, again = (Bootstrap(200, 0.95, 7).interval(values) for _ in range(2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, Bootstrap(200, 0.95, 8).interval(values))
 
 
 @pytest.mark.parametrize("n", [400, 2500])  # drawn in two ways
