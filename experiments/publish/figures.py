@@ -34,7 +34,6 @@ DASHES: dict[str, tuple[Any, ...]] = {
     "ceiling": ((0, (1, 2)), (0, (3, 3))),
 }
 MARKERS = {"incumbent": "s", "ours": "oDXP*", "peer": "^v<>ph", "ceiling": "+x1"}
-"""As Matplotlib calls them."""
 
 
 @dataclass(frozen=True)

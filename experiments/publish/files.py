@@ -36,7 +36,6 @@ from ragtune.data.files.textfile import read_json, require_id
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"
 CURVE = "curve.csv"
-
 PICTURE = "curve.png"
 """The curve as a picture. Drawing takes longer than most jobs: a sweep leaves it to :func:`picture_of`."""
 
