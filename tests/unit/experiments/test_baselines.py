@@ -107,17 +107,6 @@ def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None
         assert not is_fixed_depth(session_for(replayed(*overrides).config))
 
 
-def test_documents_that_a_failed_call_has_put_out_are_last_on_the_line_of_fixed_depth(replayed: Replayed) -> None:
-    refused = ["reranker=simulated", "reranker.refused=1", "failures.requests_in_a_row=99"]
-    run = replayed("experiment=knockout", *refused, "failures.keep_unscored=false")
-    _, drawn, measures = measured(run)
-    everything = baselines_of(run)["full reranking"]
-    assert any(len(ranked.final) < len(ranked.first) for ranked in everything)
-    line = depth_line([everything], drawn, measures)
-    first_stage = measured(replayed("experiment=fixed_depth", "budget.max_reranker_docs=0"))[1]
-    assert list(line.values()) == pytest.approx([first_stage.mean[-1, 0]] * len(line))
-
-
 def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

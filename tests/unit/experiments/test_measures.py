@@ -41,13 +41,6 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero() -> None:
     assert got[1:].tolist() == [[0.0] * 4] * 2
 
 
-def test_the_order_given_is_the_order_measured() -> None:
-    # Equal scores would be reordered by document id, descending: z before a.
-    assert Measures(["RR@10"], QRELS).of_topics({"q2": ["a", "z"]}, {"q2": "q2"})[0, 0] == 1.0
-    scores = list(strictly_decreasing(["c", "a", "b"]).values())
-    assert scores == sorted(set(scores), reverse=True)
-
-
 def test_query_ids_that_are_no_numbers_are_measured_by_every_tool() -> None:
     names = ["ERR@10", "nDCG(dcg='exp-log2')@10"]
     rankings = {"1": ["c", "a"], "2": ["x", "y"], "3": ["a"], "4": []}
