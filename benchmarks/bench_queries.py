@@ -89,7 +89,7 @@ def one_run(data: Path, policy: str) -> dict[str, float]:
     from experiments.cli import experiment
     from experiments.config.compose import compose
     from experiments.evaluate import baselines as evaluation
-    from experiments.evaluate.curves import Bootstrap
+    from experiments.evaluate.significance import Bootstrap
     from experiments.replay.build import build_session
     from experiments.replay.records import FixedDepth
 

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.publish.trackstore import address
+from experiments.publish.described import address
 
 PICTURES = PROJECT_ROOT / "docs" / "img"
 SWEEP = ["estimator=baseline,similarity,uncertainty", "budget=5,20"]

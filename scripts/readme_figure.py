@@ -12,9 +12,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
 from experiments.config.paths import PROJECT_ROOT
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.significance import Bootstrap
 from experiments.publish.figures import styles_of
 from experiments.replay.build import build_session
 

@@ -242,7 +242,7 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of MLflow without runs, to be copied: MLflow takes seconds to make one."""
-    from experiments.publish.trackstore import prepare_file
+    from experiments.publish.track import prepare_file
 
     file = tmp_path_factory.mktemp("store") / "mlflow.db"
     prepare_file(file)

@@ -10,7 +10,7 @@ from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
 from experiments.advise.options import FIXED
 from experiments.advise.replays import ENOUGH, Replays, counted_queries
-from experiments.evaluate.curves import bootstrap_interval
+from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
 from ragtune.core.errors import ConfigError
@@ -173,7 +173,7 @@ def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **sett
     if picked == [chosen]:
         return []
     differences = options.values[:, picked] - options.values[:, [chosen]]
-    low, high = bootstrap_interval(differences, **settings)
+    low, high = Bootstrap(**settings).interval(differences)
     gains = map(Interval.of, differences.mean(axis=0).tolist(), low.tolist(), high.tolist())
     following = min((i for i in picked if cost[i] > cost[chosen] + 1e-9), key=lambda i: cost[i], default=None)
     return [

@@ -16,7 +16,8 @@ from experiments.config.compose import Jobs, later_budgets
 from experiments.config.options import RunConfig, leaf, policy_name
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
-from experiments.evaluate.curves import Bootstrap, curve
+from experiments.evaluate.curves import curve
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary, summarize
 from experiments.publish.described import git_sha
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from experiments.datasets.dataset import Dataset, Qrels
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, at_depths
+from experiments.evaluate.curves import Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.rankings import States
 from experiments.evaluate.record import QueryRecord, Ranked
-from experiments.evaluate.significance import holm, randomization_test
+from experiments.evaluate.significance import Bootstrap, holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
@@ -34,18 +34,11 @@ TOGETHER = 512
 
 @dataclass(frozen=True, eq=False)
 class ComparedQueries:
-    """How some queries of a run stand beside the same queries of one baseline, as columns.
+    """How some queries of a run stand beside the same queries of one baseline, as columns."""
 
-    Attributes:
-        values: shape (q, m), measures of the baseline's final rankings.
-        docs: shape (q,), documents that the baseline was charged.
-        alike: shape (q, 3), of both rankings: overlap, rank-biased overlap, and Kendall's tau, which is not a number
-            where the run lacks a document that the baseline has.
-    """
-
-    values: FloatArray
-    docs: IntArray
-    alike: FloatArray
+    values: FloatArray  # shape (q, m), measures of the baseline's final rankings
+    docs: IntArray  # shape (q,), documents that the baseline was charged
+    alike: FloatArray  # shape (q, 3): overlap, rank-biased overlap, and tau, NaN where the run lacks a document
 
     @classmethod
     def joined(cls, parts: Sequence[ComparedQueries]) -> ComparedQueries:
@@ -112,13 +105,11 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
 
 
 def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
-    """A collection without judgments, with stand-ins for them and the measure of the agreement with those.
-
-    The first 10 of reranking everything stand in. The agreement is the share of them that a top 10 has.
-    """
+    """A collection without judgments, for which the first 10 of full reranking stand in, and the measure by them."""
     graded = {r.query_id: dict.fromkeys(r.ranking[:10], 1) for r in everything if r.doc_ids}
-    standing_in = replace(dataset, qrels=graded, warnings={**dataset.warnings, _STANDS_IN: len(graded)})
-    return standing_in, agreement(graded)
+    stands_in = "queries without judgments, for which the top 10 of full reranking stands in"
+    warnings = {**dataset.warnings, stands_in: len(graded)}
+    return replace(dataset, qrels=graded, warnings=warnings), agreement(graded)
 
 
 def agreement(top: Qrels) -> Measures:
@@ -129,14 +120,8 @@ def agreement(top: Qrels) -> Measures:
 AGREEMENT = "agreement"
 """What is measured without judgments."""
 
-_STANDS_IN = "queries without judgments, for which the top 10 of full reranking stands in"
 
-
-def depth_line(
-    everything: Iterable[Sequence[Ranked]],
-    run: Curve,
-    measures: Measures,
-) -> dict[int, float]:
+def depth_line(everything: Iterable[Sequence[Ranked]], run: Curve, measures: Measures) -> dict[int, float]:
     """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking."""
     values = []
     for some in everything:
@@ -160,8 +145,6 @@ def _agreement(alike: FloatArray) -> Agreement:
 
 def _holds(record: QueryRecord, other: Ranked) -> bool:
     """Whether the run has ranked all that the other has."""
-    if len(record.final) == len(record.doc_ids) and record.doc_ids == other.doc_ids:
-        return True
     return set(other.ranking) <= set(record.ranking)
 
 
@@ -176,17 +159,10 @@ class Evaluation:
     """Measures finished queries beside the baselines, and keeps columns of figures."""
 
     def __init__(
-        self,
-        dataset: Dataset,
-        measures: Measures,
-        beaten: Beaten,
-        folder: Path,
-        *,
-        fixed_depth: bool = False,
+        self, dataset: Dataset, measures: Measures, beaten: Beaten, folder: Path, *, fixed_depth: bool = False
     ) -> None:
-        self._fixed_depth = fixed_depth
         self._dataset, self._measures, self._beaten = dataset, measures, beaten
-        self._folder = folder
+        self._folder, self._fixed_depth = folder, fixed_depth
         self._waiting: list[QueryRecord] = []
         self._outcomes = Outcomes()
         self._steps: dict[str, Rows] = {}
@@ -215,7 +191,7 @@ class Evaluation:
         return {name: ComparedQueries.joined(parts) for name, parts in (self._compared or {}).items()}
 
     def depth_line(self, run: Curve) -> dict[int, float] | None:
-        """See :func:`experiments.evaluate.baselines.depth_line`; None where full reranking lacks scores."""
+        """What fixed depth reaches with the same documents; None where full reranking lacks scores."""
         self._conclude()
         if FULL not in (self._compared or {}):
             return None

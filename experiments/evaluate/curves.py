@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rankings import Positions, States, small
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.significance import Bootstrap
 from ragtune.core.arrays import FloatArray as FloatArray
 from ragtune.core.arrays import IntArray
 
@@ -23,19 +22,12 @@ _DOCS, _CALLS = UNITS.index("docs"), UNITS.index("calls")
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """What the anytime steps of q queries have cost, and what their rankings are worth.
+    """What the s anytime steps of q queries have cost, one query behind another, and what their rankings are worth."""
 
-    Attributes:
-        counts: shape (q,), how many of the s steps are each query's; the first of them is before any score.
-        costs: shape (s, u), charged by then in each of ``UNITS``, the steps of one query behind those of another.
-        values: shape (s, m), measures of the ranking at each step.
-        first_stage: shape (q, m), measures of the pool in first-stage order, which no estimator has touched.
-    """
-
-    counts: IntArray
-    costs: FloatArray
-    values: FloatArray
-    first_stage: FloatArray
+    counts: IntArray  # shape (q,), steps of each query; the first of them is before any score
+    costs: FloatArray  # shape (s, u), charged by then in each of UNITS
+    values: FloatArray  # shape (s, m)
+    first_stage: FloatArray  # shape (q, m), of the pool in the first stage's order
 
     @classmethod
     def of(cls, records: Sequence[QueryRecord], measures: Measures, *, fixed_depth: bool = False) -> Steps:
@@ -84,15 +76,9 @@ def _first_stage(record: QueryRecord) -> States:
 
 
 def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:
-    """For each query and number of documents, the latest anytime step that it pays for.
+    """For each query and number of documents, the latest of its own steps that it pays for, shape (q, d).
 
-    Args:
-        counts: shape (q,), steps of each query.
-        spent: shape (s,), documents charged by each step; no query's numbers fall.
-        docs: shape (d,), numbers of documents, none below a query's first step.
-
-    Returns:
-        Positions among each query's own steps, shape (q, d).
+    Takes each query's number of steps, shape (q,), and the documents charged by each step, shape (s,).
     """
     # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
     behind = np.arange(len(counts)) * (max(spent.max(), docs.max()) + 1)
@@ -102,10 +88,9 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
 
 
 def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of fixed depth at each depth, shape (depths, n), from its documents at the largest depth or deeper.
+    """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, and the rest behind them.
 
-    At depth d the first d of the first stage stand in the order of their scores, and the rest behind them as they were.
-    Documents that a failed call has put out are last.
+    The replay is that of the largest depth or a deeper one. Documents that a failed call has put out are last.
     """
     first, n = ranked.first, len(ranked.first)
     best = np.concatenate([ranked.final, first[np.isin(first, ranked.final, invert=True)]])
@@ -128,10 +113,7 @@ def states_at_every_depth(record: QueryRecord) -> States:
 
 
 def costs_at_every_depth(record: QueryRecord) -> FloatArray:
-    """What has been charged by then, shape (documents + 1, u).
-
-    Calls are booked with their first document. The documents of a call share its other costs equally.
-    """
+    """What has been charged by then, shape (documents + 1, u): a call with its first document, other costs equally."""
     costs = np.array(record.costs, dtype=float)
     docs = costs[:, _DOCS]
     depths = np.arange(docs[-1] + 1)
@@ -143,30 +125,17 @@ def costs_at_every_depth(record: QueryRecord) -> FloatArray:
     return spread
 
 
-_WEIGHTS = 2_000_000
-"""Numbers that are drawn at once, so that memory does not grow with the number of samples."""
-
-
 @dataclass(frozen=True)
 class Curve:
-    """Mean quality at each cost step, over the judged queries.
-
-    Attributes:
-        measures: names, m of them.
-        docs: shape (s,), documents that each query may have reranked at most; 0 first.
-        costs: shape (s, u), mean charged so far in each of ``UNITS``.
-        per_query: shape (q, s, m), values of each query in its state at each step.
-        low, high: shape (s, m), ends of the bootstrap interval of the mean.
-        first_stage: shape (m,), means of the first stage's own order.
-    """
+    """Mean quality at each of s cost steps, over the judged queries."""
 
     measures: Sequence[str]
-    docs: NDArray[np.int64]
-    costs: FloatArray
-    per_query: FloatArray
-    low: FloatArray
+    docs: NDArray[np.int64]  # shape (s,), documents that each query may have reranked at most; 0 first
+    costs: FloatArray  # shape (s, u), mean charged so far in each of UNITS
+    per_query: FloatArray  # shape (q, s, m)
+    low: FloatArray  # shape (s, m), like high
     high: FloatArray
-    first_stage: FloatArray
+    first_stage: FloatArray  # shape (m,), means of the first stage's own order
 
     @property
     def mean(self) -> FloatArray:
@@ -185,10 +154,7 @@ class Curve:
 
 
 def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: Path | None = None) -> Curve:
-    """The curve of a run.
-
-    A query that retrieved nothing counts with the measures' default, 0, at every step.
-    """
+    """The curve of a run, in which a query that retrieved nothing counts with 0 at every step."""
     docs = _depths(steps)
     spent, values = np.zeros((len(docs), steps.costs.shape[1])), Rows(folder)
     first_stage = np.zeros(len(measures))
@@ -207,13 +173,8 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
 def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool) -> float:
     """Mean height of the curve through (x, y) between ``low`` and ``high``: the area under it, divided by its width.
 
-    It keeps the height of its first point before that point, and of its last point behind it.
-
-    Args:
-        x, y: shape (s,), x ascending.
-        low, high: ends of the range; if they are equal, the height there is returned.
-        stepwise: the curve keeps its height until the next point, as a run does between two batches; otherwise points
-            are joined by straight lines, as between the budgets of a study.
+    It keeps the height of its first point before that point, and of its last point behind it. It is a step curve, as of
+    a run between two batches, or joins its points by straight lines, as between the budgets of a study.
     """
     inside = (x > low) & (x < high)
     xs = np.concatenate(([low], x[inside], [high]))
@@ -230,65 +191,3 @@ def _depths(steps: Steps) -> IntArray:
     for part in steps.parts():
         is_one[part.costs[:, 0].astype(np.int64)] = True
     return np.flatnonzero(is_one)
-
-
-Draw = Callable[[np.random.Generator, int, int], NDArray[Any]]
-"""Draws random samples of n queries: counts or signs of shape (samples, n), all of which a byte can hold."""
-
-
-def in_blocks(draw: Draw, n: int, samples: int, seed: int) -> Iterator[NDArray[np.int8]]:
-    """Random samples of n queries in blocks of at most :data:`_WEIGHTS` numbers. A single one is kept."""
-    at_once = max(_WEIGHTS // n, 1)
-    if samples <= at_once:
-        yield _drawn(draw, n, samples, seed)
-        return
-    rng = np.random.default_rng(seed)
-    for start in range(0, samples, at_once):
-        yield draw(rng, n, min(at_once, samples - start)).astype(np.int8)
-
-
-@lru_cache(maxsize=2)
-def _drawn(draw: Draw, n: int, samples: int, seed: int) -> NDArray[np.int8]:
-    return draw(np.random.default_rng(seed), n, samples).astype(np.int8)
-
-
-def _counts(rng: np.random.Generator, n: int, samples: int) -> NDArray[Any]:
-    if n <= _FEW:
-        return rng.multinomial(n, np.full(n, 1.0 / n), size=samples)
-    picked = rng.integers(n, size=(samples, n)) + np.arange(0, samples * n, n)[:, None]
-    return np.bincount(picked.ravel(), minlength=samples * n).reshape(samples, n)
-
-
-_FEW = 2048
-"""Queries up to which counts are drawn by a multinomial distribution, as in published intervals. Picking each query by
-itself has the same distribution and takes a tenth of the time."""
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """Percentile bootstrap intervals of means over the same queries (Efron and Tibshirani 1993).
-
-    Attributes:
-        resamples: bootstrap samples, >= 1.
-        level: of the intervals, in (0, 1).
-        seed: seed of the samples.
-    """
-
-    resamples: int
-    level: float
-    seed: int
-
-    def interval(self, per_query: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The lower and upper ends of the interval of the mean of values that have the queries along axis 0."""
-        n, tail = len(per_query), (1.0 - self.level) / 2.0
-        samples = in_blocks(_counts, n, self.resamples, self.seed)
-        means = [np.tensordot(counts / n, per_query, axes=1) for counts in samples]
-        low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail], axis=0)
-        return low, high
-
-
-def bootstrap_interval(
-    per_query: FloatArray, *, resamples: int, level: float, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """The lower and upper ends of an interval, see :class:`Bootstrap`."""
-    return Bootstrap(resamples, level, seed).interval(per_query)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,6 @@ Rankings = Mapping[str, Sequence[str]]
 
 _BLOCK = 2048
 """Rankings measured at once, so that memory does not grow with their number."""
-
-_DEFAULT = 0.0
-"""Value of a query without a ranking or without a relevant document: the default of every measure of ir-measures."""
 
 
 class Measures:
@@ -48,11 +45,11 @@ class Measures:
         try:
             self._measures = [ir_measures.parse_measure(name) for name in names]
         except (ValueError, NameError, SyntaxError) as error:
-            raise ConfigError(
-                f"measures={list(names)}: {error}; allowed is ir-measures' notation, e.g. nDCG@10"
-            ) from None
+            allowed = "allowed is ir-measures' notation, e.g. nDCG@10"
+            raise ConfigError(f"measures={list(names)}: {error}; {allowed}") from None
         for measure in self._measures:
-            self._check(measure)
+            for option in measure.params.keys() & {"cutoff", "rel"}:  # trec_eval ends the whole process on a 0
+                check_count(f"measure {str(measure)!r}: {option}", measure.params[option], low=1)
             self._try(measure)
         covered = [measure for measure in self._measures if RankMeasures.covers(measure)]
         self._others = [_without_default(measure) for measure in self._measures if not RankMeasures.covers(measure)]
@@ -60,19 +57,11 @@ class Measures:
         self._order = np.argsort([self._measures.index(measure) for measure in (*covered, *self._others)])
 
     def of_topics(self, rankings: Rankings, topic_query: Mapping[str, str]) -> NDArray[np.float64]:
-        """Measure rankings.
-
-        Returns:
-            Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``.
-        """
+        """Values of shape (len(topic_query), len(names)), with the topics in the order of ``topic_query``."""
         return self.of_states(States.of(query, rankings.get(topic, ())) for topic, query in topic_query.items())
 
     def of_states(self, states: Iterable[States]) -> NDArray[np.float64]:
-        """Measure rankings block by block.
-
-        Returns:
-            Values of shape (number of rankings, len(names)), in their order.
-        """
+        """Values of shape (number of rankings, len(names)), in their order."""
         blocks = [np.zeros((0, len(self.names)))]
         for block in _in_blocks(states):
             values = np.hstack([self._ranked.of(block), self._by_tools(block)])
@@ -80,7 +69,7 @@ class Measures:
         return np.ascontiguousarray(np.vstack(blocks))  # sums over topics depend on it in the last bit
 
     def headline_of(self, states: Iterable[States]) -> NDArray[np.float64]:
-        """Values of the first measure alone, shape (number of rankings,), see :meth:`of_states`."""
+        """Values of the first measure alone, shape (number of rankings,)."""
         if not RankMeasures.covers(self._measures[0]):
             return self.of_states(states)[:, 0]
         return np.concatenate([np.zeros(0), *(self._ranked.of(block, first=1)[:, 0] for block in _in_blocks(states))])
@@ -91,10 +80,10 @@ class Measures:
             return np.zeros((sum(len(each.orders) for each in states), 0))
         rankings = [ranking for each in states for ranking in each.rankings()]
         queries = [each.query_id for each in states for _ in each.orders]
-        values = np.full((len(rankings), len(self._others)), _DEFAULT)
+        values = np.full((len(rankings), len(self._others)), 0.0)
         column = {str(measure): j for j, measure in enumerate(self._others)}
         distinct = tuple(dict.fromkeys(queries))
-        evaluator, numbers = self._evaluator(distinct), dict(zip(distinct, _numbers(), strict=False))
+        evaluator, numbers = self._evaluator(distinct), {query: str(i) for i, query in enumerate(distinct, 1)}
         for positions in _one_state_a_query(queries):
             rows = {numbers[query]: i for query, i in positions.items() if rankings[i]}
             values[list(rows.values())] = np.nan
@@ -107,21 +96,14 @@ class Measures:
         return values
 
     def _without_value(self, query: str, measure: Any) -> float:
-        """The default where a tool leaves out a query without a relevant document, as gdeval does."""
+        """0 where a tool leaves out a query without a relevant document, as gdeval does."""
         level = measure.params.get("rel", 1)
         if all(grade < level for grade in self._qrels[query].values()):
-            return _DEFAULT
+            return 0.0
         raise ConfigError(
             f"measure {str(measure)!r}: its tool returned no value for query {query!r}; leave the measure out, "
             "or check the judgments of that query"
         )
-
-    @staticmethod
-    def _check(measure: Any) -> None:
-        """What ir-measures lets pass: trec_eval ends the whole process on a cutoff of 0."""
-        for name in ("cutoff", "rel"):
-            if name in measure.params:
-                check_count(f"measure {str(measure)!r}: {name}", measure.params[name], low=1)
 
     def _try(self, measure: Any) -> None:
         """Measure one document of one query, since a missing library or argument shows only then."""
@@ -137,19 +119,13 @@ class Measures:
                 raise ConfigError(f"measure {str(measure)!r} cannot be computed here: {reason}") from None
 
     def _evaluator(self, queries: tuple[str, ...]) -> Any:
-        """Measures queries numbered from 1, as some tools want them. Digesting judgments is slow, so it stays."""
+        """Measures queries numbered from 1, as some tools want them; digesting judgments is slow, so it stays."""
         import ir_measures
 
         if self._prepared is None or self._prepared[0] != queries:
-            judged = zip(_numbers(), map(self._qrels.__getitem__, queries), strict=False)
-            qrels = {number: _not_negative(grades) for number, grades in judged}
+            qrels = {str(i): _not_negative(self._qrels[query]) for i, query in enumerate(queries, 1)}
             self._prepared = queries, ir_measures.evaluator(self._others, qrels)
         return self._prepared[1]
-
-
-def _numbers() -> Iterator[str]:
-    """Query ids that every tool reads."""
-    return map(str, count(1))
 
 
 def _without_default(measure: Any) -> Any:
@@ -194,14 +170,12 @@ def _silent_tools() -> Iterator[None]:
 
 def _one_state_a_query(queries: Sequence[str]) -> list[dict[str, int]]:
     """Positions in ``queries`` in groups of ``{query: position}``."""
-    groups: list[dict[str, int]] = []
+    groups: defaultdict[int, dict[str, int]] = defaultdict(dict)
     seen: Counter[str] = Counter()
     for i, query in enumerate(queries):
-        if seen[query] == len(groups):
-            groups.append({})
         groups[seen[query]][query] = i
         seen[query] += 1
-    return groups
+    return list(groups.values())
 
 
 def strictly_decreasing(ranking: Sequence[str]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import PERMUTATIONS, randomization_test
-from ragtune.core.arrays import FloatArray
 from ragtune.core.types import BUDGET_EXHAUSTED, GIVEN_UP, POLICY_FAILED
 from ragtune.core.units import TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
@@ -22,24 +22,14 @@ from ragtune.facade.ranking import TORN, too_small
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the request of one query has ended; see the same names of :class:`QueryRecord`.
-
-    Attributes:
-        sizes: documents in the final pool, documents that could not be scored, documents and tokens of the context.
-        batches: batches sent to a reranker, and those of them that failed.
-        rewrites: whether a reformulator was asked (0 or 1), searched rewrites, and their new documents.
-        charged, actual: in each of ``UNITS``.
-        notes: see :func:`experiments.evaluate.record.notes_of`; the ``stop_error`` that gave the query up; the
-            ``first_error`` of a batch, else that error; and the ``first_document`` that the budget has no room for:
-            reason of the refusal, and the amount that it takes.
-    """
+    """How the request of one query has ended; see the same names of :class:`QueryRecord`."""
 
     query_id: str
     stop_reason: str
-    sizes: tuple[int, int, int, int]
-    batches: tuple[int, int]
+    sizes: tuple[int, int, int, int]  # pool, documents without a score, context, its tokens
+    batches: tuple[int, int]  # sent, failed
     ties: Sequence[int]
-    rewrites: Sequence[int]
+    rewrites: Sequence[int]  # whether a reformulator was asked, searched rewrites, and their new documents
     is_unmoved: bool
     overrun_ms: float
     charged: Sequence[float]
@@ -104,31 +94,24 @@ def _first_document(record: QueryRecord) -> tuple[str, float] | None:
 def warnings_of(outcomes: Outcomes, *, compares_apart: bool) -> dict[str, int]:
     """All warnings, each with the number of its queries."""
     found = empty(outcomes) | breakdowns(outcomes) | silences(outcomes) | short_budgets(outcomes)
-    found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | scales(outcomes)
+    found |= starved(outcomes) | unused(outcomes) | doubts(outcomes) | Counter(outcomes.noted("scale_doubt"))
     return found | torn(outcomes) if compares_apart else found
 
 
 def empty(outcomes: Outcomes) -> dict[str, int]:
     """Queries for which the first stage found nothing."""
-    queries = int((outcomes.column("sizes")[:, 0] == 0).sum())
-    return (
-        {f"of {len(outcomes)} queries have no candidates, since the first stage found nothing": queries}
-        if queries
-        else {}
-    )
+    queries = sum(not outcome.sizes[0] for outcome in outcomes)
+    what = f"of {len(outcomes)} queries have no candidates, since the first stage found nothing"
+    return {what: queries} if queries else {}
 
 
 def doubts(outcomes: Outcomes) -> dict[str, int]:
-    """Sources that agree with the other sources better than the reranker does, by more than chance.
-
-    The test is the randomization test over the queries, after Holm's correction for the number of sources, at the level
-    of 5%. It needs several sources and an estimator that compares them, see
-    :meth:`ragtune.estimators.posterior._corroboration.Corroboration.margins`.
-    """
+    """Sources that agree with the other sources better than the reranker does, by a randomization test with Holm."""
     margins = outcomes.noted("margins")
     names = list(dict.fromkeys(name for of_query in margins for name in of_query))
     columns = {name: np.array([of_query[name] for of_query in margins if name in of_query]) for name in names}
-    tested = {name: (float(column.mean()), _p_value(column)) for name, column in columns.items()}
+    p_value = partial(randomization_test, permutations=PERMUTATIONS, seed=0)
+    tested = {name: (float(column.mean()), float(p_value(column[:, None])[0])) for name, column in columns.items()}
     return {
         f"queries in which {in_words(name, chance(p), 'estimator.trust')}": int((columns[name] > 0.0).sum())
         for name, p in doubted(tested).items()
@@ -152,10 +135,8 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
 def silences(outcomes: Outcomes) -> dict[str, int]:
     """Signals that rank no document above another."""
     silent = Counter(name for names in outcomes.noted("silent") for name in sorted(set(names)))
-    return {
-        f"queries in which the signal {name!r} tells no documents apart, so that it changes nothing": n
-        for name, n in silent.items()
-    }
+    words = "queries in which the signal {!r} tells no documents apart, so that it changes nothing"
+    return {words.format(name): count for name, count in silent.items()}
 
 
 def short_budgets(outcomes: Outcomes) -> dict[str, int]:
@@ -184,11 +165,6 @@ def starved(outcomes: Outcomes) -> dict[str, int]:
 _LIMITED_BY = {unit.refusal: unit for unit in ALL}
 
 
-def scales(outcomes: Outcomes) -> dict[str, int]:
-    """Warnings about a live reranker's scale, one a process."""
-    return dict(Counter(outcomes.noted("scale_doubt")))
-
-
 def unused(outcomes: Outcomes) -> dict[str, int]:
     """Scores that were paid for and changed no ranking of the run; queries with a failed call are left out."""
     whole = [outcome for outcome in outcomes if not outcome.batches[1]]  # nothing came of a failed call
@@ -203,7 +179,3 @@ def torn(outcomes: Outcomes) -> dict[str, int]:
     """Documents that were compared in several batches that share none."""
     several = sum(sent - failed > 1 for sent, failed in (outcome.batches for outcome in outcomes))
     return {f"queries whose {TORN}; see experiment=plackett_luce, or scheduler=one_shot": several} if several else {}
-
-
-def _p_value(margins: FloatArray) -> float:
-    return float(randomization_test(margins[:, None], permutations=PERMUTATIONS, seed=0)[0])

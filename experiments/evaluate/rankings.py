@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ragtune.core.arrays import FloatArray
+
 Positions = NDArray[np.integer[Any]]
 """Positions in a list of documents."""
 
@@ -52,13 +54,7 @@ def unpacked(plain: Mapping[str, Any], n: int) -> Orders:
 
 
 class States(NamedTuple):
-    """Some rankings of the candidates of one query, such as the states of its anytime history.
-
-    Attributes:
-        query_id: the judged query.
-        doc_ids: the n candidates.
-        orders: for each of k rankings, positions in ``doc_ids``, best first; a ranking may lack some of them.
-    """
+    """Some rankings of the candidates of one query, each of which may lack some of them."""
 
     query_id: str
     doc_ids: Sequence[str]
@@ -89,9 +85,6 @@ class States(NamedTuple):
     def rankings(self) -> list[list[str]]:
         """The rankings as document ids."""
         return [[self.doc_ids[i] for i in order] for order in self.orders]
-
-
-FloatArray = NDArray[np.float64]
 
 
 _KEPT = 10_000
@@ -156,17 +149,11 @@ class RankMeasures:
 
 
 class _Graded(NamedTuple):
-    """Grades down the ranks of t rankings, and down the best possible ranking of each of their queries; 0 beyond.
+    """Grades down the ranks of t rankings, and down the best possible ranking of each of their queries; 0 beyond."""
 
-    Attributes:
-        found: shape (t, n).
-        ideal: shape (q, j).
-        query: shape (t,), the row of ``ideal`` of each ranking.
-    """
-
-    found: FloatArray
-    ideal: FloatArray
-    query: NDArray[np.intp]
+    found: FloatArray  # shape (t, n)
+    ideal: FloatArray  # shape (q, j)
+    query: NDArray[np.intp]  # shape (t,), the row of each ranking in ideal
 
     def is_relevant(self, rel: int, cutoff: int | None) -> NDArray[np.bool_]:
         """Which of the first documents found are relevant."""

@@ -30,11 +30,7 @@ UNITS = NAMES
 def ties_of(scores: FloatArray) -> list[int]:
     """How many of the scores that decide the top 10 another document has too, and how many decide it.
 
-    Those are the ten largest scores, and all that equal the smallest of them. Equal scores are ordered by the rule for
-    ties, not by the reranker.
-
-    Args:
-        scores: shape (n,), the reranker's scores of a query; not a number where there is none.
+    Those are the ten largest scores, and all that equal the smallest of them; unscored documents have NaN.
     """
     values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
     values, counts = values[::-1], counts[::-1]
@@ -82,51 +78,29 @@ def notes_of(trace: ControllerTrace) -> dict[str, Any]:
 
 
 def told(amounts: ArrayLike) -> tuple[int, ...]:
-    """Positions in ``UNITS`` of the reported ones: those that always are, and those that were spent.
-
-    Args:
-        amounts: shape (n, u) or (u,), costs in each of ``UNITS``; a record that was written before there was the last
-            of them lacks it.
-    """
+    """Positions in ``UNITS``, along the last axis, of the units that are always reported, or were spent."""
     spent = np.atleast_2d(np.asarray(amounts, dtype=float)).sum(axis=0)
     return tuple(i for i, unit in enumerate(ALL[: len(spent)]) if unit.is_always_told or spent[i] > 0)
 
 
 @dataclass(frozen=True, eq=False)
 class QueryRecord:
-    """What the replay of one query has brought.
-
-    Attributes:
-        query_id: id of the query.
-        doc_ids: ids of the documents in the final pool.
-        rankings: for each anytime step, positions in ``doc_ids``, best first; see :attr:`States.orders`.
-        costs: for each anytime step, the cost charged so far in each of ``UNITS``.
-        actual: the cost that the run really paid, in each of ``UNITS``.
-        stop: why reranking stopped: reason, source and details.
-        account: the final state of the budget.
-        dropped: why documents could not be scored, by document id.
-        context_docs, context_tokens: documents and tokens of the assembled context.
-        trace: all events, as one line of JSON.
-        batches: how many batches were sent to a reranker, how many failed, and the first error; empty where a subject
-            sends none.
-        ties: see :func:`ties_of`; empty where a subject does not count them.
-        notes: see :func:`notes_of`; empty for a record without a trace.
-    """
+    """What the replay of one query has brought: its final pool, and the ranking and cost at each anytime step."""
 
     query_id: str
     doc_ids: list[str]
-    rankings: Orders
-    costs: list[list[float]]
-    actual: list[float]
-    stop: dict[str, Any]
-    account: dict[str, Any]
-    dropped: dict[str, str]
+    rankings: Orders  # of each step, positions in doc_ids
+    costs: list[list[float]]  # charged by each step, in each of UNITS
+    actual: list[float]  # really paid, in each of UNITS
+    stop: dict[str, Any]  # reason, source and details
+    account: dict[str, Any]  # the final state of the budget
+    dropped: dict[str, str]  # why documents could not be scored
     context_docs: int
     context_tokens: int
-    trace: str
-    batches: dict[str, Any] = field(default_factory=dict)
-    ties: list[int] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
+    trace: str  # a line of JSON
+    batches: dict[str, Any] = field(default_factory=dict)  # sent, failed, and the first error
+    ties: list[int] = field(default_factory=list)  # see ties_of
+    notes: dict[str, Any] = field(default_factory=dict)  # see notes_of
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
@@ -159,10 +133,6 @@ class QueryRecord:
         """Document ids of the final ranking, best first."""
         return list(map(self.doc_ids.__getitem__, self.final.tolist()))
 
-    def ranking_at(self, step: int) -> list[str]:
-        """Document ids at an anytime step, best first."""
-        return list(map(self.doc_ids.__getitem__, self.rankings[step]))
-
     def states(self, steps: Sequence[int] | None = None) -> States:
         """The ranking at some anytime steps, or at all of them."""
         whole = States(self.query_id, self.doc_ids, self.rankings)
@@ -181,7 +151,6 @@ class QueryRecord:
 
     @property
     def stop_reason(self) -> str:
-        """Why reranking stopped, in a word."""
         return str(self.stop["reason"])
 
     @property
@@ -230,14 +199,7 @@ class QueryRecord:
 
 
 class Ranked(NamedTuple):
-    """What is asked of a replayed baseline: how it ranks a query's documents, and how many it has reranked.
-
-    Attributes:
-        query_id: id of the query.
-        doc_ids: ids of the documents in the final pool.
-        first, final: positions of all n documents in ``doc_ids`` before and after, best first, shape (n,).
-        docs: documents charged.
-    """
+    """A baseline's replay: positions of all documents before and after, and how many were charged."""
 
     query_id: str
     doc_ids: Sequence[str]

@@ -48,143 +48,80 @@ class Overruns(_Part):
 
 
 class Failures(_Part):
-    """What failed in a run.
-
-    Attributes:
-        batches_sent, batches_failed: batches for rerankers.
-        queries_given_up: queries that stopped because their policy failed, or a reranker too often.
-        share: of failed batches or of given up queries, whichever is larger, in [0, 1].
-        went_on: number of queries that went on without a component that failed, by what failed.
-        first_error: in the words of what failed; None if there was none.
-        status: ``failed`` if the share is larger than the configuration allows.
-    """
+    """What failed in a run; it is ``failed`` if the share is larger than the configuration allows."""
 
     batches_sent: int
     batches_failed: int
-    queries_given_up: int
-    share: float
-    went_on: dict[str, int] = Field(default_factory=dict)
+    queries_given_up: int  # their policy failed, or a reranker too often
+    share: float  # of failed batches or of given up queries, whichever is larger
+    went_on: dict[str, int] = Field(default_factory=dict)  # queries without a component that failed, by that
     first_error: str | None
     status: Literal["finished", "failed"]
 
 
 class Rewrites(_Part):
-    """What a reformulator has brought.
-
-    Attributes:
-        per_query: rewrites that were searched, per query.
-        new_docs_per_rewrite: documents that a rewrite found and no search before it, on average; 0 without a rewrite.
-    """
+    """Searched rewrites a query, and the documents that a rewrite found and no search before it."""
 
     per_query: float
     new_docs_per_rewrite: float
 
 
 class Agreement(_Part):
-    """How alike two rankings are on average, without judgments.
+    """How alike two rankings are on average, without judgments."""
 
-    Attributes:
-        overlap: share of the top 10 that both have.
-        rbo: rank-biased overlap of the top 10 (p = 0.9).
-        tau: Kendall's tau of the order in which the one has the top 10 of the other; None where it has not all of them.
-    """
-
-    overlap: float
-    rbo: float
-    tau: float | None = None
+    overlap: float  # share of the top 10 that both have
+    rbo: float  # rank-biased overlap of the top 10, p = 0.9
+    tau: float | None = None  # Kendall's, of the other's top 10; None where the one has not all of it
 
 
 class Comparison(_Part):
-    """A run against a baseline on the same queries.
-
-    Attributes:
-        docs_per_query: mean number of documents that the baseline reranked.
-        measures: its means, by name.
-        difference, interval: the run less the baseline, and the bootstrap interval of that.
-        p, p_holm: p-values of the difference, as they are and corrected for the number of baselines.
-        agreement: of the run's rankings and the baseline's.
-    """
+    """A run against a baseline on the same queries, by measure: the baseline's means, and the run less the baseline."""
 
     docs_per_query: float
     measures: dict[str, float]
     difference: dict[str, float]
     interval: dict[str, tuple[float, float]]
     p: dict[str, float]
-    p_holm: dict[str, float]
+    p_holm: dict[str, float]  # corrected for the number of baselines
     agreement: Agreement
 
 
 class Figures(_Part):
-    """What was measured; all of it is deterministic.
-
-    Attributes:
-        dataset: name of the collection.
-        queries, queries_replayed: number of judged queries, and of all.
-        joins: how many ids of queries, judgments, documents and recorded inputs match.
-        warnings: counts of what was odd, by what it was.
-        measures: means over the judged queries, by name; the first is the headline.
-        interval: bootstrap intervals of the means.
-        first_stage: means of the first stage's own order, by name.
-        cost: total cost of all replayed queries.
-        cost_per_query: mean cost of a query.
-        context_per_query: mean size of the assembled contexts.
-        rewrites: what the reformulator has brought; None where none was asked.
-        aucc: see :meth:`experiments.evaluate.curves.Curve.area`, of the headline measure.
-        docs_to_95pct, docs_to_99pct: fewest documents a query at which the curve reaches that share of its last value.
-        stop_reasons: queries by the reason for which they stopped.
-        tied_share: of the scores that decide a top 10, the share that another document of the query has too; None where
-            nothing was scored.
-        dropped_docs: documents that could not be scored.
-        latency_overrun_ms: by how much queries passed their time limits.
-        failures: what failed of the rerankers.
-    """
+    """What was measured; all of it is deterministic."""
 
     dataset: str
-    queries: int
+    queries: int  # the judged ones
     queries_replayed: int
     joins: list[Join] = []
     warnings: dict[str, int]
-    measures: Annotated[dict[str, float], Field(min_length=1)]
+    measures: Annotated[dict[str, float], Field(min_length=1)]  # the first is the headline
     interval: dict[str, tuple[float, float]]
     first_stage: dict[str, float] = {}
     cost: Bill
     cost_per_query: Bill
     context_per_query: ContextSize
     rewrites: Rewrites | None = None
-    aucc: float
-    docs_to_95pct: int | None
+    aucc: float  # mean height of the headline's curve
+    docs_to_95pct: int | None  # fewest documents a query at which the curve reaches that share of its last value
     docs_to_99pct: int | None
     stop_reasons: dict[str, int]
-    tied_share: float | None = None
+    tied_share: float | None = None  # of the scores that decide a top 10; None where nothing was scored
     dropped_docs: int
     latency_overrun_ms: Overruns
     failures: Failures
 
 
 class Summary(Figures):
-    """The content of ``summary.json``: the figures, and where they come from.
+    """The content of ``summary.json``: the figures, and where they come from."""
 
-    Attributes:
-        baselines: comparisons with fixed depth and with full reranking, by name; None where they would cost.
-        policy: name of the policy.
-        overrides: choices of the command line.
-        documents: number of documents in the collection.
-        corpus_digest: SHA-256 of the collection's documents.
-        seed: root of all randomness.
-        tags: tags of the tracked run.
-        fingerprint, settings, inputs: identity of the run, see :func:`experiments.replay.inputs.identity`.
-        wall_s: seconds that the run took.
-        mlflow_run_id: id of the tracked run; None if there is none.
-    """
-
-    baselines: dict[str, Comparison] | None = None
+    baselines: dict[str, Comparison] | None = None  # None where they would cost
     policy: str
     overrides: list[str]
     documents: int
     corpus_digest: str
     seed: int
     tags: dict[str, str]
-    fingerprint: str
+    fingerprint: str  # this and the next two: see experiments.replay.inputs.identity
     settings: str
     inputs: dict[str, str]
     wall_s: float
@@ -226,9 +163,7 @@ def summarize(
         joins=list(dataset.joins),
         warnings={**dataset.warnings, **warnings_of(outcomes, compares_apart=compares_apart), **_all_zero(curve)},
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
-        interval=dict(
-            zip(curve.measures, zip(curve.low[-1].tolist(), curve.high[-1].tolist(), strict=True), strict=True)
-        ),
+        interval={name: (float(curve.low[-1, j]), float(curve.high[-1, j])) for j, name in enumerate(curve.measures)},
         first_stage=dict(zip(curve.measures, curve.first_stage.tolist(), strict=True)),
         cost=Bill(charged=_costs(charged), actual=_costs(actual)),
         cost_per_query=Bill(charged=_costs(charged / queries), actual=_costs(actual / queries)),
@@ -248,10 +183,8 @@ def summarize(
 def _all_zero(curve: Curve) -> dict[str, int]:
     if curve.per_query.any():
         return {}
-    return {f"queries, which is all of them, rank nothing that is judged relevant: {_SAME_IDS}": len(curve.per_query)}
-
-
-_SAME_IDS = "do the judgments belong to these queries and documents?"
+    asks = "do the judgments belong to these queries and documents?"
+    return {f"queries, which is all of them, rank nothing that is judged relevant: {asks}": len(curve.per_query)}
 
 
 def failures_of(outcomes: Outcomes, max_share: float) -> Failures:

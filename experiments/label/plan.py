@@ -65,7 +65,7 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
     if not all(reranker.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError("the scores must be recorded: reranker.scores=FILE")
     for record in records_of(session, session.dataset.query_ids, traced=False):
-        yield record.query_id, record.ranking_at(0), record.ranking
+        yield record.query_id, record.states([0]).rankings()[0], record.ranking
 
 
 def make_plan(rankings: Iterable[tuple[str, Sequence[str], Sequence[str]]], seed: int) -> Plan:

@@ -14,7 +14,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
 from experiments.prepare.scoring import Order, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
 from experiments.publish.folders import locked, remove_if_empty
-from experiments.publish.progress import duration, progress_bar
+from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
 from experiments.replay.inputs import identity
 from ragtune.core.arguments import check_count, check_number
@@ -122,7 +122,7 @@ def _plan_line(plan: Plan) -> str:
         return f"{line}; this costs nothing"
     cost = plan.cost
     usd = "price unknown" if "usd" in plan.unknown else f"${cost.usd:,.4f}"
-    time = "time unknown" if "latency_ms" in plan.unknown else f"about {duration(cost.latency_ms / 1000)}"
+    time = "time unknown" if "latency_ms" in plan.unknown else f"about {_duration(cost.latency_ms / 1000)}"
     return f"{line}; {cost.calls:,} calls, {cost.tokens:,} tokens, {usd}, {time}"
 
 
@@ -220,3 +220,10 @@ def _run(pairs: Sequence[Pair]) -> Iterator[str]:
     for query_id, doc_id, score in sorted(pairs, key=lambda pair: (pair[0], -pair[2], pair[1])):
         last, rank = query_id, rank + 1 if query_id == last else 1
         yield f"{query_id} Q0 {doc_id} {rank} {score!r} ragtune\n"
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it: ``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""How a run presents itself in MLflow: its name, its parameters, its metrics, and a few lines on what it found."""
+"""How runs present themselves in MLflow: names, parameters, metrics, a few lines on what was found, and their list."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,20 @@ import yaml
 from experiments.config.options import choices_of, leaf
 from experiments.config.paths import CONF, PROJECT_ROOT
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import read_csv
-from experiments.publish.files import COST_COLUMNS
-from experiments.publish.trackstore import HEADLINE
+from experiments.publish.files import COST_COLUMNS, read_csv
 from ragtune.core.units import LIMITS
+
+NOTE = "mlflow.note.content"
+"""Tag with the description of an experiment or a run."""
+
+HEADLINE = "headline"
+"""Metric with the value of a run's first measure, and tag with its name: runs of one list may have several."""
 
 MAX_TAG_LENGTH = 5000
 """MLflow's limit for the value of a tag."""
 
 _WORDING = ("_target_", "_partial_", "_convert_", "_recursive_")
 """Hydra's own keys, which say how an option is read."""
-
-
-_FIRST_TAGS = ("finding", "policy", "budget", "dataset", "failures", "warnings")
-_LAST_TAGS = ("ragtune_version", "git_sha")
-"""Tags that MLflow's page of a run shows first and last: it shows them in the order in which they are logged."""
 
 _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusion", "retrieval")
 """Groups whose single options make a policy another one, though it keeps its name."""
@@ -107,28 +107,33 @@ def _flatten(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of a run in the order to log them in, MLflow's own fields for code and user among them."""
-    sha = summary.tags.get("git_sha", "unknown").removesuffix("-dirty")
-    own = {
-        "mlflow.source.type": "LOCAL",
-        "mlflow.source.name": "run.py",
-        "command": shlex.join(["python", "run.py", *summary.overrides]),
-        "finding": _short_finding(summary),
-        HEADLINE: next(iter(summary.measures)),
+    """The tags of a run, MLflow's own fields for code and user among them; MLflow shows them in this order."""
+    odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())[:MAX_TAG_LENGTH]
+    found = {
+        "finding": _finding(summary),
         "policy": summary.policy,
-        "failures": failures(summary),
         "budget": budget_name(config.get("budget", {})),
-        **({"mlflow.source.git.commit": sha} if sha != "unknown" else {}),
-        **_user(),
+        "dataset": summary.dataset,
+        "failures": failures(summary),
+        **({"warnings": odd} if odd else {}),
+        HEADLINE: next(iter(summary.measures)),
+        "command": shlex.join(["python", "run.py", *summary.overrides]),
+        **_source("run.py", summary.tags.get("git_sha", "unknown")),
     }
-    odd = "; ".join(f"{count} {what}" for what, count in summary.warnings.items())
-    own |= {"warnings": odd[:MAX_TAG_LENGTH]} if odd else {}
-    found = {**summary.tags, **own}
-    others = [name for name in found if name not in (*_FIRST_TAGS, *_LAST_TAGS)]
-    return {name: found[name] for name in (*_FIRST_TAGS, *others, *_LAST_TAGS) if name in found}
+    return found | {name: value for name, value in summary.tags.items() if name not in found}
 
 
-def _short_finding(summary: Summary) -> str:
+def _source(program: str, sha: str) -> dict[str, str]:
+    """MLflow's own fields for code and user."""
+    found = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program}
+    if sha != "unknown":
+        found["mlflow.source.git.commit"] = sha.removesuffix("-dirty")
+    with suppress(KeyError, OSError):  # a container's user often has no name
+        found["mlflow.user"] = getpass.getuser()
+    return found
+
+
+def _finding(summary: Summary) -> str:
     """The headline measure, its cost and the difference from each baseline, in as few characters as say it."""
     name, value = next(iter(summary.measures.items()))
     said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
@@ -149,63 +154,40 @@ def failures(summary: Summary) -> str:
 
 def sweep_tags(words: Sequence[str]) -> dict[str, str]:
     """The tags of the parent run of a sweep."""
-    program = words[0]
-    sha = git_sha().removesuffix("-dirty")
-    own = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program, **_user()}
-    own |= {"mlflow.source.git.commit": sha} if sha != "unknown" else {}
-    return {"sweep": "true", "command": shlex.join(["python", program, *words[1:]]), **own}
-
-
-def _user() -> dict[str, str]:
-    try:
-        return {"mlflow.user": getpass.getuser()}
-    except (KeyError, OSError):  # a container's user often has no name
-        return {}
+    program, *rest = words
+    return {"sweep": "true", "command": shlex.join(["python", program, *rest]), **_source(program, git_sha())}
 
 
 def description(summary: Summary, run_id: str) -> str:
-    """What a run found, in Markdown: one sentence, a table with it and what it is compared with, and the curve.
+    """What a run found, in Markdown: the finding, a table with it and what it is compared with, and the curve.
 
-    MLflow shows no picture that is part of the text, but one that its own server has: the artifact, by an address that
-    is relative to whatever address the server is open at.
+    MLflow shows no picture but one that its own server has: the artifact, by a relative address.
     """
     names = list(summary.measures)
-    heads = ["", "documents a query", *names]
-    figures = [f"{value:.4f} [{low:.3f}, {high:.3f}]" for value, (low, high) in _with_interval(summary)]
+    figures = []
+    for name, value in summary.measures.items():
+        low, high = summary.interval.get(name, (value, value))
+        figures.append(f"{value:.4f} [{low:.3f}, {high:.3f}]")
     rows = [[f"**{summary.policy}**", f"{summary.cost_per_query.charged['docs']:.1f}", *figures]]
     if summary.first_stage:
         rows.append(["first stage", "0.0", *map("{:.4f}".format, summary.first_stage.values())])
     for baseline, against in (summary.baselines or {}).items():
         means = (f"{against.measures[name]:.4f} ({against.difference[name]:+.4f})" for name in names)
         rows.append([baseline, f"{against.docs_per_query:.1f}", *means])
-    said = f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference."
-    picture = f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})"
-    return f"{_finding(summary)}\n\n{markdown_table(heads, rows)}\n\n{said}\n\n{picture}"
-
-
-def _finding(summary: Summary) -> str:
-    """The headline measure, its cost, the first stage, the differences from fixed depth and others, and failures."""
-    name, value = next(iter(summary.measures.items()))
-    docs = summary.cost_per_query.charged["docs"]
-    said = f"**{name} {value:.4f} with {docs:.1f} documents a query.**"
-    if name in summary.first_stage:
-        said += f" The first stage alone has {summary.first_stage[name]:.4f}."
-    for baseline, against in (summary.baselines or {}).items():
-        low, high = against.interval[name]
-        said += f" Difference from {baseline}: {against.difference[name]:+.4f} [{low:+.3f}, {high:+.3f}]."
-    lost = failures(summary)
-    return said if lost == "none" else f"{said} Failures and warnings: {lost.replace(chr(10), ' ')}."
+    lost = failures(summary).replace("\n", " ")
+    parts = [
+        f"**{_finding(summary)}**" + ("" if lost == "none" else f" Failures and warnings: {lost}."),
+        markdown_table(["", "documents a query", *names], rows),
+        f"{summary.queries} queries of {summary.dataset}; 95% intervals; in brackets the run's difference.",
+        f"![curve.png, an artifact](get-artifact?path=curve.png&run_uuid={run_id})",
+    ]
+    return "\n\n".join(parts)
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def _with_interval(summary: Summary) -> Iterator[tuple[float, tuple[float, float]]]:
-    for name, value in summary.measures.items():
-        yield value, summary.interval.get(name, (value, value))
 
 
 def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
@@ -220,10 +202,9 @@ def metrics(summary: Summary, curve_csv: Path) -> list[Any]:
         final |= {f"{kind}_{unit}": value for unit, value in costs.items() if value or unit == "docs"}
     if rewrites := summary.rewrites:
         final |= {"rewrites_per_query": rewrites.per_query, "new_docs_per_rewrite": rewrites.new_docs_per_rewrite}
-    single = {
-        name: getattr(summary, name) for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "tied_share", "wall_s")
-    }
-    final |= {name: value for name, value in single.items() if value is not None}
+    for name in ("aucc", "docs_to_95pct", "docs_to_99pct", "tied_share", "wall_s"):
+        if (value := getattr(summary, name)) is not None:
+            final[name] = value
     final |= {f"matched/{allowed(join.left)} in {allowed(join.right)}": join.share for join in summary.joins}
     final |= {"failed_batches": summary.failures.batches_failed, "failed_share": summary.failures.share}
     final |= {"failed_queries": summary.failures.queries_given_up, "unscored_docs": summary.dropped_docs}
@@ -275,3 +256,42 @@ def _git(*arguments: str) -> str:
     command = ["git", "--no-optional-locks", "-C", str(PROJECT_ROOT), *arguments]
     # The words are those above, there is no shell, and the git on PATH is the user's own.
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
+
+
+TITLE = "Quality, cost and choices"
+"""Name of the view in MLflow's menu *Views*."""
+
+_FIXED = {"attributes.`Run Name`": 290, "runDateAndNestInfo": 45}
+"""Columns that MLflow always shows, with their widths in pixels: the second is cut to the status."""
+
+_CHOSEN = {
+    f"metrics.`{HEADLINE}`": 82,
+    f"tags.`{HEADLINE}`": 82,
+    "metrics.`charged_docs`": 108,
+    "metrics.`aucc`": 82,
+    "params.`budget`": 75,
+    "params.`estimator`": 95,
+    "params.`scheduler`": 95,
+    "params.`dataset`": 90,
+    "tags.`failures`": 120,
+}
+
+
+def address(experiment_id: str) -> str:
+    """The address of the view below the address of ``mlflow ui``."""
+    return f"#/experiments/{experiment_id}/runs?viewStateShareKey=ragtune&workflowType=machine_learning"
+
+
+def experiment_tags(experiment_id: str) -> dict[str, str]:
+    """The tags of an experiment that make the view and name it in the experiment's description."""
+    widths = _FIXED | _CHOSEN
+    state = {
+        "selectedColumns": list(_CHOSEN),
+        "columnOrder": list(widths),
+        "columnWidths": widths,
+        "orderByKey": f"metrics.`{HEADLINE}`",
+        "orderByAsc": False,
+    }
+    view = {"name": TITLE, "createdAt": 0, "state": json.dumps(state)}
+    note = f"[{TITLE} of the runs]({address(experiment_id)}): open this list first."
+    return {"mlflow.sharedViewState.ragtune": json.dumps(view), NOTE: note}

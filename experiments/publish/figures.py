@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Column, Columns
 from ragtune.core.units import MONEY, TOKENS, UNITS
+
+Column = Sequence[Any] | NDArray[Any]
+"""Texts, truth values, integers, or numbers; where one is missing, None or NaN."""
+
+Columns = dict[str, Column]
+"""A table: columns by name, all of one length."""
 
 BLACK, BLUE, GREEN, SKY = "#000000", "#0072B2", "#009E73", "#56B4E9"
 VERMILION, PURPLE, ORANGE, GREY = "#D55E00", "#CC79A7", "#E69F00", "#767676"
@@ -27,7 +34,6 @@ DASHES: dict[str, tuple[Any, ...]] = {
     "ceiling": ((0, (1, 2)), (0, (3, 3))),
 }
 MARKERS = {"incumbent": "s", "ours": "oDXP*", "peer": "^v<>ph", "ceiling": "+x1"}
-"""As Matplotlib calls them."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,7 @@ class Style:
 
 
 def styles_of(kinds: Sequence[str]) -> list[Style]:
-    """Styles of lines of the given kinds, in their order.
-
-    The cycles of colours, dashes and markers of a kind differ in length, so that 60 lines of ours stay distinct.
-    """
+    """Styles of lines of the given kinds; cycles of different lengths keep 60 lines of a kind distinct."""
     found = []
     for i, kind in enumerate(kinds):
         turn = sum(other == kind for other in kinds[:i])
@@ -59,11 +62,7 @@ _FIXED, _OURS = styles_of(["incumbent", "ours"])
 
 
 def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
-    """Draw the headline measure and its bootstrap interval against the documents reranked.
-
-    Where a run costs money, two more panels draw it against tokens and dollars, and one each against FLOPs, search
-    units and energy where they are known.
-    """
+    """Draw the headline and its interval against the documents reranked, and against further costs that were paid."""
     from matplotlib.figure import Figure
 
     panels = [("documents reranked per query (at most)", "documents")]
@@ -74,13 +73,9 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
         _draw(axes, curve[column], curve, summary)
         if i == 0 and FIXED_DEPTH in curve:
             points = zip(curve[column], curve[FIXED_DEPTH], strict=True)
-            axes.plot(
-                *zip(*(point for point in points if None not in point), strict=True),
-                color=_FIXED.ink,
-                linestyle=_FIXED.dash,
-                linewidth=1.2,
-                label="fixed depth, from the first stage's order",
-            )
+            known = zip(*(point for point in points if None not in point), strict=True)
+            dashed = {"color": _FIXED.ink, "linestyle": _FIXED.dash, "linewidth": 1.2}
+            axes.plot(*known, label="fixed depth, from the first stage's order", **dashed)
         axes.set_xlabel(label)
         axes.set_title(f"{summary.dataset}: {summary.policy}", fontsize=10, y=1.0)
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)

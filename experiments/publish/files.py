@@ -1,7 +1,8 @@
-"""Writes the files of a run, all or none, and reads its summary."""
+"""Writes the files of a run, all or none, and reads them."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import reprlib
@@ -10,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BufferedWriter
+from importlib.metadata import version
+from io import BufferedWriter, BytesIO
 from operator import add
 from pathlib import Path
 from typing import IO, Any, cast
@@ -18,6 +20,7 @@ from typing import IO, Any, cast
 import numpy as np
 import yaml
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import Curve
@@ -25,20 +28,16 @@ from experiments.evaluate.files import naming, whole
 from experiments.evaluate.outcomes import Outcomes
 from experiments.evaluate.record import UNITS, QueryRecord, told
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Columns, read_csv, write_csv, write_parquet
-from experiments.publish.figures import FIXED_DEPTH, draw_curve
+from experiments.publish.figures import FIXED_DEPTH, Columns, draw_curve
 from ragtune.core import units
-from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import DatasetError
 from ragtune.data.files.textfile import read_json, require_id
 
 CONFIG = "config.yaml"
 SUMMARY = "summary.json"
 CURVE = "curve.csv"
-
 PICTURE = "curve.png"
-"""The curve as a picture. Drawing takes longer than most jobs of a sweep, whose pictures few look at: a sweep leaves
-them to :func:`picture_of`."""
+"""The curve as a picture. Drawing takes longer than most jobs: a sweep leaves it to :func:`picture_of`."""
 
 COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 """Columns of ``curve.csv`` with the mean cost so far, in the order of ``UNITS``; see :func:`told`."""
@@ -46,17 +45,7 @@ COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a finished run reports.
-
-    Attributes:
-        config: resolved configuration.
-        dataset: the collection.
-        records: of all replayed queries, by query id.
-        outcomes: of the same queries, in the order in which they are told.
-        curve: of the judged queries.
-        summary: the figures.
-        depth_line: what fixed depth reaches, see :func:`experiments.evaluate.baselines.depth_line`.
-    """
+    """Everything that a finished run reports; the outcomes stand in the order in which the queries are told."""
 
     config: Mapping[str, Any]
     dataset: Dataset
@@ -137,24 +126,15 @@ def require_summary(folder: Path) -> Summary:
 
 def write_yaml(file: Path, config: Mapping[str, Any]) -> None:
     """Write plain data as YAML, with the keys in their order."""
+    plain = json.loads(json.dumps(dict(config)))
     with naming(file):
-        file.write_text("".join(_yaml(json.dumps({key: value})) for key, value in config.items()), encoding="utf-8")
+        file.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The configuration of the run that a folder holds."""
     config: dict[str, Any] = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
     return config
-
-
-@lru_cache(maxsize=128)
-def _yaml(text: str) -> str:
-    """Data in JSON as YAML; the jobs of a sweep have most of it in common."""
-    return str(yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True))
-
-
-_SIZES = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
-"""The columns of :attr:`Outcome.sizes`."""
 
 
 def per_query_table(results: Results) -> Columns:
@@ -166,24 +146,23 @@ def per_query_table(results: Results) -> Columns:
     measured[judged] = curve.per_query[:, -1, :]
     table: Columns = {"query_id": query_ids, "judged": judged}
     table |= {name: measured[:, j] for j, name in enumerate(curve.measures)}
-    table |= {name: column.astype(kind) for name, (column, kind) in _costs(outcomes).items()}
+    table |= _costs(outcomes)
     table["stop_reason"] = [outcome.stop_reason for outcome in outcomes]
-    return table | dict(zip(_SIZES, outcomes.column("sizes").T, strict=True))
+    sizes = ("pool_docs", "dropped_docs", "context_docs", "context_tokens")
+    return table | dict(zip(sizes, outcomes.column("sizes").T, strict=True))
 
 
-def _costs(outcomes: Outcomes) -> dict[str, tuple[FloatArray, type]]:
-    """The columns of costs by name, and the kind of their numbers: those that are counted are integers."""
+def _costs(outcomes: Outcomes) -> Columns:
+    """The columns of costs; those that are counted are integers."""
     spent = {kind: outcomes.column(kind).astype(float) for kind in ("charged", "actual")}
     known = told([costs.sum(axis=0) for costs in spent.values()])
-    columns = {f"{kind}_{UNITS[i]}": (units.UNITS[i], costs[:, i]) for kind, costs in spent.items() for i in known}
-    return {
-        name: (column, int if unit.is_count and _is_whole(column) else float)
-        for name, (unit, column) in columns.items()
-    }
-
-
-def _is_whole(amounts: FloatArray) -> bool:
-    return bool((amounts == np.floor(amounts)).all())
+    table: Columns = {}
+    for kind, costs in spent.items():
+        for i in known:
+            column = costs[:, i]
+            is_whole = units.UNITS[i].is_count and (column == np.floor(column)).all()
+            table[f"{kind}_{UNITS[i]}"] = column.astype(int) if is_whole else column
+    return table
 
 
 def curve_table(curve: Curve, depth_line: Mapping[int, float] | None = None) -> Columns:
@@ -209,16 +188,11 @@ def _write_records(folder: Path, records: Iterable[QueryRecord]) -> None:
 
 
 def _in_trec(query_id: str, ranking: Sequence[str]) -> str:
-    _require_ids(ranking)
-    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
-
-
-def _require_ids(ranking: Sequence[str]) -> None:
-    """Refuse documents that a TREC file cannot hold; most rankings are seen to be sound as a whole."""
     letters = "".join(ranking)
     if not (letters.isascii() and letters.isprintable() and " " not in letters and all(ranking)):
         for doc_id in ranking:
             require_id(doc_id, "retrieved document")
+    return f"{query_id} Q0 ".join(["", *map(add, ranking, _ends(len(ranking)))])
 
 
 @lru_cache(maxsize=8)
@@ -227,16 +201,63 @@ def _ends(n: int) -> list[str]:
     return [f" {rank} {n - rank + 1} ragtune\n" for rank in range(1, n + 1)]
 
 
-_TRACES = 2**18
-"""Bytes of traces that are compressed at once."""
-
-
 @contextmanager
 def _packed(file: Path) -> Iterator[IO[bytes]]:
     with (
         naming(file),
         file.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
-        BufferedWriter(packed, _TRACES) as out,
+        BufferedWriter(packed, 2**18) as out,
     ):
         yield cast(IO[bytes], out)
+
+
+_PANDAS = {"large_string": ("object", "str"), "double": ("float64", "float64")}
+"""What pandas calls types that Arrow calls otherwise, in its notes for other readers and in its frames."""
+
+
+def write_csv(file: Path, table: Columns) -> None:
+    """Write a table as CSV, every number with the digits that tell it from all others."""
+    with naming(file), file.open("w", encoding="utf-8", newline="") as out:
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow(table)
+        lines.writerows(_rows(table))
+
+
+def read_csv(file: Path) -> Columns:
+    """Read a table of numbers that :func:`write_csv` has written, None where one is missing."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        names, *rows = csv.reader(lines)
+    columns = zip(*rows, strict=True)
+    return {name: [float(cell) if cell else None for cell in cells] for name, cells in zip(names, columns, strict=True)}
+
+
+def write_parquet(file: Path, table: Columns) -> None:
+    """Write a table as Parquet, from which pandas reads its own types; loading pandas takes longer than most runs."""
+    import pyarrow as pa
+    from pyarrow import json as pajson
+    from pyarrow import parquet
+
+    kinds = [str(values.dtype) if isinstance(values, np.ndarray) else "large_string" for values in table.values()]
+    schema = pa.schema(list(zip(table, kinds, strict=True)))
+    notes = [_note(field.name, str(field.type)) for field in schema]
+    about: dict[str, Any] = {"index_columns": [], "column_indexes": [], "columns": notes, "attributes": {}}
+    about |= {"creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": version("pandas")}
+    rows = (to_json(dict(zip(table, row, strict=True)), inf_nan_mode="constants") for row in _rows(table))
+    # Arrow's own reader: its conversion of Python's lists loads pandas.
+    found = pajson.read_json(BytesIO(b"\n".join(rows)), parse_options=pajson.ParseOptions(explicit_schema=schema))
+    described = found.combine_chunks().replace_schema_metadata({"pandas": json.dumps(about)})
+    with naming(file):
+        parquet.write_table(described, file)
+
+
+def _rows(table: Columns) -> Iterator[list[Any]]:
+    """The rows, with None for what is not a number."""
+    columns = (values.tolist() if isinstance(values, np.ndarray) else values for values in table.values())
+    return ([None if value != value else value for value in row] for row in zip(*columns, strict=True))
+
+
+def _note(name: str, kind: str) -> dict[str, Any]:
+    pandas_type, numpy_type = _PANDAS.get(kind, (kind, kind))
+    types = {"pandas_type": pandas_type, "numpy_type": numpy_type}
+    return {"name": name, "field_name": name, **types, "metadata": None}

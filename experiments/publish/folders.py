@@ -1,7 +1,4 @@
-"""Folders of runs: one process at a time uses a folder, and a folder that stayed empty is removed.
-
-Hydra makes the folder of a run before it is known whether the run begins.
-"""
+"""Folders of runs, which Hydra makes before a run begins: one process uses a folder, and one that stays empty goes."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ragtune.core.errors import ConfigError
@@ -69,14 +66,7 @@ def _acquired(file: Path) -> int | None:
         except OSError as error:
             sys.stderr.write(f"warning: {file} cannot be locked ({error.strerror}): let no other run use that folder\n")
             return descriptor
-        if is_still(descriptor, file):
-            return descriptor
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), file.stat()):
+                return descriptor
         os.close(descriptor)  # its owner ended between our opening and our locking it, and took the file away
-
-
-def is_still(descriptor: int, path: Path) -> bool:
-    """Whether an open file or folder is the one that is at ``path`` now."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

@@ -65,24 +65,11 @@ def library_progress(*, enabled: bool) -> Iterator[None]:
 def _lines(label: str) -> Progress:
     """Progress as lines on stderr, one every :data:`LINE_S`, for a log or a pipe."""
     said = time.perf_counter()
-    first: tuple[int, float] | None = None  # what was done before took no time now
 
     def update(done: int, total: int) -> None:
-        nonlocal said, first
-        now = time.perf_counter()
-        first = first or (done, now)
-        if now - said < LINE_S:
-            return
-        said = now
-        rate = (done - first[0]) / (now - first[1]) if now > first[1] else 0.0
-        left = f", {rate:.3g} a second, {duration((total - done) / rate)} left" if rate > 0 else ""
-        sys.stderr.write(f"{label}: {done} of {total}{left}\n")
+        nonlocal said
+        if (now := time.perf_counter()) - said >= LINE_S:
+            said = now
+            sys.stderr.write(f"{label}: {done} of {total}\n")
 
     return update
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it: ``40 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from numpy.typing import ArrayLike
 
 from experiments.evaluate.baselines import AGREEMENT, FULL
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
-from experiments.evaluate.summary import Agreement, Comparison, Overruns, Summary
-from experiments.publish.columns import Columns
-from ragtune.core.units import MONEY, TOKENS, Unit
+from experiments.evaluate.summary import Agreement, Comparison, Summary
+from experiments.publish.figures import Columns
+from ragtune.core.units import MONEY, TOKENS
 from ragtune.core.units import UNITS as ALL
 
 if TYPE_CHECKING:
@@ -24,11 +22,12 @@ if TYPE_CHECKING:
 
 def print_run(summary: Summary, curve: Curve) -> None:
     """Print the final table of one run: measures with intervals, the cost curve in a few rows, why queries stopped."""
-    console = _console()
+    console = new_console()
     baselines = summary.baselines or {}
     for table in _fitting(summary, curve, console):
         console.print(table)
-    console.print(_start_line(summary, curve))
+    start = "the policy, before any score" if _starts_apart(summary, curve) else "the first stage alone"
+    console.print(f"at 0 documents: {start}")
     console.print(_costs_line(summary))
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
@@ -39,10 +38,15 @@ def print_run(summary: Summary, curve: Curve) -> None:
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
     if summary.tied_share and summary.tied_share >= MANY_TIES:
         console.print(_ties_line(summary.tied_share))
-    if summary.dropped_docs or summary.failures.batches_failed:
-        console.print(f"[bold]{_unscored_line(summary)}[/bold]")
-    if summary.latency_overrun_ms.queries:
-        console.print(_late_line(summary.latency_overrun_ms))
+    failures, lost = summary.failures, ""
+    if summary.dropped_docs:
+        lost = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; "
+    if lost or failures.batches_failed:
+        failed = f"{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
+        console.print(f"[bold]{lost}{failed}[/bold]")
+    if (late := summary.latency_overrun_ms).queries:
+        by = f"{late.mean:.0f} ms on average, {late.max:.0f} at most"
+        console.print(f"past the time limit: {late.queries} queries, by {by}")
     for what, count in summary.warnings.items():
         print_warning(f"{count} {what}")
 
@@ -53,7 +57,7 @@ def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table
     while names:
         for count in range(len(names), 0, -1):
             table = _run_table(summary, curve, names[:count], prices)
-            if console.measure(table, options=console.options.update(width=_ANY_WIDTH)).maximum <= console.width:
+            if width_of(table, console) <= console.width:
                 break
         else:  # what it cost stands in a line of its own, too
             table = _run_table(summary, curve, names[:count], {})
@@ -61,17 +65,12 @@ def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table
         names = names[count:]
 
 
-_ANY_WIDTH = 1000
-
-
 def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
     """The table of some of the measures, with the costs of each row."""
-    from rich.markup import escape
-
-    title = escape(f"{summary.dataset} - {summary.queries} queries - {summary.policy}")
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
-    table = _new_table(None, **spacing)
+    title = f"{summary.dataset} - {summary.queries} queries - {summary.policy}"
+    table = new_table(title, title_style="bold", **spacing)
     places = [place for place, name in enumerate(summary.measures) if name in names]
     blank = [""] * len(prices)
     table.add_column("documents\nper query", justify="right")
@@ -85,21 +84,28 @@ def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Map
     for name, against in baselines.items():
         if name == FULL or against != baselines.get(FULL):  # fixed depth may come to that
             _add_comparison(table, name, against, blank, names)
-    table.title, table.title_justify, table.title_style = title, "left", "bold"
     return table
 
 
-def _console(**options: Any) -> Console:
+def new_console(**options: Any) -> Console:
+    """A console that prints what it is given as it is."""
     from rich.console import Console
 
     return Console(highlight=False, emoji=False, **options)
 
 
-def _new_table(title: str | None, **options: Any) -> Table:
+def new_table(title: str, **options: Any) -> Table:
+    """A table under a title that is printed as it is."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", **options)
+    return Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", **options)
+
+
+def width_of(table: Table, console: Console) -> int:
+    """Characters that a table takes if nothing is folded."""
+    return console.measure(table, options=console.options.update(width=1000)).maximum
 
 
 def _add_curve(
@@ -118,11 +124,6 @@ def _starts_apart(summary: Summary, curve: Curve) -> bool:
     """Whether the policy orders the pool in another way than the first stage, before it reranks anything."""
     starts = zip(summary.first_stage.values(), curve.mean[0], strict=False)
     return any(f"{first:.3f}" != f"{own:.3f}" for first, own in starts)
-
-
-def _start_line(summary: Summary, curve: Curve) -> str:
-    is_apart = _starts_apart(summary, curve)
-    return f"at 0 documents: {'the policy, before any score' if is_apart else 'the first stage alone'}"
 
 
 MANY_TIES = 0.05
@@ -147,7 +148,7 @@ def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
 
 def print_warning(words: str) -> None:
     """Print what is odd in a run."""
-    _console(markup=False).print(f"warning: {words}")
+    new_console(markup=False).print(f"warning: {words}")
 
 
 def _add_comparison(
@@ -161,74 +162,6 @@ def _add_comparison(
     table.add_row("p", *blank, *(short_p(against.p_holm[measure]) for measure in measures))
 
 
-def fitting_table(
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    left: Collection[str],
-    width: int,
-    title: str,
-    always: Collection[str] = (),
-) -> tuple[Table, list[str]]:
-    """A table of the columns that have room, and the headings of the columns that have none.
-
-    Where not all have room, columns of words are folded first. Then those of ``always`` are shown, and of the others
-    as many as fit, from the left.
-    """
-    widths = {head: _width(head, [row[i] for row in rows]) for i, head in enumerate(heads)}
-    room, limit = width - _EDGES + _GAP, width
-    words = [head for head in heads if head in left]
-    if words and sum(widths.values()) > room:
-        limit = max(_LEAST, (room - sum(widths[head] for head in always if head not in left)) // len(words) - _GAP)
-        widths |= {head: min(widths[head], limit + _GAP) for head in words}
-    shown = {head: widths[head] for head in heads if head in always}
-    for head in (head for head in heads if head not in always):
-        if shown and sum(shown.values()) + widths[head] > room:
-            break
-        shown[head] = widths[head]
-    return _table(heads, rows, shown, left, limit, title), [head for head in heads if head not in shown]
-
-
-def _width(head: str, cells: Sequence[str]) -> int:
-    """Characters that a column takes, with the gap behind it."""
-    from rich.cells import cell_len
-
-    return max(cell_len(line) for cell in (_stacked(head), *cells) for line in cell.split("\n")) + _GAP
-
-
-_GAP, _EDGES = 3, 2
-"""Characters between two columns of a table, and beside the first and the last together."""
-
-_LEAST = 8
-"""Characters to which a column of words may be folded."""
-
-
-def _stacked(head: str) -> str:
-    """A heading with its words on lines of their own."""
-    return head.replace("_", " ").replace("=", "= ").replace(",", ", ").replace(" ", "\n")
-
-
-def _table(
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    shown: Collection[str],
-    left: Collection[str],
-    limit: int,
-    title: str,
-) -> Table:
-    from rich.markup import escape
-
-    table = _new_table(escape(title) or None, pad_edge=False)
-    for head in (head for head in heads if head in shown):
-        if head in left:
-            table.add_column(escape(_stacked(head)), overflow="fold", max_width=limit)
-        else:
-            table.add_column(escape(_stacked(head)), justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(cell) for head, cell in zip(heads, row, strict=True) if head in shown))
-    return table
-
-
 def short(value: float, form: str) -> str:
     """A number without the zero before its point."""
     return format(value, form).replace("0.", ".", 1)
@@ -239,29 +172,12 @@ def short_p(p: float) -> str:
     return "<.001" if p < 0.001 else short(p, ".3f")
 
 
-def _unscored_line(summary: Summary) -> str:
-    failures = summary.failures
-    failed = f"{failures.batches_failed} of {failures.batches_sent} batches failed (see traces)"
-    if not summary.dropped_docs:
-        return failed
-    return f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; {failed}"
-
-
-def _late_line(late: Overruns) -> str:
-    by = f"{late.mean:.0f} ms on average, {late.max:.0f} at most"
-    return f"past the time limit: {late.queries} queries, by {by}"
-
-
 def _priced(curve: Curve) -> dict[str, tuple[str, str]]:
     """Columns for what a query cost so far, where it cost money or what is not always known: unit and format."""
     costs_money = curve.costs[:, UNITS.index(MONEY.name)].any()
     columns = {"tokens": (TOKENS.name, "{:.0f}"), "US$": (MONEY.name, "{:.5f}")} if costs_money else {}
-    return columns | {unit.label: (unit.name, unit.number) for unit in _sometimes_told(curve.costs)}
-
-
-def _sometimes_told(costs: ArrayLike) -> list[Unit]:
-    """Units that are named only where something was spent, and was."""
-    return [ALL[i] for i in told(costs) if not ALL[i].is_always_told]
+    units = [ALL[i] for i in told(curve.costs) if not ALL[i].is_always_told]
+    return columns | {unit.label: (unit.name, unit.number) for unit in units}
 
 
 def _costs_line(summary: Summary) -> str:
@@ -277,8 +193,6 @@ def _costs_line(summary: Summary) -> str:
 
 def _few(n: int, limit: int = 8) -> list[int]:
     """At most ``limit`` positions out of ``n``, evenly spread, ends included."""
-    if n <= limit:
-        return list(range(n))
     return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
 
 
@@ -286,7 +200,7 @@ def print_queries(table: Columns) -> None:
     """Print one line a query (verbosity 2)."""
     import pandas as pd
 
-    _console(markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
+    new_console(markup=False, soft_wrap=True).print(pd.DataFrame(table).to_string(index=False))
 
 
 def print_path(folder: Path) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import sqlite3
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from experiments.evaluate.summary import Summary
-from experiments.publish import described, trackstore
+from experiments.publish import described
 from experiments.publish.files import CONFIG, CURVE, PICTURE, SUMMARY, picture_of, read_config, read_summary
 from experiments.publish.sweep_table import SweepFigures
-from experiments.publish.trackstore import TrackingError, keep_quiet, prepare_file
 from ragtune.core.errors import ConfigError, RagtuneError
 from ragtune.core.plain import first_line
 
@@ -26,13 +29,17 @@ PARENT_FILE = "mlflow_parent.json"
 TRACKING_ERROR = "tracking_error.txt"
 """File in a run's folder with the reason why tracking failed; a later log of the run shows it as a tag."""
 
-MAX_PARAMS_A_CALL, MAX_METRICS_A_CALL, MAX_PARAM_LENGTH = 100, 1000, 6000
-"""MLflow's limits (REST API, log-batch)."""
+MAX_PARAM_LENGTH = 6000
+"""MLflow's limit for the value of a parameter."""
 
 ARTIFACTS = (CONFIG, SUMMARY, "run.trec", "per_query.parquet", CURVE, PICTURE, "traces.jsonl.gz")
 
 RESULTS_TAG = "ragtune.results"
 """Tag of a tracked run that identifies the files it was logged from, so that they are not logged twice."""
+
+
+class TrackingError(RagtuneError):
+    """A run could not be logged; its files are whole, and ``ragtune relog`` logs them later."""
 
 
 def parent_of(folder: Path) -> str | None:
@@ -65,11 +72,7 @@ class Tracking:
         """Delete a run that has no results."""
 
     def log(self, folder: Path, parent: str | None = None, *, again: bool = False) -> str | None:
-        """Log a run folder and return the tracked run's id.
-
-        Files that have been logged already are not logged a second time unless ``again`` is true. Unfinished runs of
-        the same files are deleted.
-        """
+        """Log a run folder, unless that is done and ``again`` is false, and return the tracked run's id."""
         return None
 
 
@@ -105,7 +108,7 @@ class MlflowTracking(Tracking):
         for table in tables:
             self._connect().log_artifact(run_id, str(table))
             if table.suffix == ".md":
-                self._connect().set_tag(run_id, trackstore.NOTE, table.read_text(encoding="utf-8"))
+                self._connect().set_tag(run_id, described.NOTE, table.read_text(encoding="utf-8"))
 
     def finish(self, run_id: str, status: str = "FINISHED") -> None:
         self._connect().set_terminated(run_id, status)
@@ -162,13 +165,10 @@ class MlflowTracking(Tracking):
         from mlflow.entities import Param
 
         client = self._connect()
-        client.set_tag(run_id, trackstore.NOTE, described.description(summary, run_id))
+        client.set_tag(run_id, described.NOTE, described.description(summary, run_id))
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
-        for chunk in _chunks(params, MAX_PARAMS_A_CALL):
-            client.log_batch(run_id, params=chunk)
-        for chunk in _chunks(described.metrics(summary, folder / CURVE), MAX_METRICS_A_CALL):
-            client.log_batch(run_id, metrics=chunk)
+        client.log_batch(run_id, params=params, metrics=described.metrics(summary, folder / CURVE))
         self._log_datasets(run_id, [described.dataset_input(summary)])
         picture_of(folder)
         for name in ARTIFACTS:
@@ -203,7 +203,7 @@ class MlflowTracking(Tracking):
             location = (file.parent / "mlartifacts").resolve().as_uri() if file else None
             found = client.get_experiment(client.create_experiment(self.experiment, artifact_location=location))
         experiment_id = str(found.experiment_id)
-        for key, value in trackstore.experiment_tags(experiment_id).items():
+        for key, value in described.experiment_tags(experiment_id).items():
             if key not in found.tags:  # what somebody changed stays
                 client.set_experiment_tag(experiment_id, key, value)
         return experiment_id
@@ -219,5 +219,43 @@ def _results_of(folder: Path, summary: Summary) -> str:
     return hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()
 
 
-def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
-    return (items[i : i + size] for i in range(0, len(items), size))
+def keep_quiet() -> None:
+    """Have MLflow fail soon where a server is down, and write nothing to the terminal: what fails is raised."""
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    warnings.filterwarnings("ignore", module=r"mlflow|alembic|sqlalchemy")
+    import mlflow  # noqa: F401, it sets up its loggers
+
+    # A pool of connections logs an interrupt as an error, and raises it too.
+    for name in ("mlflow", "alembic", "urllib3.connectionpool", "sqlalchemy.pool"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def prepare_file(file: Path) -> None:
+    """Make sure that a file holds a store of MLflow; a new one is put in place by one link.
+
+    MLflow makes it by migrations that are not one transaction: a kill between two leaves a file that no run can use.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.exists() and file.stat().st_size:
+        _require_mlflows(file)
+        return
+    file.unlink(missing_ok=True)  # empty: SQLite had it opened, and nothing more
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".new-", ignore_cleanup_errors=True) as scratch:
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+        fresh, artifacts = Path(scratch) / file.name, (file.parent / "mlartifacts").resolve().as_uri()
+        SqlAlchemyStore(f"sqlite:///{fresh}", artifacts).engine.dispose()  # type: ignore[no-untyped-call]
+        with suppress(FileExistsError):  # another process has put its own there in the meantime
+            os.link(fresh, file)
+
+
+def _require_mlflows(file: Path) -> None:
+    try:
+        with closing(sqlite3.connect(file, timeout=5.0)) as db:
+            tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        raise TrackingError(f"{file}: {error}") from error
+    if tables and not tables >= {"experiments", "runs"}:
+        raise TrackingError(f"{file} is the database of another program: give another file as tracking.uri")

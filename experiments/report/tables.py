@@ -9,10 +9,11 @@ from zlib import crc32
 
 import numpy as np
 
-from experiments.evaluate.curves import FloatArray, area, bootstrap_interval
+from experiments.evaluate.curves import FloatArray, area
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import (
     SIGNIFICANT,
+    Bootstrap,
     cost_to_reach,
     holm,
     largest_fall,
@@ -66,7 +67,7 @@ def _rows(study: Study, collection: Collection) -> list[dict[str, Any]]:
 
 
 def _interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    return bootstrap_interval(values, resamples=study.resamples, level=study.level, seed=study.seed)
+    return Bootstrap(study.resamples, study.level, study.seed).interval(values)
 
 
 def resampled_means(study: Study, collection: Collection, values: FloatArray) -> FloatArray:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from experiments.config.progress import Progress
-from experiments.evaluate.curves import Bootstrap, Steps, bootstrap_interval, curve
+from experiments.evaluate.curves import Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
+from experiments.evaluate.significance import Bootstrap
 from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
@@ -126,7 +127,7 @@ def _curve(
 
 def _line(grid: Grid, allowed: Sequence[float], cells: Sequence[Cell]) -> Line:
     values = np.stack([cell.values for cell in cells], axis=1)
-    low, high = bootstrap_interval(values, resamples=grid.resamples, level=grid.level, seed=grid.seed)
+    low, high = Bootstrap(grid.resamples, grid.level, grid.seed).interval(values)
     costs = np.array([cell.charged.mean(axis=0) for cell in cells])
     spent = costs[:, UNITS.index(grid.limited.name)]
     return Line(np.array(allowed, dtype=float), spent, values.mean(axis=0), low, high, costs)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +16,41 @@ from types import SimpleNamespace
 import pytest
 from chaos_runs import Job, assert_clear, assert_same_results, assert_tracked_once
 from command_line import content
-from mlflow_server import MlflowServer
+from web_pages import end, start_serving
 
 from experiments.publish.files import read_summary
-from experiments.publish.trackstore import prepare_file
+from experiments.publish.track import prepare_file
 
 KILLS = 6
+
+
+class MlflowServer:
+    """A real server that can be killed and started again, with an SQLite file and artifacts in a new ``folder``."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        folder.mkdir()
+        self.url = ""
+        self.store = f"sqlite:///{folder}/mlflow.db"
+        files = ["--backend-store-uri", self.store, "--artifacts-destination", str(folder / "files")]
+        self._command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", *files]
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the server's process group."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, where it was before, and wait until it answers."""
+        port = int(self.url.rpartition(":")[2] or 0)
+        self._process, self.url = start_serving(self._command, "/health", port, env=self._environment)
+
+    def kill(self) -> None:
+        """Kill it and its workers; harmless to call again."""
+        if self._process is not None:
+            end(self._process)
 
 
 def relog(job: Job) -> SimpleNamespace:

@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from web_pages import NEEDS_CHROMIUM, browser_page, served
 
-from experiments.publish.trackstore import TITLE
+from experiments.publish.described import TITLE
 
 pytestmark = [pytest.mark.browser, NEEDS_CHROMIUM]
 
 
-@pytest.fixture(scope="module")
-def runs(
-    run_here: Callable[..., SimpleNamespace], tmp_path_factory: pytest.TempPathFactory, empty_store: Path
-) -> SimpleNamespace:
-    """Three policies on the demo collection: children of one sweep in a store of their own."""
-    tmp_path = tmp_path_factory.mktemp("runs")
+@pytest.fixture
+def ui(
+    run_here: Callable[..., SimpleNamespace], tmp_path: Path, empty_store: Path, environment: dict[str, str]
+) -> Iterator[str]:
+    """The address of ``mlflow ui`` over a store of its own with a sweep of three policies on the demo collection."""
     uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     policies = "estimator=baseline,similarity,score_oracle"
     ended = run_here("-m", policies, "hydra.sweep.dir=sweep", "verbosity=0", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert ended.code == 0, ended.err
-    files = [tmp_path / "sweep" / job / "summary.json" for job in "012"]
-    return SimpleNamespace(uri=uri, summaries=[json.loads(file.read_text()) for file in files])
-
-
-@pytest.fixture(scope="module")
-def ui(runs: SimpleNamespace, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of ``mlflow ui`` over that store."""
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", runs.uri]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri]
     quiet = {**environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    with served(command, "/health", cwd=tmp_path_factory.mktemp("ui"), env=quiet) as url:
+    with served(command, "/health", cwd=tmp_path, env=quiet) as url:
         yield url
-
-
-@pytest.fixture
-def page() -> Iterator[Any]:
-    with browser_page(1900) as page:
-        yield page
 
 
 def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(ui: str) -> None:
@@ -61,11 +45,11 @@ def test_the_experiments_description_opens_a_list_with_quality_cost_and_choices(
             ".sort((a, b) => a.getBoundingClientRect().x - b.getBoundingClientRect().x)"
             ".filter(head => head.getBoundingClientRect().right <= innerWidth).map(head => head.innerText.trim())"
         )
-        quality_cost, choices = (
+        figures, choices = (
             ["headline", "headline", "charged_docs", "aucc"],
             ["budget", "estimator", "scheduler", "dataset"],
         )
-        assert heads[:11] == ["", "Run Name", "Created", *quality_cost, *choices]
+        assert heads[:11] == ["", "Run Name", "Created", *figures, *choices]
         names = page.locator(".ag-row [col-id='attributes.`Run Name`'] a")
         widths = dict(names.evaluate_all("links => links.map(link => [link.innerText, link.clientWidth])"))
         [similarity] = [width for name, width in widths.items() if name.startswith("similarity, ")]

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -16,7 +16,6 @@ import pytest
 import yaml
 from chaos_runs import assert_tracked_once
 from command_line import ROOT
-from mlflow_server import MlflowServer
 from postgres_server import fresh_dsn
 from psycopg.conninfo import conninfo_to_dict
 from web_pages import free_port, served
@@ -66,18 +65,6 @@ def test_resuming_a_complete_run_that_was_not_logged_logs_it(
     assert mlflow_run_id(folder) is not None
 
 
-@pytest.fixture
-def server(tmp_path: Path, environment: dict[str, str], empty_store: Path) -> Iterator[MlflowServer]:
-    """A real tracking server."""
-    server = MlflowServer(tmp_path / "server", environment)
-    shutil.copy(empty_store, tmp_path / "server")
-    try:
-        server.start()
-        yield server
-    finally:
-        server.kill()
-
-
 def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
     environment: dict[str, str], main: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,27 +95,19 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
     assert run_id == mlflow_run_id(ended.cwd / "out")
 
 
-@pytest.fixture(scope="module")
-def sweep(run: Run, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Four jobs over two processes on a fresh store; the two with a negative budget are refused."""
-    cwd = tmp_path_factory.mktemp("sweep")
-    uri = f"sqlite:///{cwd}/mlflow.db"
+def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_the_others_alone(
+    run: Run, tmp_path: Path
+) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
     grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
-    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=cwd, MLFLOW_TRACKING_URI=uri)
-    return SimpleNamespace(folder=cwd / "sweep", uri=uri, **vars(ended))
-
-
-def test_a_job_that_fails_leaves_the_others_alone_and_is_named(sweep: SimpleNamespace) -> None:
-    assert sweep.code == 2
-    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in sweep.err
-    assert sweep.err.splitlines()[-1] == "error: failed jobs: 1, 3"
-    assert "Traceback" not in sweep.err
-
-
-def test_a_sweeps_jobs_are_children_of_one_parent_run(sweep: SimpleNamespace) -> None:
+    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    assert ended.code == 2
+    assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
+    assert ended.err.splitlines()[-1] == "error: failed jobs: 1, 3"
+    assert "Traceback" not in ended.err
     from mlflow import MlflowClient
 
-    client = MlflowClient(tracking_uri=sweep.uri)
+    client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("ragtune")
     runs = client.search_runs([experiment.experiment_id])
     [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
@@ -146,19 +125,3 @@ def test_a_sweep_that_is_refused_leaves_nothing_behind(main: Run, tiny: list[str
     assert ended.code == 2
     assert "Could not find 'scheduler/nonsense'" in ended.err
     assert list(ended.cwd.iterdir()) == []
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path) -> Callable[[], list]:
-    """A store of its own for the sweeps of this process, and what it shows: parents first, then in order of start."""
-    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-
-    def runs() -> list:
-        from mlflow import MlflowClient
-
-        client = MlflowClient(tracking_uri=uri)
-        found = client.search_runs([client.get_experiment_by_name("ragtune").experiment_id])
-        return sorted(found, key=lambda run: ("mlflow.parentRunId" in run.data.tags, run.info.start_time))
-
-    return runs

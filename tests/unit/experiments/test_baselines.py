@@ -9,19 +9,17 @@ from typing import Any
 
 import pytest
 
-from experiments.config.options import RunConfig
 from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of as replay_baselines
 from experiments.replay.records import is_fixed_depth
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.rounds import RetrievalRounds
 from ragtune.core.statistics import overlap
 from ragtune.core.types import CostObject
 from ragtune.reformulators.identity import IdentityReformulator
@@ -48,7 +46,7 @@ def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
     return drawn, compare(drawn, compare_queries(records, baselines_of(run), measures), Bootstrap(**SETTINGS))
 
 
-@pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_reranker_calls=1", "max_tokens=60"])
+@pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_tokens=60"])
 def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
     run = replayed("experiment=uncertainty", f"budget.{limit}", "scheduler.batch_size=2")
     found = baselines_of(run)
@@ -109,17 +107,6 @@ def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None
         assert not is_fixed_depth(session_for(replayed(*overrides).config))
 
 
-def test_documents_that_a_failed_call_has_put_out_are_last_on_the_line_of_fixed_depth(replayed: Replayed) -> None:
-    refused = ["reranker=simulated", "reranker.refused=1", "failures.requests_in_a_row=99"]
-    run = replayed("experiment=knockout", *refused, "failures.keep_unscored=false")
-    _, drawn, measures = measured(run)
-    everything = baselines_of(run)["full reranking"]
-    assert any(len(ranked.final) < len(ranked.first) for ranked in everything)
-    line = depth_line([everything], drawn, measures)
-    first_stage = measured(replayed("experiment=fixed_depth", "budget.max_reranker_docs=0"))[1]
-    assert list(line.values()) == pytest.approx([first_stage.mean[-1, 0]] * len(line))
-
-
 def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,37 +115,6 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
     monkeypatch.setattr(NoOpReranker, "is_recorded", False)
     assert baselines_of(run) == {}
     assert compared(run)[1] == {}
-
-
-def test_the_jobs_of_a_sweep_share_what_does_not_depend_on_the_policy(replayed: Replayed) -> None:
-    run = baselines_of(replayed("experiment=uncertainty", "budget.max_reranker_docs=4"))
-    other = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4"))
-    deeper = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=6"))
-    assert all(a is b for name in run for a, b in zip(run[name], other[name], strict=True))
-    assert deeper["full reranking"][0] is run["full reranking"][0]
-    assert deeper["fixed depth"][0].docs != run["fixed depth"][0].docs
-    shallow = baselines_of(replayed("experiment=ore", "budget.max_reranker_docs=4", "retrieval.original_query_depth=3"))
-    assert len(shallow["full reranking"][0].doc_ids) == 3
-
-
-@pytest.mark.parametrize("policy", ["baseline", "similarity"])
-def test_queries_of_many_shards_are_retrieved_once_for_all_baselines(
-    replayed: Replayed, monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
-    plain = replayed(
-        f"estimator={policy}", "budget.max_reranker_docs=4", "retrieval.original_query_depth=6400", "seed=3"
-    )
-    config, query_ids = RunConfig(plain.config, "as they are"), plain.dataset.judged[:3]
-    retrieved: list[str] = []
-    retrieve = RetrievalRounds.run
-
-    def counted(self: RetrievalRounds, context: RAGtuneContext) -> Any:
-        retrieved.append(context.query_id)
-        return retrieve(self, context)
-
-    monkeypatch.setattr(RetrievalRounds, "run", counted)
-    replay_baselines(config, session_for(config))(query_ids)
-    assert retrieved == query_ids
 
 
 def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:

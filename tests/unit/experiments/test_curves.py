@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from experiments.evaluate import curves
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, bootstrap_interval, curve
+from experiments.evaluate import significance
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS, QueryRecord
+from experiments.evaluate.significance import Bootstrap
 
 QRELS = {"q1": {"a": 1}, "q2": {"b": 1}}
 RR = Measures(["RR@10", "AP"], QRELS)
@@ -43,11 +44,8 @@ def drawn() -> Curve:
     return _curve([first, second], Bootstrap(resamples=50, level=0.9, seed=1))
 
 
-def test_the_steps_are_every_cost_at_which_some_query_stood(drawn: Curve) -> None:
-    assert drawn.docs.tolist() == [0, 2, 3, 4]
-
-
 def test_at_each_step_a_query_is_in_the_latest_state_that_the_step_pays_for(drawn: Curve) -> None:
+    assert drawn.docs.tolist() == [0, 2, 3, 4]
     assert drawn.per_query[:, :, 0] == pytest.approx(np.array([[1 / 3, 1 / 2, 1 / 2, 1], [1 / 2, 1 / 2, 1, 1]]))
     assert drawn.costs[:, UNITS.index("docs")].tolist() == [0, 1, 2.5, 3.5]
     assert drawn.costs[:, UNITS.index("tokens")].tolist() == [0, 10, 25, 35]
@@ -68,26 +66,19 @@ def test_the_area_is_the_mean_height_of_the_step_curve(drawn: Curve) -> None:
 
 
 def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) -> None:
-    assert drawn.docs_to(0.5, 1.0) == 2
-    assert drawn.docs_to(0.75, 1.0) == 3
-    assert drawn.docs_to(1.0, 1.0) == 4
-    assert drawn.docs_to(1.1, 1.0) is None
+    assert [drawn.docs_to(share, 1.0) for share in (0.5, 0.75, 1.0, 1.1)] == [2, 3, 4, None]
 
 
-def test_the_interval_holds_the_mean_and_repeats_with_its_seed(drawn: Curve) -> None:
+def test_the_interval_holds_the_mean(drawn: Curve) -> None:
     assert (drawn.low <= drawn.mean).all()
     assert (drawn.mean <= drawn.high).all()
-    values = np.random.default_rng(0).random((40, 3, 2))
-    first, again = (bootstrap_interval(values, resamples=200, level=0.95, seed=7) for _ in range(2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, bootstrap_interval(values, resamples=200, level=0.95, seed=8))
 
 
 @pytest.mark.parametrize("n", [400, 2500])  # drawn in two ways
 def test_the_interval_has_the_width_that_the_normal_theory_predicts(n: int) -> None:
     values = np.random.default_rng(3).normal(size=(n, 1))
-    low, high = bootstrap_interval(values, resamples=4000, level=0.95, seed=0)
+    low, high = Bootstrap(4000, 0.95, 0).interval(values)
     predicted = 2 * 1.96 * values.std() / math.sqrt(n)
     assert (high - low)[0] == pytest.approx(predicted, rel=0.08)
     assert ((low + high) / 2)[0] == pytest.approx(values.mean(), abs=0.1 * predicted)
-    assert (curves._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()
+    assert (significance._counts(np.random.default_rng(0), n, 7).sum(axis=1) == n).all()

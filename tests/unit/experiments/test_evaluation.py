@@ -14,11 +14,11 @@ from experiments.evaluate import baselines as evaluations
 from experiments.evaluate import curves as steps_of
 from experiments.evaluate import files
 from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
-from experiments.evaluate.curves import Bootstrap, Steps, curve
-from experiments.evaluate.files import Rows
+from experiments.evaluate.curves import Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import Ranked
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import summarize
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of
@@ -85,21 +85,3 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
         found.add(record)
     assert list(found.compared()) == ["fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None
-
-
-@pytest.mark.parametrize("room", [0, 50, 10**6])
-@pytest.mark.parametrize("kind", [np.int64, np.float64, np.uint8])
-def test_rows_come_back_as_they_were_added_wherever_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, kind: type
-) -> None:
-    monkeypatch.setattr(files, "_ROOM", room)
-    numbers = np.arange(24).astype(kind).reshape(6, 2, 2)
-    found = Rows(tmp_path)
-    for start, end in ((0, 0), (0, 1), (1, 5)):
-        found.extend(numbers[start:end])
-    whole = found.whole()
-    found.extend(numbers[5:, :, ::-1][:, :, ::-1])  # not one piece of memory
-    for some, expected in ((whole, numbers[:5]), (found.whole(), numbers)):
-        assert (some.dtype, some.shape) == (expected.dtype, expected.shape)
-        assert np.array_equal(some, expected)
-    assert list(tmp_path.iterdir()) == []

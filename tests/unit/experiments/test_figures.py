@@ -8,8 +8,7 @@ from pathlib import Path
 import matplotlib.image
 
 from experiments.evaluate.summary import Summary
-from experiments.publish.columns import Columns
-from experiments.publish.figures import draw_curve
+from experiments.publish.figures import Columns, draw_curve
 
 
 def curve(usd: float) -> Columns:
@@ -26,9 +25,3 @@ def test_where_a_run_costs_money_quality_is_drawn_against_tokens_and_dollars_too
         shapes.append(matplotlib.image.imread(tmp_path / "curve.png").shape[:2])
     (height, width), (tall, wide) = shapes
     assert (tall, wide) == (height, 3 * width)
-
-
-def test_the_same_curve_is_the_same_file(tmp_path: Path, make_summary: Callable[..., Summary]) -> None:
-    for name in ("a.png", "b.png"):
-        draw_curve(tmp_path / name, curve(0.01), make_summary())
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,12 +11,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.evaluate.curves import Bootstrap, Curve, Steps, curve
+from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import QueryRecord
+from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
-from experiments.publish.files import Results, picture_of, read_summary, write_results, write_summary
+from experiments.publish.files import Results, picture_of, read_summary, write_results
 from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
@@ -111,15 +111,6 @@ def test_a_unit_that_somebody_prices_has_columns_and_a_limit_and_no_other_has(
     assert "joules" not in points
 
 
-def test_the_same_results_are_the_same_bytes(tmp_path: Path, results: Results) -> None:
-    digests = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        write_results(tmp_path / name, results)
-        digests.append([hashlib.sha256((tmp_path / name / file).read_bytes()).hexdigest() for file in FILES])
-    assert digests[0] == digests[1]
-
-
 def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,10 +127,3 @@ def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     with pytest.raises(OSError, match="Input/output"):
         write_results(folder, results)
     assert read_summary(folder) is None
-
-
-def test_a_summary_is_replaced_whole(folder: Path, make_summary: Callable[..., Summary]) -> None:
-    write_summary(folder, make_summary(seed=1))
-    write_summary(folder, make_summary(seed=2))
-    assert read_summary(folder) == make_summary(seed=2)
-    assert names(folder) == ["summary.json"]

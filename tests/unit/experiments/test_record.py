@@ -36,14 +36,6 @@ def test_a_record_holds_every_anytime_ranking_and_its_cost(fakes: SimpleNamespac
     assert json.loads(record.trace)["query_id"] == "q7"
 
 
-def test_dropped_documents_are_recorded_and_keep_their_place(fakes: SimpleNamespace) -> None:
-    _, record = record_of(fakes, reranker=fakes.Reranker(script=[RuntimeError("boom")]))
-    assert len(record.dropped) == 5
-    assert set(record.dropped.values()) == {"RuntimeError: boom"}
-    assert set(record.ranking[:5]) == set(record.dropped)  # the first batch holds the best of the first stage
-    assert len(record.ranking) == 12
-
-
 @pytest.mark.parametrize(
     ("scores", "tied"),
     [

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test, ttest_rel
 
-from experiments.evaluate.curves import area, bootstrap_interval
+from experiments.evaluate.curves import area
 from experiments.evaluate.significance import (
+    Bootstrap,
     cost_to_reach,
     holm,
     largest_fall,
@@ -64,10 +65,10 @@ def test_many_queries_are_sampled_in_blocks_to_the_same_figures(monkeypatch: pyt
 
     def figures() -> list[np.ndarray]:
         p = randomization_test(differences, permutations=99, seed=3)
-        return [p, *bootstrap_interval(differences, resamples=99, level=0.95, seed=3)]
+        return [p, *Bootstrap(99, 0.95, 3).interval(differences)]
 
     whole = figures()
-    monkeypatch.setattr("experiments.evaluate.curves._WEIGHTS", 7 * len(differences))
+    monkeypatch.setattr("experiments.evaluate.significance._WEIGHTS", 7 * len(differences))
     for once, again in zip(whole, figures(), strict=True):
         np.testing.assert_allclose(again, once, rtol=1e-12)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from experiments.evaluate.curves import at_depths
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.rankings import States, small
+from experiments.evaluate.rankings import States
 from experiments.evaluate.record import Ranked
 
 QRELS = {"q": {f"d{i}": i % 3 for i in range(0, 300, 7)}}
@@ -22,11 +22,6 @@ def test_states_of_any_lengths_are_measured_as_each_ranking_by_itself(orders: li
     states = States("q", doc_ids, orders)
     alone = [MEASURES.of_topics({"q": ranking}, {"q": "q"})[0] for ranking in states.rankings()]
     np.testing.assert_array_equal(MEASURES.of_states([states]), np.reshape(alone, (len(orders), 5)))
-
-
-@pytest.mark.parametrize("positions", [[], [0], [299], [70_000, 3], [[1, 256], [256, 1]]])
-def test_positions_in_few_bytes_are_the_same_positions(positions: list[int]) -> None:
-    assert small(positions, int(np.max(positions, initial=0)) + 1).tolist() == positions
 
 
 @given(st.permutations(range(12)), st.permutations(range(12)), st.integers(0, 12))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import progress
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.sweep_table import print_sweep
-from experiments.publish.terminal import fitting_table, print_run
+from experiments.publish.terminal import print_run
 
 MakeSummary = Callable[..., Summary]
 
@@ -27,202 +27,154 @@ def curve(steps: int) -> Curve:
     return Curve(["nDCG@10", "AP"], np.arange(steps), np.zeros((steps, 5)), values, *ends, first)
 
 
-def test_the_final_table_shows_measures_intervals_costs_and_reasons(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(make_summary(), curve(3))
-    out = capsys.readouterr().out
+@pytest.fixture
+def printed(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Prints a run whose summary has the given fields."""
+
+    def out(drawn: Curve | None = None, **fields: Any) -> str:
+        print_run(make_summary(**fields), drawn or curve(3))
+        return capsys.readouterr().out
+
+    return out
+
+
+@pytest.fixture
+def swept(
+    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Prints a sweep of jobs whose summaries have the given fields, on a terminal of some width."""
+
+    def out(jobs: list[dict[str, Any]], width: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_sweep({str(i): make_summary(**fields) for i, fields in enumerate(jobs)}, tmp_path)
+        return capsys.readouterr().out
+
+    return out
+
+
+def test_the_final_table_shows_measures_intervals_costs_and_reasons(printed: Callable[..., str]) -> None:
+    out = printed()
     for said in ("tiny/test - 4 queries - baseline + greedy", "0.8125", "0.700-0.900", "12.5 documents", "456 tokens"):
         assert said in out
     assert "budget_exhausted 3, top_k_settled 1" in out
-    assert "without a score" not in out
-    assert "time limit" not in out
-    assert "warning" not in out
+    assert not any(odd in out for odd in ("without a score", "time limit", "warning", "US$"))
 
 
-def test_what_was_lost_or_odd_is_told(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_lost_or_odd_is_told(printed: Callable[..., str]) -> None:
     late = {"queries": 3, "mean": 12.4, "max": 30.6}
-    odd = {"documents without text (kept)": 2}
-    print_run(make_summary(dropped_docs=7, warnings=odd, latency_overrun_ms=late), curve(3))
-    out = capsys.readouterr().out
+    out = printed(dropped_docs=7, warnings={"documents without text (kept)": 2}, latency_overrun_ms=late)
     unscored = "without a score, ordered like unscored candidates: 7 documents; 1 of 4 batches failed (see traces)"
     assert unscored in " ".join(out.split())
     assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
 
 
-def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(printed: Callable[..., str]) -> None:
     drawn = curve(3)
     drawn.costs[:, 2], drawn.costs[:, 4] = [0, 1500, 3000], [0, 0.00125, 0.0025]
-    print_run(make_summary(), drawn)
-    out = capsys.readouterr().out
-    rows = [line.split() for line in out.splitlines()]
-    assert ["2", "3000", "0.00250", "0.812", "0.812"] in rows
+    out = printed(drawn)
+    assert ["2", "3000", "0.00250", "0.812", "0.812"] in [line.split() for line in out.splitlines()]
     assert "US$" in out
     assert "0.700-0.900" in out
-    print_run(make_summary(), curve(3))
-    assert "US$" not in capsys.readouterr().out
 
 
-def test_a_long_curve_is_shown_in_few_rows_ends_included(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_run(make_summary(), curve(101))
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    shown = [int(row[0]) for row in rows if len(row) == 3 and row[0].isdigit()]
-    assert len(shown) == 8
-    assert (shown[0], shown[-1]) == (0, 100)
-
-
-def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    runs = {
-        str(i): make_summary(overrides=[f"seed={i}"], measures={"nDCG@10": value})
-        for i, value in enumerate([0.3, 0.9, 0.6])
-    }
-    print_sweep(runs, tmp_path)
-    out = capsys.readouterr().out
-    rows = [line.split() for line in out.splitlines()]
-    assert [row[:3] for row in rows if row and row[0].isdigit() and row[1] != "runs"] == [
-        ["1", "1", "1"],
-        ["2", "2", "2"],
-        ["3", "0", "0"],
-    ]
-    assert "seed" in out
-    assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
-
-
-def test_the_first_stage_stands_above_the_policys_own_order(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]
-) -> None:
-    drawn = curve(3)
-    print_run(make_summary(first_stage={"nDCG@10": 0.25, "AP": 0.125}), drawn)
-    out = capsys.readouterr().out
+def test_the_first_stage_stands_above_the_policys_own_order(printed: Callable[..., str]) -> None:
+    out = printed(first_stage={"nDCG@10": 0.25, "AP": 0.125})
     rows = [line.split() for line in out.splitlines()]
     start = rows.index(["first", "stage", "0.250", "0.125"])
     assert rows[start + 1][0] == "0"
     assert "at 0 documents: the policy, before any score" in out
-    print_run(make_summary(first_stage=dict(zip(drawn.measures, drawn.mean[0].tolist(), strict=True))), drawn)
-    out = capsys.readouterr().out
+    out = printed(first_stage={"nDCG@10": 0.25, "AP": 0.25})
     assert "first stage  " not in out
     assert "at 0 documents: the first stage alone" in out
 
 
-def test_many_ties_are_a_line_of_their_own(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> None:
-    print_run(make_summary(tied_share=0.41), curve(3))
-    assert "ties: 41% of the scores that decide a top 10" in capsys.readouterr().out
-    for few in (0.04, None):
-        print_run(make_summary(tied_share=few), curve(3))
-        assert "ties:" not in capsys.readouterr().out
+def test_many_ties_are_a_line_of_their_own(printed: Callable[..., str]) -> None:
+    assert "ties: 41% of the scores that decide a top 10" in printed(tied_share=0.41)
+    assert not any("ties:" in printed(tied_share=few) for few in (0.04, None))
 
 
-def test_the_areas_of_a_sweep_are_over_the_same_documents(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_on_a_narrow_terminal_every_figure_is_whole(
+    printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = printed()
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 40
+    assert "0.8125" in out
+    assert "0.700-0.900" in out
+
+
+def test_a_sweeps_table_is_sorted_by_the_headline_and_its_csv_by_job(swept: Callable[..., str], tmp_path: Path) -> None:
+    jobs = [{"overrides": [f"seed={i}"], "measures": {"nDCG@10": value}} for i, value in enumerate([0.3, 0.9, 0.6])]
+    rows = [line.split()[:3] for line in swept(jobs).splitlines()[1:]]
+    assert [row for row in rows if row and row[0].isdigit()] == [["1", "1", "1"], ["2", "2", "2"], ["3", "0", "0"]]
+    assert pd.read_csv(tmp_path / "sweep.csv")["nDCG@10"].tolist() == [0.3, 0.9, 0.6]
+
+
+def test_the_areas_of_a_sweep_are_over_the_same_documents(swept: Callable[..., str], tmp_path: Path) -> None:
     curves = {"0": "documents,nDCG@10\n0,0.2\n2,0.6\n", "1": "documents,nDCG@10\n0,0.2\n4,0.6\n8,0.6\n"}
     for job, text in curves.items():
         (tmp_path / job).mkdir()
         (tmp_path / job / "curve.csv").write_text(text)
-    print_sweep({job: make_summary(overrides=[f"seed={job}"]) for job in curves}, tmp_path)
-    assert "AUCC: mean nDCG@10 from 0 to 8 documents a query" in capsys.readouterr().out
+    out = swept([{"overrides": [f"seed={job}"]} for job in curves])
+    assert "AUCC: mean nDCG@10 from 0 to 8 documents a query" in out
     areas = pd.read_csv(tmp_path / "sweep.csv")["AUCC"].tolist()
     assert areas == pytest.approx([(2 * 0.2 + 6 * 0.6) / 8, (4 * 0.2 + 4 * 0.6) / 8])
 
 
-@pytest.mark.parametrize("width", [1, 20, 38, 39, 40, 80])
-def test_a_table_has_as_many_columns_as_fit(width: int) -> None:
-    heads = ["rank", "job", "max_reranker_docs", "nDCG@10", "95% interval"]
-    rows = [["1", "0", "5", "0.5123", ".412 .613"], ["2", "\u691c\u7d22 [b]", "100", "0.4", ""]]
-    wide = Console(width=10_000)
-    firsts = [(heads[:n], [row[:n] for row in rows]) for n in range(1, len(heads) + 1)]
-    tables = [fitting_table(*each, left=[], width=10_000, title="")[0] for each in firsts]
-    fitting = [len(table.columns) for table in tables if wide.measure(table).maximum <= width]
-    table, left_out = fitting_table(heads, rows, left=[], width=width, title="")
-    assert len(table.columns) == max(fitting, default=1)
-    assert left_out == heads[len(table.columns) :]
-
-
-_DEEP = "/data/experiments-of-this-quarter/first-stages-with-other-parameters/of-the-second-collection"
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ([f"{_DEEP}/a.run", f"{_DEEP}/b.run"], ["…/a.run", "…/b.run"]),
-        ([f"{_DEEP}/a{_DEEP}/x.run", f"{_DEEP}/b{_DEEP}/x.run"], ["…/a/…", "…/b/…"]),
-        ([f"[{_DEEP}/a.run]", f"[{_DEEP}/a.run,{_DEEP}/b.run]"], ["…/a.run]", "/b.run]"]),
-        (["a/short.run", "a/shor.run"], ["a/short.run", "a/shor.run"]),
-    ],
-)
-def test_a_sweep_shows_of_long_values_what_tells_them_apart(
-    make_summary: MakeSummary,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    values: list[str],
-    shown: list[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    jobs = {str(i): make_summary(overrides=[f"retriever.paths={value}"]) for i, value in enumerate(values)}
-    print_sweep(jobs, tmp_path)
-    out = capsys.readouterr().out
-    assert all(value in "".join(out.split()) for value in shown)
-    assert all(said in out for said in ("paths", "nDCG@10", ".812"))
-    assert max(map(len, out.splitlines())) <= 80
-    assert all(value in (tmp_path / "sweep.csv").read_text(encoding="utf-8") for value in values)
-    assert all(value in (tmp_path / "sweep.md").read_text(encoding="utf-8") for value in values)
-
-
-def test_a_sweep_names_options_that_end_alike_in_full(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+def test_a_sweep_names_options_that_end_alike_in_full(swept: Callable[..., str], tmp_path: Path) -> None:
     overrides = [[f"retriever.model=a{job}", f"reranker.model=b{job}", f"scheduler.docs={job}"] for job in "12"]
-    print_sweep({str(i): make_summary(overrides=each) for i, each in enumerate(overrides)}, tmp_path)
-    out = capsys.readouterr().out
+    out = swept([{"overrides": each} for each in overrides], 120)
     assert all(value in out for value in ("a1", "a2", "b1", "b2"))
     heads = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()[0].split(" | ")
     assert heads[2:5] == ["retriever.model", "reranker.model", "scheduler.docs"]
 
 
-def test_a_sweep_shows_every_varied_option_at_any_width(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
+def test_a_sweep_shows_every_varied_option_at_any_width(swept: Callable[..., str]) -> None:
     options = [f"group.option{letter}" for letter in "abc"]
-    jobs = {job: make_summary(overrides=[f"{name}={f'{job}{name[-1]}/' * 9}" for name in options]) for job in "12"}
-    print_sweep(jobs, tmp_path)
-    out = capsys.readouterr().out
+    out = swept([{"overrides": [f"{name}={f'{job}{name[-1]}/' * 9}" for name in options]} for job in "12"], 60)
     assert "nDCG@10" in out
     assert all(f"option{letter}" in out for letter in "abc")
     assert max(map(len, out.splitlines())) <= 60
     assert "correction" not in out  # of the column that has no room
 
 
-def test_brackets_and_colons_in_overrides_are_printed_as_they_are(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    overrides = ["paths=[a.run]", "[/bold]", "query=a:x:b"]
-    print_sweep({"0": make_summary(overrides=overrides)}, tmp_path)
-    out = "".join(capsys.readouterr().out.split())
+def test_brackets_and_colons_in_overrides_are_printed_as_they_are(swept: Callable[..., str]) -> None:
+    out = "".join(swept([{"overrides": ["paths=[a.run]", "[/bold]", "query=a:x:b"]}]).split())
     assert "[a.run]" in out
     assert "a:x:b" in out
 
 
-def test_a_sweep_without_a_finished_job_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_without_a_finished_job_prints_nothing(swept: Callable[..., str], tmp_path: Path) -> None:
     for kind in ("csv", "md"):
         (tmp_path / f"sweep.{kind}").write_text("of the jobs that were here before")
-    print_sweep({}, tmp_path)
-    assert capsys.readouterr().out == ""
+    assert swept([]) == ""
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("patience", "enabled", "shown"), [(-1.0, True, True), (60.0, True, False), (-1.0, False, False)]
-)
+def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_jobs(
+    swept: Callable[..., str], tmp_path: Path
+) -> None:
+    def job(number: int, difference: float, p: float) -> dict[str, Any]:
+        figures = {"measures": {"nDCG@10": 0.7}, "difference": {"nDCG@10": difference}, "p": {"nDCG@10": p}}
+        figures |= {"interval": {"nDCG@10": [difference - 0.01, difference + 0.01]}, "p_holm": {"nDCG@10": 1.0}}
+        against = {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}
+        return {"overrides": [f"budget.max_reranker_docs={number}"], "baselines": {"fixed depth": against}}
+
+    out = swept([job(5, 0.05, 0.01), job(10, 0.04, 0.06), job(20, -0.03, 0.001)])
+    assert all(figure in out for figure in ("+.050*", "+.040 ", "-.030*", ".700-.900"))
+    assert "p < 0.05 after Holm's" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert pd.read_csv(tmp_path / "sweep.csv")["p_holm"].tolist() == pytest.approx([0.02, 0.06, 0.003])
+    head, _, first, *_ = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()
+    assert head.startswith(
+        "| rank | job | max_reranker_docs | nDCG@10 | 95% interval | docs | vs fixed depth | interval of it |"
+    )
+    assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | +.040 +.060 | .020 | .500 |")
+
+
+@pytest.mark.parametrize(("patience", "enabled", "shown"), [(-1.0, True, True), (60.0, True, False)])
 def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], patience: float, enabled: bool, shown: bool
 ) -> None:
@@ -235,31 +187,6 @@ def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     assert out == ""
 
 
-def test_a_sweep_says_what_differs_from_fixed_depth_after_correction_for_the_jobs(
-    make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def job(number: int, difference: float, p: float) -> Summary:
-        figures = {"measures": {"nDCG@10": 0.7}, "difference": {"nDCG@10": difference}, "p": {"nDCG@10": p}}
-        figures |= {"interval": {"nDCG@10": [difference - 0.01, difference + 0.01]}, "p_holm": {"nDCG@10": 1.0}}
-        against = {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}
-        overrides = [f"budget.max_reranker_docs={number}"]
-        return make_summary(overrides=overrides, baselines={"fixed depth": against})
-
-    monkeypatch.setenv("COLUMNS", "80")
-    jobs = {"0": job(5, 0.05, 0.01), "1": job(10, 0.04, 0.06), "2": job(20, -0.03, 0.001)}
-    print_sweep(jobs, tmp_path)
-    out = capsys.readouterr().out
-    assert all(figure in out for figure in ("+.050*", "+.040 ", "-.030*", ".700-.900"))
-    assert "p < 0.05 after Holm's" in out
-    assert max(map(len, out.splitlines())) <= 80
-    assert pd.read_csv(tmp_path / "sweep.csv")["p_holm"].tolist() == pytest.approx([0.02, 0.06, 0.003])
-    head, _, first, *_ = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()
-    assert head.startswith(
-        "| rank | job | max_reranker_docs | nDCG@10 | 95% interval | docs | vs fixed depth | interval of it |"
-    )
-    assert first.startswith("| 1 | 0 | 5 | .812 | .700-.900 | 12.5 | +.050* | +.040 +.060 | .020 | .500 |")
-
-
 def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -270,15 +197,3 @@ def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
             log.debug("a detail")
     log.info("afterwards")
     assert capsys.readouterr().err == "1 of 9 documents read\n"
-
-
-def test_on_a_narrow_terminal_every_figure_is_whole(
-    make_summary: MakeSummary, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    print_run(make_summary(), curve(3))
-    out = capsys.readouterr().out
-    assert "…" not in out
-    assert max(map(len, out.splitlines())) <= 40
-    assert "0.8125" in out
-    assert "0.700-0.900" in out
