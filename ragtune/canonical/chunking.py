@@ -61,6 +61,13 @@ def chunk(
     Raises:
         InputError: on bytes that are not UTF-8, metadata that are no JSON object, ids or tags that cannot be stored,
             and on ids, tags or metadata beside a :class:`SourceDocument`, which has its own.
+
+    Examples:
+        >>> from ragtune.canonical.chunking import chunk
+        >>> from ragtune.canonical.policies import ChunkPolicy
+        >>> policy = ChunkPolicy(method="sentences", max_tokens=3)
+        >>> [part.content for part in chunk("One two. Three four.", policy, doc_id="d1")]
+        ['One two. ', 'Three four.']
     """
     if isinstance(text_or_segments, SourceDocument):
         if doc_id or tags or metadata:

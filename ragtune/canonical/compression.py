@@ -50,6 +50,13 @@ def compress(query: str, candidates: Sequence[Candidate], policy: CompressPolicy
         In the order of the candidates and then of their text: dicts with ``doc_id``, ``chunk_index``, ``start``,
         ``end`` (characters of the candidate's content), ``text`` (exactly that span), ``score`` (of the best sentence
         in it) and ``tokens``, which in all are at most ``policy.max_tokens``. Candidates may have none.
+
+    Examples:
+        >>> from ragtune.canonical.compression import compress
+        >>> from ragtune.canonical.types import Candidate
+        >>> found = Candidate(doc_id="d1", chunk_index=0, content="Tea is a plant. It is green.", score=1.0)
+        >>> [excerpt["doc_id"] for excerpt in compress("green tea", [found])]
+        ['d1']
     """
     policy = policy or _DEFAULT
     wanted = frozenset(terms(query))

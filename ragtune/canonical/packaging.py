@@ -35,6 +35,13 @@ def package(
 
     Raises:
         InputError: on a candidate that occurs twice, an excerpt of no candidate, or metadata that are not JSON.
+
+    Examples:
+        >>> from ragtune.canonical.packaging import package
+        >>> from ragtune.canonical.types import Candidate
+        >>> found = Candidate(doc_id="d1", chunk_index=0, content="Green tea is not fermented.", score=1.0)
+        >>> sorted(package("green tea", [found]))
+        ['count', 'query', 'results']
     """
     own = _by_key(candidates, excerpts or ())
     results = []

@@ -16,6 +16,11 @@ class ChunkPolicy(BaseModel):
         method: ``tokens`` (windows), ``sentences``, ``paragraphs`` or ``markdown`` (a section a heading).
         max_tokens: no chunk is longer; a longer sentence, paragraph or section is cut by windows.
         overlap_tokens: tokens that a window shares with the one before it; below ``max_tokens``.
+
+    Examples:
+        >>> from ragtune.canonical.policies import ChunkPolicy
+        >>> ChunkPolicy(method="markdown", max_tokens=200).max_tokens
+        200
     """
 
     method: Literal["tokens", "sentences", "paragraphs", "markdown"] = "tokens"
@@ -40,6 +45,11 @@ class RetrievalPlan(BaseModel):
         candidate_pool: number of candidates of each list before fusion; raised to k where there is one list.
         rrf_k: damping of reciprocal rank fusion.
         filters: which chunks may be candidates.
+
+    Examples:
+        >>> from ragtune.canonical.policies import RetrievalPlan
+        >>> RetrievalPlan(mode="hybrid", k=5).candidate_pool
+        50
     """
 
     mode: Literal["vector", "lexical", "hybrid"] = "vector"
@@ -66,6 +76,11 @@ class CompressPolicy(BaseModel):
         method: ``windows`` (the best sentence with its neighbours) or ``spans`` (every sentence that matches).
         window: number of sentences on each side of a matching sentence.
         max_tokens: the most tokens of all excerpts together.
+
+    Examples:
+        >>> from ragtune.canonical.policies import CompressPolicy
+        >>> CompressPolicy(method="windows", window=2).window
+        2
     """
 
     method: Literal["windows", "spans"] = "windows"

@@ -38,6 +38,15 @@ def index(chunks: Sequence[Chunk], store: BaseStore) -> dict[str, Any]:
     Raises:
         InputError: on a chunk without ``doc_id``, a repeated key, or what a store cannot keep; nothing is written.
         StoreError: if the database fails; nothing is written.
+
+    Examples:
+        >>> from ragtune.canonical.chunking import chunk
+        >>> from ragtune.canonical.retrieval import index
+        >>> from ragtune.canonical.store.memory import MemoryDatabase
+        >>> from ragtune.embedders.hashing import HashingEmbedder
+        >>> store = MemoryDatabase().open("docs", HashingEmbedder(dims=64), create=True)
+        >>> index(chunk("Green tea is not fermented.", doc_id="tea"), store)["inserted"]
+        1
     """
     counts = store.upsert(chunks, embed(chunks, store.embedder))
     keys = [[chunk.doc_id, chunk.chunk_index] for chunk in chunks]
@@ -70,6 +79,17 @@ def retrieve(
     Raises:
         InputError: on a query or filter that no text or metadata could match: NUL, lone surrogates, or no JSON.
         StoreError: if the database fails.
+
+    Examples:
+        >>> from ragtune.canonical.chunking import chunk
+        >>> from ragtune.canonical.policies import RetrievalPlan
+        >>> from ragtune.canonical.retrieval import index, retrieve
+        >>> from ragtune.canonical.store.memory import MemoryDatabase
+        >>> from ragtune.embedders.hashing import HashingEmbedder
+        >>> store = MemoryDatabase().open("docs", HashingEmbedder(dims=64), create=True)
+        >>> _ = index(chunk("Green tea is not fermented.", doc_id="tea"), store)
+        >>> [candidate.doc_id for candidate in retrieve("green tea", RetrievalPlan(mode="lexical"), store)]
+        ['tea']
     """
     check_string(query, "query")
     plan = plan or _DEFAULT
@@ -111,6 +131,13 @@ def fuse(
 
     Raises:
         ConfigError: on an unknown method or argument, one out of range, or the weight of a list that is not there.
+
+    Examples:
+        >>> from ragtune.canonical.retrieval import fuse
+        >>> from ragtune.canonical.types import Candidate
+        >>> one, two = (Candidate(doc_id=name, chunk_index=0, content=name, score=1.0) for name in ("d1", "d2"))
+        >>> [found.doc_id for found in fuse({"lexical": [one, two], "vector": [two]})]
+        ['d2', 'd1']
     """
     return fuse_first(None, candidate_sets, method, params or {})
 

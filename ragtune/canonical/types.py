@@ -42,6 +42,11 @@ class SourceDocument(BaseModel):
     """A raw document. Every chunk carries its ``tags`` and ``metadata``, a JSON object in which a segment's keys win.
 
     ``doc_id`` is unique in its collection and not empty.
+
+    Examples:
+        >>> from ragtune.canonical.types import SourceDocument
+        >>> SourceDocument(doc_id="d1", content="Green tea is not fermented.", tags=("tea",)).tags
+        ('tea',)
     """
 
     doc_id: str = Field(min_length=1)
@@ -62,6 +67,11 @@ class Chunk(BaseModel):
         tags: labels, sorted and without repetitions.
         metadata: a JSON object.
         start, end: positions of the first character and after the last one, in the normalized text.
+
+    Examples:
+        >>> from ragtune.canonical.types import Chunk
+        >>> Chunk(doc_id="d1", chunk_index=0, content="Green tea.", end=10).end
+        10
     """
 
     doc_id: str
@@ -82,6 +92,11 @@ class Candidate(BaseModel):
         doc_id, chunk_index, content, tags, metadata: as in :class:`Chunk`.
         score: finite score by the last block that ranked it (cosine, lexical rank, fusion, calibrated reranker score).
         sources: score by name of every list that held it (``vector``, ``lexical``), kept through fusion and reranking.
+
+    Examples:
+        >>> from ragtune.canonical.types import Candidate
+        >>> Candidate(doc_id="d1", chunk_index=2, content="Green tea.", score=0.7).key
+        ('d1', 2)
     """
 
     doc_id: str
@@ -114,6 +129,11 @@ class Filters(BaseModel):
         tags_any: tags of which a chunk must have at least one.
         tags_all: tags that a chunk must all have.
         metadata: values that top-level keys of the metadata must equal; any JSON.
+
+    Examples:
+        >>> from ragtune.canonical.types import Filters
+        >>> Filters(tags_any=("tea",), metadata={"year": 2024}).is_empty
+        False
     """
 
     tags_any: tuple[str, ...] = ()
@@ -136,6 +156,11 @@ class Collection(BaseModel):
         embed_model: the embedder's ``name``; fixed for good.
         embed_dims: length of every vector; fixed for good.
         analyzer: identity of the text analysis (:class:`ragtune.canonical.analyzers.Analyzer`); fixed for good.
+
+    Examples:
+        >>> from ragtune.canonical.types import Collection
+        >>> Collection(name="docs", embed_model="hashing", embed_dims=256, analyzer="english").name
+        'docs'
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")

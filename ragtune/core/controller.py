@@ -60,6 +60,25 @@ class RAGtuneController:
     Raises:
         ConfigError: if no reranker is given, the assembler names an unknown ordering, or the estimator cannot use what
             the scheduler sends.
+
+    Examples:
+        >>> from ragtune import CostBudget, RAGtuneController, ScoredDocument
+        >>> from ragtune.assemblers.greedy import GreedyAssembler
+        >>> from ragtune.estimators.baseline import BaselineEstimator
+        >>> from ragtune.reformulators.identity import IdentityReformulator
+        >>> from ragtune.rerankers.function import FunctionReranker
+        >>> from ragtune.retrievers.in_memory import InMemoryRetriever
+        >>> from ragtune.schedulers.greedy import GreedyScheduler
+        >>> found = {"bread": 2.0, "tea": 1.0}
+        >>> documents = [ScoredDocument(id=text, content=text, score=score) for text, score in found.items()]
+        >>> controller = RAGtuneController(
+        ...     InMemoryRetriever(documents), IdentityReformulator(), BaselineEstimator(),
+        ...     GreedyScheduler(batch_size=2),
+        ...     FunctionReranker(lambda query, texts: [float(text in query) for text in texts]), GreedyAssembler(),
+        ...     CostBudget.unlimited(),
+        ... )
+        >>> controller.run("green tea").ranking
+        ('tea', 'bread')
     """
 
     def __init__(

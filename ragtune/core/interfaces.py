@@ -35,6 +35,15 @@ class BaseRetriever(Component, ABC):
     """First stage: finds candidates.
 
     State: none between requests; within a request, ``context.remember``.
+
+    Examples:
+        >>> from ragtune import ScoredDocument
+        >>> from ragtune.core.interfaces import BaseRetriever
+        >>> class Newest(BaseRetriever):
+        ...     def retrieve(self, context, top_k):
+        ...         return [ScoredDocument(id=f"d{i}", score=10.0 - i) for i in range(3)][:top_k]
+        >>> [document.id for document in Newest().retrieve(context=None, top_k=2)]
+        ['d0', 'd1']
     """
 
     signals: Collection[str] = ()  # names of sources that mean the same in every retrieval round
@@ -52,6 +61,16 @@ class BaseSignal(Component, ABC):
     """Free evidence on retrieved documents (:class:`~ragtune.retrievers.signalled.SignalledRetriever`).
 
     State: none between requests; within a request, ``context.remember``.
+
+    Examples:
+        >>> from ragtune import ScoredDocument
+        >>> from ragtune.core.interfaces import BaseSignal
+        >>> class Clicks(BaseSignal):
+        ...     def values(self, context, documents):
+        ...         clicks = {"d1": 12.0}
+        ...         return {document.id: clicks[document.id] for document in documents if document.id in clicks}
+        >>> Clicks().values(context=None, documents=[ScoredDocument(id="d1"), ScoredDocument(id="d2")])
+        {'d1': 12.0}
     """
 
     is_witness: bool = True  # False where it reads the same words as a first stage: their agreement proves nothing
@@ -65,6 +84,15 @@ class BaseReformulator(Component, ABC):
     """Rewrites the query, so that the first stage finds more documents.
 
     State: none between requests; within a request, ``context.remember``.
+
+    Examples:
+        >>> from types import SimpleNamespace
+        >>> from ragtune.core.interfaces import BaseReformulator
+        >>> class Plural(BaseReformulator):
+        ...     def generate(self, context, first_round):
+        ...         return [f"{context.query}s"]
+        >>> Plural().generate(SimpleNamespace(query="tea"), first_round=[])
+        ['teas']
     """
 
     @abstractmethod
@@ -89,6 +117,15 @@ class BaseFusion(ABC):
     """Merges ranked lists into one.
 
     State: none, neither between requests nor within one.
+
+    Examples:
+        >>> from ragtune import ScoredDocument
+        >>> from ragtune.core.interfaces import BaseFusion
+        >>> class First(BaseFusion):
+        ...     def fuse(self, lists):
+        ...         return list(next(iter(lists.values())))
+        >>> [document.id for document in First().fuse({"bm25": [ScoredDocument(id="d1")], "dense": []})]
+        ['d1']
     """
 
     @abstractmethod
@@ -108,7 +145,7 @@ class BaseEstimator(Component, ABC):
         compares: whether the estimator learns only from windows that it asks for (``Valuation.window``). It needs a
             scheduler that sends them (:attr:`BaseScheduler.sends_again`); the controller refuses any other.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from ragtune.core.interfaces import BaseEstimator
         >>> from ragtune.core.pool.items import PoolItem
@@ -140,7 +177,7 @@ class BaseScheduler(Component, ABC):
         sends_again: whether the scheduler may propose documents that have a score already (rule P3), as comparisons in
             windows do. Otherwise the request ends where no candidate is left.
 
-    Example:
+    Examples:
         >>> from ragtune.core.interfaces import BaseScheduler
         >>> from ragtune.core.policy.batching import propose
         >>> from ragtune.core.pool.items import PoolItem
@@ -177,6 +214,17 @@ class BaseAcquisition(ABC):
     """Utility of scoring each candidate next, given a belief about all.
 
     State: none, neither between requests nor within one.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune.core.interfaces import BaseAcquisition
+        >>> from ragtune.core.pool.belief import EmpiricalBelief
+        >>> class LeastCertain(BaseAcquisition):
+        ...     def utility(self, belief, pool):
+        ...         return belief.variance
+        >>> belief = EmpiricalBelief(np.array([0.5, 0.5]), np.array([0.9, np.nan]))
+        >>> int(LeastCertain().utility(belief, pool=None).argmax())
+        1
     """
 
     @abstractmethod
@@ -192,7 +240,7 @@ class BaseReranker(AccountedReranker, ABC):
     Attributes:
         compares: whether a score ranks a document within its batch only (rule F6).
 
-    Example:
+    Examples:
         >>> from ragtune.core.interfaces import BaseReranker
         >>> from ragtune.core.pool.items import PoolItem
         >>> class Mentions(BaseReranker):
@@ -241,6 +289,14 @@ class BaseAssembler(Component, ABC):
 
     Attributes:
         ordering: the order of the final list and of the anytime history.
+
+    Examples:
+        >>> from ragtune.core.interfaces import BaseAssembler
+        >>> from ragtune.core.pool.ordering import Ordering
+        >>> class Scored(BaseAssembler):
+        ...     ordering = Ordering.RERANKED_FIRST
+        >>> Scored().ordering.value
+        'reranked_first'
     """
 
     ordering: Ordering = Ordering.FINAL_SCORE
@@ -262,6 +318,15 @@ class BaseExpander(Component, ABC):
 
     Attributes:
         is_active: False for the do-nothing expander.
+
+    Examples:
+        >>> from ragtune import ScoredDocument
+        >>> from ragtune.core.interfaces import BaseExpander
+        >>> class Neighbour(BaseExpander):
+        ...     def expand(self, pool, context, limit):
+        ...         return [ScoredDocument(id="d9")][:limit]
+        >>> [document.id for document in Neighbour().expand(pool=None, context=None, limit=1)]
+        ['d9']
     """
 
     is_active: bool = True
@@ -278,6 +343,16 @@ class BaseEmbedder(Component, ABC):
     """Turns texts into vectors whose dot product is a cosine.
 
     State: none, neither between requests nor within one. The same text always has the same vector.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune.core.interfaces import BaseEmbedder
+        >>> class Length(BaseEmbedder):
+        ...     name = "length"
+        ...     def embed(self, texts):
+        ...         return np.array([[float(bool(text))] for text in texts], dtype=np.float32)
+        >>> Length().embed(["tea", ""]).tolist()
+        [[1.0], [0.0]]
     """
 
     @abstractmethod

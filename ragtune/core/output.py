@@ -78,6 +78,22 @@ class ControllerOutput(BaseModel):
         actual_cost: cost that this run really paid (0 under replay).
         dropped: documents whose score was lost, with the reason; they are ranked like others without a score.
         batches: how many batches were sent, and how many failed.
+
+    Examples:
+        >>> from ragtune import CostBudget, RAGtuneController, ScoredDocument
+        >>> from ragtune.assemblers.greedy import GreedyAssembler
+        >>> from ragtune.estimators.baseline import BaselineEstimator
+        >>> from ragtune.reformulators.identity import IdentityReformulator
+        >>> from ragtune.rerankers.noop import NoOpReranker
+        >>> from ragtune.retrievers.in_memory import InMemoryRetriever
+        >>> from ragtune.schedulers.greedy import GreedyScheduler
+        >>> documents = [ScoredDocument(id=name, score=score) for name, score in (("a", 2.0), ("b", 1.0))]
+        >>> parts = [InMemoryRetriever(documents), IdentityReformulator(), BaselineEstimator()]
+        >>> parts += [GreedyScheduler(batch_size=1), NoOpReranker(), GreedyAssembler()]
+        >>> budget = CostBudget.only(max_reranker_docs=1)
+        >>> output = RAGtuneController(*parts, budget).run("tea")
+        >>> output.ranking, output.final_budget_state["rerank_docs"], output.stop.reason
+        (('a', 'b'), 1, 'budget_exhausted')
     """
 
     query: str

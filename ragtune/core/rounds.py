@@ -39,6 +39,11 @@ class RetrievalPlan(BaseModel):
         original_query_depth: documents for the user's query, D_orig.
         depth_per_reformulation: documents for each rewrite, D_ref; at most D_orig (rule R2).
         num_reformulations: rewrites used, m.
+
+    Examples:
+        >>> from ragtune import RetrievalPlan
+        >>> RetrievalPlan(original_query_depth=100, num_reformulations=0).original_query_depth
+        100
     """
 
     original_query_depth: int = Field(default=10, ge=1)

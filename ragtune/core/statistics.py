@@ -95,7 +95,7 @@ def _dcg(gains: Sequence[float]) -> float:
 def holm(p_values: ArrayLike) -> FloatArray:
     """Holm's step-down correction of one family of p-values (Scandinavian Journal of Statistics, 1979).
 
-    Example:
+    Examples:
         >>> holm([0.01, 0.04]).tolist()
         [0.02, 0.04]
     """

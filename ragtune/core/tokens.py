@@ -19,7 +19,7 @@ def count_tokens(text: str) -> int:
     It needs no vocabulary and comes within a quarter of a subword tokenizer. For exact figures give the corpus a
     counter of the model's own tokenizer.
 
-    Example:
+    Examples:
         >>> count_tokens("Salt, pressure")
         4
     """

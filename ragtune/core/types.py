@@ -39,6 +39,11 @@ class ScoredDocument(BaseModel):
         fusion_score: the score of the fusion that merged several lists, where one did.
         token_count: tokens of ``content`` by the corpus's token counter.
         sources: first-stage scores by source name, for lists that merge several sources.
+
+    Examples:
+        >>> from ragtune import ScoredDocument
+        >>> ScoredDocument(id="d1", content="green tea", score=7.4).score
+        7.4
     """
 
     id: str
@@ -74,6 +79,11 @@ class ReformulationResult(BaseModel):
     """Output of one retrieval round (rule P8); ``strategy`` is its name (``original``, ``rewrite_0``).
 
     ``signals`` are names of sources that mean the same in every round.
+
+    Examples:
+        >>> from ragtune.core.types import ReformulationResult
+        >>> ReformulationResult(original_query="tea", reformulated_query="green tea").strategy
+        'identity'
     """
 
     original_query: str
@@ -97,6 +107,12 @@ class CostObject(BaseModel):
         flops: floating-point operations of the model; 0 where its size is not known.
         search_units: blocks of documents that a service bills; 0 where it bills none.
         joules: energy that the machine has measured; 0 where it was not.
+
+    Examples:
+        >>> from ragtune.core.types import CostObject
+        >>> total = CostObject(docs=5, calls=1) + CostObject(docs=3, calls=1, usd=0.002)
+        >>> total.docs, total.calls, total.usd
+        (8, 2, 0.002)
     """
 
     tokens: int = Field(default=0, ge=0)
@@ -157,6 +173,11 @@ class RemainingBudgetView:
         strategies: names of the registered rerankers, the default first.
         closed: those of them that failed too often to be tried again; a batch for one is not sent.
         pricer: prices a batch for :meth:`price`.
+
+    Examples:
+        >>> from ragtune.core.types import RemainingBudgetView
+        >>> RemainingBudgetView(remaining_rerank_docs=3).remaining_rerank_docs
+        3
     """
 
     remaining_tokens: int = UNLIMITED
@@ -222,7 +243,13 @@ def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingB
 
 
 class BatchProposal(BaseModel):
-    """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost."""
+    """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost.
+
+    Examples:
+        >>> from ragtune.core.types import BatchProposal
+        >>> BatchProposal(doc_ids=["d3", "d1"]).strategy
+        'default'
+    """
 
     doc_ids: list[str]
     strategy: str = "default"
@@ -240,6 +267,11 @@ class StopRecord(BaseModel):
         source: the component that decided.
         details: the figures that the decision rests on.
         message: reason and evidence in words; where a budget binds, the unit, its limit and its usage.
+
+    Examples:
+        >>> from ragtune.core.types import StopRecord
+        >>> StopRecord(reason="settled", source="scheduler", details={"threshold": 0.4}).reason
+        'settled'
     """
 
     reason: str

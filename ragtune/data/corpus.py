@@ -43,7 +43,13 @@ def best_positions(scores: NDArray[np.floating[Any]], tie_ranks: IntArray, k: in
 
 
 class Document(BaseModel):
-    """One document of a collection; ``content`` is its title and text as rerankers read them."""
+    """One document of a collection; ``content`` is its title and text as rerankers read them.
+
+    Examples:
+        >>> from ragtune import Document
+        >>> Document(id="d1", title="Tea", text="Green tea is brewed at 80 degrees.").content
+        'Tea Green tea is brewed at 80 degrees.'
+    """
 
     id: str
     text: str
@@ -95,6 +101,12 @@ class Corpus:
 
     Raises:
         DatasetError: if there is no document, or an id comes twice.
+
+    Examples:
+        >>> from ragtune import Corpus, Document
+        >>> corpus = Corpus([Document(id="d1", text="green tea"), Document(id="d2", text="salt")])
+        >>> len(corpus), corpus.positions(["d2"])
+        (2, [1])
     """
 
     def __init__(self, documents: Iterable[Document], count: Callable[[str], int] = count_tokens) -> None:

@@ -77,6 +77,16 @@ class CorpusGraph:
             position, :data:`NOBODY` where there are fewer.
         weights: shape (N, K), in (0, 1], falling along each row; the larger, the nearer.
         k: neighbours used, at most K; None for K.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune import Corpus, Document
+        >>> from ragtune.data.graph import CorpusGraph
+        >>> corpus = Corpus([Document(id="d1", text="green tea"), Document(id="d2", text="black tea")])
+        >>> neighbours, weights = np.array([[1], [0]], dtype=np.int32), np.full((2, 1), 0.5, dtype=np.float32)
+        >>> graph = CorpusGraph(corpus, neighbours, weights)
+        >>> graph.neighbours("d1")
+        ['d2']
     """
 
     def __init__(

@@ -30,6 +30,16 @@ def advised(file: str | Path) -> dict[str, Any]:
 
     Raises:
         ConfigError: if the file cannot be read or is no advice, or if it advises not to rerank.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from ragtune.facade.advice import advised
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "advice.json"
+        ...     _ = file.write_text('{"recommended": {"policy": "uncertainty", "batch_size": 5, "budget": 20}}')
+        ...     advised(file)["docs"]
+        20
     """
     try:
         advice = _Advice.model_validate(read_json(Path(file).read_bytes()))

@@ -98,6 +98,14 @@ class Doubts:
     Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
     sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
     ``tell`` receives a doubt in words, which say that a user may turn the ``dial``.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> from ragtune.facade.doubts import Doubts
+        >>> lines = []
+        >>> reranker = BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=1, doubts=Doubts(lines.append))
+        >>> reranker.doubts.evidence, lines
+        ({}, [])
     """
 
     def __init__(self, tell: Callable[[str], None] = warn, dial: str = DIAL) -> None:

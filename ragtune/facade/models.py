@@ -24,6 +24,11 @@ def reranker_for(model: Any, options: dict[str, Any], beside: Iterable[str] = ()
 
     Raises:
         InputError: if it is none of these, or the options are not the component's.
+
+    Examples:
+        >>> from ragtune.facade.models import reranker_for
+        >>> type(reranker_for(lambda query, texts: [0.0] * len(texts), {})).__name__
+        'FunctionReranker'
     """
     if isinstance(model, BaseReranker):
         if options:
@@ -73,6 +78,11 @@ def language_model(
 
     Raises:
         ConfigError: on an argument out of range, or one that the client does not have.
+
+    Examples:
+        >>> from ragtune.facade.models import language_model
+        >>> language_model("qwen2.5", "listwise", base_url="http://127.0.0.1:11434/v1").compares  # calls nothing yet
+        True
     """
     check_choice("how a language model compares", how, COMPARING)
     rate = check_number("usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)

@@ -33,7 +33,15 @@ from ragtune.schedulers.windows import WindowsScheduler
 
 @dataclass(frozen=True)
 class Policy:
-    """The parts of a policy: what values the candidates, what chooses the batches, and the order of the final list."""
+    """The parts of a policy: what values the candidates, what chooses the batches, and the order of the final list.
+
+    Examples:
+        >>> from ragtune.estimators.baseline import BaselineEstimator
+        >>> from ragtune.facade.policies import Policy
+        >>> from ragtune.schedulers.greedy import GreedyScheduler
+        >>> Policy(BaselineEstimator(), GreedyScheduler(batch_size=5)).compares
+        False
+    """
 
     estimator: BaseEstimator
     scheduler: BaseScheduler
@@ -67,6 +75,11 @@ def policy_named(
 
     Raises:
         ConfigError: on an unknown name or a value out of range; ``tourrank`` and ``knockout`` take no batch size.
+
+    Examples:
+        >>> from ragtune.facade.policies import policy_named
+        >>> type(policy_named("fixed_depth", 10).scheduler).__name__
+        'OneShotScheduler'
     """
     check_number("trust", trust, low=0.0, high=1.0)
     make = _POLICIES[check_choice("policy", name, _POLICIES)]

@@ -44,6 +44,12 @@ class RankedDocument:
             an estimate. The ranking also weighs the sources, so it is not always sorted by this number.
         reranker_score: the reranker's score, calibrated to [0, 1]; None where it did not score the document.
         document: the document as it was given.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> first = BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=1).rank("tea", ["green tea"])[0]
+        >>> first.index, first.document, first.reranker_score, first.reranked
+        (0, 'green tea', 0.5, True)
     """
 
     index: int
@@ -76,6 +82,12 @@ class Ranking(Sequence[RankedDocument]):
         batches: calls that were sent and that failed as a whole, and the first failure in words.
         is_torn: whether documents were compared in several batches that share none.
         notes: further warnings of this ranking, a sentence each.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> ranking = BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=1).rank("tea", ["a", "b", "c"])
+        >>> len(ranking), ranking.cost.docs, ranking.saved.docs, ranking.stop.reason
+        (3, 1, 2, 'budget_exhausted')
     """
 
     documents: tuple[RankedDocument, ...]

@@ -42,7 +42,16 @@ Given = str | Mapping[str, Any] | Document
 
 
 class Job(NamedTuple):
-    """One query of :meth:`BudgetedReranker.rank_many`; see :meth:`BudgetedReranker.rank` for the fields."""
+    """One query of :meth:`BudgetedReranker.rank_many`; see :meth:`BudgetedReranker.rank` for the fields.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> from ragtune.facade.reranker import Job
+        >>> reranker = BudgetedReranker(lambda query, texts: [float(query in text) for text in texts], docs=1)
+        >>> jobs = [Job("tea", ["bread", "tea"], scores=[0.1, 0.9]), Job("salt", ["salt"])]
+        >>> [ranking[0].index for ranking in reranker.rank_many(jobs)]
+        [1, 0]
+    """
 
     query: str
     documents: Sequence[Given]
@@ -96,6 +105,15 @@ class BudgetedReranker:
         ConfigError: if no budget is given, an argument is out of range, or dollars, FLOPs, search units or joules are
             limited and nothing has a price in them.
         MissingExtraError: if what the reranker needs is not installed.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> def shared_words(query, texts):
+        ...     return [len(set(query.split()) & set(text.split())) / len(query.split()) for text in texts]
+        >>> reranker = BudgetedReranker(shared_words, docs=2, batch_size=1)
+        >>> ranking = reranker.rank("green tea", ["tea is a plant", "bread is baked", "tea is sold green"])
+        >>> [document.index for document in ranking], ranking.cost.docs
+        ([2, 0, 1], 2)
     """
 
     def __init__(

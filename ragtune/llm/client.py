@@ -83,6 +83,12 @@ class LLMClient:
 
     Raises:
         ConfigError: on an argument out of range.
+
+    Examples:
+        >>> from ragtune.llm.client import LLMClient
+        >>> client = LLMClient(model="qwen2.5", base_url="http://127.0.0.1:11434/v1")  # calls nothing yet
+        >>> client.host
+        '127.0.0.1:11434/v1'
     """
 
     def __init__(

@@ -29,6 +29,12 @@ class PromptLibrary:
 
     Raises:
         ConfigError: if the file cannot be read, or is not a tree of mappings with roles and texts as leaves.
+
+    Examples:
+        >>> from ragtune.llm.prompts import PromptLibrary
+        >>> prompts = PromptLibrary({"greet": {"user": "Hello, {name}."}})
+        >>> prompts.render("greet", {"name": "Ada"})
+        [Message(role='user', content='Hello, Ada.')]
     """
 
     reads_files = ("source",)

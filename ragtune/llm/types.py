@@ -31,6 +31,11 @@ class Message:
 
     Raises:
         ConfigError: on an unknown role.
+
+    Examples:
+        >>> from ragtune.llm.types import Message
+        >>> Message("user", "Which passage answers the question?").role
+        'user'
     """
 
     role: str
@@ -51,6 +56,11 @@ class Price:
 
     Raises:
         ConfigError: on an amount that is negative or not a number.
+
+    Examples:
+        >>> from ragtune.llm.types import Price
+        >>> round(Price(prompt=0.00015, completion=0.0006).usd(2000, 100), 6)
+        0.00036
     """
 
     prompt: float = 0.0

@@ -45,6 +45,11 @@ class ScoreManifest(BaseModel):
         architecture: size of the model, for FLOPs.
         docs_per_search_unit, usd_per_search_unit: a service's bill of a call.
         source: where the scores come from.
+
+    Examples:
+        >>> from ragtune.rerankers.score_table import ScoreManifest
+        >>> ScoreManifest(scale="log_prob", model="castorini/monot5-base-msmarco", ms_per_doc=12.0).scale.value
+        'log_prob'
     """
 
     scale: ScoreScale | None = None
@@ -78,6 +83,17 @@ class ScoreTable:
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
         ConfigError: on an unknown scale or tie rule.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from ragtune.rerankers.score_table import ScoreTable
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "monot5.run"
+        ...     _ = file.write_text("q1 Q0 d1 1 0.9 monot5\\nq1 Q0 d2 2 0.1 monot5\\n")
+        ...     table = ScoreTable(file, scale="identity")
+        ...     table.score("q1", "d1")
+        0.9
     """
 
     def __init__(

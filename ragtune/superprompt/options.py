@@ -138,7 +138,7 @@ class PromptOptions(PipelineConfig):
 def load_options(file: str | Path | None = None, *changes: Values) -> PromptOptions:
     """Return the options of a file, with single ones replaced.
 
-    Example:
+    Examples:
         >>> load_options(None, {"reranker": {"kind": "none"}}).reranker.kind
         'none'
     """

@@ -42,7 +42,7 @@ class Pipeline:
     Raises:
         ConfigError: unless the stages are exactly those of :data:`ORDER`.
 
-    Example:
+    Examples:
         >>> from ragtune.superprompt import SuperPrompt
         >>> from ragtune.superprompt.pipeline import build_pipeline
         >>> pipeline = build_pipeline(rerank_stage=None)
@@ -116,6 +116,11 @@ def build_pipeline(
     Raises:
         ConfigError: if a configuration is malformed or of the wrong kind.
         MissingExtraError: if the cross-encoder needs a package that is not installed.
+
+    Examples:
+        >>> from ragtune.superprompt.build import build_pipeline
+        >>> list(build_pipeline(rerank_stage=None).stages)[:2]
+        ['A0_PreProcessing', 'A2_PromptShaper']
     """
     config = config or PipelineConfig.load()
     folder = None if config.agents is None else config.agents.expanduser()

@@ -53,7 +53,13 @@ class ContextChunk(Chunk):
 
 
 class Turn(Frozen):
-    """One utterance of the recent conversation."""
+    """One utterance of the recent conversation.
+
+    Examples:
+        >>> from ragtune.superprompt.super_prompt import Turn
+        >>> Turn(role="user", content="Compare green and black tea.").role
+        'user'
+    """
 
     role: Literal["user", "assistant"]
     content: Text
@@ -80,7 +86,7 @@ class SuperPrompt(BaseModel):
     Raises:
         ValidationError: if an invariant is broken, see :meth:`problem`.
 
-    Example:
+    Examples:
         >>> from ragtune.superprompt import SuperPrompt
         >>> SuperPrompt.raw("Task: explain sourdough").stage
         'raw'

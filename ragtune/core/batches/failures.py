@@ -25,6 +25,11 @@ class FailurePolicy(BaseModel):
         retry_after_s: seconds after which a strategy so closed is tried again, by one request, >= 0.
         keep_unscored: whether documents whose score was lost (DROPPED) stay in the answer, ordered like all others
             without a score. False leaves them out, which is rule F1 to the letter.
+
+    Examples:
+        >>> from ragtune.core.batches.failures import FailurePolicy
+        >>> FailurePolicy(batches_in_a_row=2, retry_after_s=5).retry_after_s
+        5.0
     """
 
     batches_in_a_row: int = Field(default=3, ge=1)

@@ -27,6 +27,12 @@ def propose(
         doc_ids: ids of the wanted documents, best first.
         strategy: name of the reranker; None takes the default one.
         diagnostics: facts for the trace.
+
+    Examples:
+        >>> from ragtune.core.policy.batching import propose
+        >>> from ragtune.core.types import RemainingBudgetView
+        >>> propose(["d1", "d2", "d3"], RemainingBudgetView(remaining_rerank_docs=2)).doc_ids
+        ['d1', 'd2']
     """
     strategy = strategy or budget.strategies[0]
     if strategy in budget.closed:

@@ -66,6 +66,11 @@ class PoolItem:
         priority_value: the estimator's latest estimate in [0, 1].
         reranker_score: calibrated relevance in [0, 1] where reranked.
         posterior: final ranking key after all evidence, where the estimator gives one.
+
+    Examples:
+        >>> from ragtune.core.pool.items import PoolItem
+        >>> PoolItem("d1", "green tea", retrieval_score=7.4).state.value
+        'candidate'
     """
 
     doc_id: str
@@ -135,7 +140,13 @@ class SentBatch(NamedTuple):
 
 
 class RerankBatch(NamedTuple):
-    """The documents that one request asks to have scored next, by the reranker of that strategy."""
+    """The documents that one request asks to have scored next, by the reranker of that strategy.
+
+    Examples:
+        >>> from ragtune.core.pool.items import PoolItem, RerankBatch
+        >>> RerankBatch([PoolItem("d1"), PoolItem("d2")], context=None).strategy
+        'default'
+    """
 
     items: Sequence[PoolItem]
     context: RAGtuneContext

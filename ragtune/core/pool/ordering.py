@@ -49,6 +49,13 @@ class Ordering(str, Enum):
     document from the lowest key, or from 0 where that is lower, so one number orders the whole list. A document whose
     score was lost (DROPPED) is ordered by its estimate as well. Where the rest stands behind all scores, it keeps its
     first-stage place instead, so that a loss does not put it behind what was scored (rule F1).
+
+    Examples:
+        >>> from ragtune.core.pool.items import PoolItem
+        >>> from ragtune.core.pool.ordering import Ordering
+        >>> items = [PoolItem("a", priority_value=0.2), PoolItem("b", priority_value=0.7)]
+        >>> [item.doc_id for item in Ordering.parse("final_score").sort(items)]
+        ['b', 'a']
     """
 
     FINAL_SCORE = "final_score"

@@ -60,6 +60,13 @@ class CandidatePool:
         InvalidScoreError: on a score that is not a finite number.
         UnknownDocumentError: from every method, on an id that the pool lacks.
         ControllerOnlyError: from every method that changes the pool, while a component is at work.
+
+    Examples:
+        >>> from ragtune.core.pool.items import PoolItem
+        >>> from ragtune.core.pool.pool import CandidatePool
+        >>> pool = CandidatePool(PoolItem(f"d{i}", initial_rank=i) for i in range(3))
+        >>> pool.top_candidates(2)
+        ['d0', 'd1']
     """
 
     def __init__(self, items: Iterable[PoolItem] = (), roster: Roster | None = None) -> None:

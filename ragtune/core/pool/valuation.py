@@ -56,6 +56,13 @@ class EmpiricalBelief(Belief):
     Args:
         priorities: shape (n,), the priority of each document; for a scored one, that which it had when chosen.
         scores: shape (n,), NaN where not reranked.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune.core.pool.belief import EmpiricalBelief
+        >>> belief = EmpiricalBelief(priorities=np.array([0.5, 0.5]), scores=np.array([0.9, np.nan]))
+        >>> belief.mean.tolist(), belief.variance.round(3).tolist()
+        ([0.9, 0.5], [0.0, 0.072])
     """
 
     noise = 0.0
@@ -99,6 +106,13 @@ class Valuation(Mapping[str, float]):
             rests on too little; None from an estimator without one, and once the round is over.
         batch_limit: documents after which the estimator wants to be asked again; None for no limit.
         diagnostics: JSON-serialisable facts for the trace.
+
+    Examples:
+        >>> from ragtune.core.pool.items import PoolItem
+        >>> from ragtune.core.pool.pool import CandidatePool
+        >>> pool = CandidatePool([PoolItem("a", retrieval_score=2.0), PoolItem("b", retrieval_score=1.0)])
+        >>> dict(pool.valuation(pool.retrieval_scores / 4))
+        {'a': 0.5, 'b': 0.25}
     """
 
     def __init__(

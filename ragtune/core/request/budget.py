@@ -77,7 +77,7 @@ class CostBudget(BaseModel):
     def only(cls, **limits: Any) -> CostBudget:
         """A budget that limits the named units and nothing else; pydantic.ValidationError on an unknown limit.
 
-        Example:
+        Examples:
             >>> CostBudget.only(max_reranker_docs=20).max_reranker_docs
             20
         """
@@ -101,6 +101,16 @@ class CostTracker:
         budget: the limits.
         trace: trace into which every grant and denial is written.
         clock: clock that latency is read from; the monotonic clock by default.
+
+    Examples:
+        >>> from ragtune import CostBudget, CostTracker
+        >>> from ragtune.core.request.trace import ControllerTrace
+        >>> from ragtune.core.types import CostObject
+        >>> tracker = CostTracker(CostBudget.only(max_reranker_docs=3), ControllerTrace())
+        >>> tracker.consume(CostObject(docs=2, calls=1))
+        True
+        >>> tracker.remaining_view().remaining_rerank_docs
+        1
     """
 
     def __init__(self, budget: CostBudget, trace: ControllerTrace, clock: Clock | None = None) -> None:

@@ -65,6 +65,13 @@ class VirtualClock(Clock):
     """Moves only by recorded time, so that replayed latency budgets are exact and repeatable.
 
     It is rounded to 1e-9 ms: three steps of 0.1 ms make 0.3 ms, not the 0.30000000000000004 that a limit would refuse.
+
+    Examples:
+        >>> from ragtune.core.request.clock import VirtualClock
+        >>> clock = VirtualClock()
+        >>> clock.advance(40.0)
+        >>> clock.now_ms()
+        40.0
     """
 
     is_real = False

@@ -74,6 +74,12 @@ class Request:
         budget: limits of this request; None takes the controller's.
         candidates: documents that the caller has found already, best first, for a retriever that hands out what it is
             given (:class:`~ragtune.retrievers.given.GivenRetriever`); other retrievers look for themselves.
+
+    Examples:
+        >>> from ragtune import CostBudget
+        >>> from ragtune.core.request.context import Request
+        >>> Request("how hot is green tea", "q1", CostBudget.only(max_reranker_docs=20)).query_id
+        'q1'
     """
 
     query: str
@@ -95,6 +101,15 @@ class RAGtuneContext(BaseModel):
         num_reformulations: rewrites wanted, m; the plan's.
         meter: takes the costs that components report; the controller puts a fresh one in before each batch.
         memory: per-request state of components, so that components themselves stay stateless.
+
+    Examples:
+        >>> from ragtune import CostBudget, CostTracker
+        >>> from ragtune.core.request.context import RAGtuneContext
+        >>> from ragtune.core.request.trace import ControllerTrace
+        >>> tracker = CostTracker(CostBudget(), ControllerTrace())
+        >>> context = RAGtuneContext(query="tea", query_id="q1", tracker=tracker, seed=7)
+        >>> context.rng("ties").random() == context.rng("ties").random()
+        True
     """
 
     query: str

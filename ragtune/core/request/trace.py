@@ -39,6 +39,13 @@ class ControllerTrace(BaseModel):
     """The full execution history of one query: its id, and the decisions in order.
 
     Neither the clock that stamps the events nor ``start_ms``, its reading at the start, is part of the record.
+
+    Examples:
+        >>> from ragtune.core.request.trace import ControllerTrace
+        >>> trace = ControllerTrace(query_id="q1")
+        >>> trace.add("scheduler", "stop", reason="settled")
+        >>> [event.details["reason"] for event in trace.find("stop")]
+        ['settled']
     """
 
     query_id: str = ""

@@ -38,6 +38,16 @@ def read_run(path: str | Path, *, needs_scores: bool = False) -> Run:
     Raises:
         DatasetError: if the file is missing, or holds something else (file and line), or a document comes twice for a
             query.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from ragtune.data.runs.runfile import read_run
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "bm25.run"
+        ...     _ = file.write_text("q1 Q0 d2 1 7.5 bm25\\nq1 Q0 d1 2 7.0 bm25\\n")
+        ...     [(entry.doc_id, entry.score) for entry in read_run(file)["q1"]]
+        [('d2', 7.5), ('d1', 7.0)]
     """
     path = Path(path)
     if not path.exists():

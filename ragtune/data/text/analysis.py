@@ -177,7 +177,13 @@ def analyzer_id() -> str:
 
 
 def terms(text: str) -> list[str]:
-    """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions."""
+    """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions.
+
+    Examples:
+        >>> from ragtune.data.text.analysis import terms
+        >>> terms("Green teas are brewed")
+        ['green', 'tea', 'brew']
+    """
     return [term for _, term in _stemmed(words_or_pairs(text))]
 
 
