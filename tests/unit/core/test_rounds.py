@@ -31,6 +31,11 @@ def actions(context: RAGtuneContext) -> list[str]:
 # -- the plan ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_default_depths_are_the_specs():
+    plan = RetrievalPlan()
+    assert (plan.original_query_depth, plan.depth_per_reformulation, plan.num_reformulations) == (10, 5, 2)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -285,6 +290,12 @@ def run(fakes, reformulator, **limits):
 
 def events(context):
     return {event.action: event.details for event in context.trace.events if event.component == "budget"}
+
+
+def test_the_plan_tells_the_reformulator_how_many_rewrites_are_wanted(fakes):
+    reformulator = Costly()
+    run(fakes, reformulator)
+    assert reformulator.wanted == [2]
 
 
 def test_an_expected_cost_is_booked_and_its_time_passes(fakes):
