@@ -188,10 +188,6 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     Args:
         differences: shape (q, t).
         line: the mean that is tested.
-
-    Returns:
-        Shape (t,) each: ``p_below`` and ``p_above``, two-sided; and ``effect``, the distance from the line in standard
-        deviations, infinite where all queries differ alike. Those have the p-value of the sign test, 0.5 ** q.
     """
     from scipy.stats import t as student
 
@@ -217,10 +213,6 @@ def findings(rows: Any, share: float) -> Mapping[str, Finding]:
     Against each other policy, the comparisons of ``share`` of the budgets have to lie above the line. This is tested by
     the partial conjunction of their p-values (Benjamini and Heller, Biometrics 2008). Of several other policies all
     have to be proven, and one is enough to refute. Both proofs are Holm-corrected over the collections.
-
-    Args:
-        rows: a row for each comparison, with ``collection``, ``against`` and :func:`side_columns`.
-        share: in (0, 1]; 1 asks for every budget.
     """
     collections = {
         str(name): [group for _, group in mine.groupby("against", sort=False)]

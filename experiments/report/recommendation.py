@@ -40,12 +40,7 @@ class Recommendation:
 
 
 def recommendation(cells: Any, measure: str) -> Recommendation:
-    """Find what is better than the baseline at its largest cost, else what is as good for less, else that baseline.
-
-    Args:
-        cells: the table of cells, see :func:`experiments.report.tables.cells_table`, or its CSV file.
-        measure: the headline measure.
-    """
+    """Find what is better than the baseline at its largest cost, else what is as good for less, else that baseline."""
     rows, full, by_cell = _beside(cells, measure)
     better = [key for key, cell in by_cell if 2 * (cell["side"] > 0).sum() >= len(cell) and (cell["side"] >= 0).all()]
     as_good = [key for key, cell in by_cell if cell["good"].all()]

@@ -67,11 +67,7 @@ EMPTY = "the corpus is empty: at least one document is needed"
 
 
 class DuplicateIdError(DatasetError):
-    """Two documents have one id.
-
-    Args:
-        doc_id: the id.
-    """
+    """Two documents have one id."""
 
     def __init__(self, doc_id: str) -> None:
         super().__init__(f"duplicate document id {doc_id!r}: ids must be unique")

@@ -51,11 +51,7 @@ class GraphManifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> GraphManifest:
-        """Read the manifest of a graph's folder.
-
-        Raises:
-            ConfigError: if the folder holds no graph, or a damaged one.
-        """
+        """Read the manifest of a graph's folder."""
         file = folder / MANIFEST
         if not file.is_file():
             raise ConfigError(f"{str(folder)!r} is no corpus graph (no {MANIFEST}): build one, ragtune graph")

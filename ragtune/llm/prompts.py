@@ -102,10 +102,6 @@ def fence(text: str, label: str) -> str:
         [[begin document 3 5feceb66ffc8]]
         ...
         [[end document 3 5feceb66ffc8]]
-
-    Args:
-        text: untrusted text: a document, a query, an earlier answer.
-        label: kind of text, in lower-case words and numbers; a constant of the program.
     """
     text = well_formed(text)
     seed = f"{label}\x00{text}"

@@ -203,24 +203,13 @@ class AnswerLimit:
 
     @classmethod
     def of(cls, given: int | AnswerLimit) -> AnswerLimit:
-        """The limit that a caller asks for.
-
-        Raises:
-            ConfigError: on a number below 1.
-        """
+        """The limit that a caller asks for."""
         if isinstance(given, AnswerLimit):
             return given
         return cls(check_count("llm max_tokens", given, low=1), f"max_tokens={given}")
 
     def within(self, tracker: CostTracker, price: Price, thinking: int, calls: Callable[[], int]) -> AnswerLimit:
-        """This limit with as much thinking as the budget can pay for, halved until it can.
-
-        Args:
-            tracker: the request's account, on which the answers are charged already.
-            price: the price of the model's tokens.
-            thinking: tokens of thoughts that a call should have.
-            calls: returns the number of calls that share the rest; only used where tokens or dollars are limited.
-        """
+        """This limit with as much thinking as the budget can pay for, halved until it can."""
         room = thinking
         if tracker.budget.max_tokens is not None or tracker.budget.max_cost_usd is not None:
             count = calls()

@@ -154,10 +154,6 @@ def answer(sp: SuperPrompt, client: LLMClient | None) -> ChatResult:
 
     System_MD is the system message. The other blocks of ``prompt_ready`` are the user's message. The SuperPrompt stays
     unchanged.
-
-    Raises:
-        StageError: without a language model, or before Prompt_Builder has run.
-        LLMError: if there is no usable answer.
     """
     system = blocks([(BLOCKS[0], sp.system_md)])
     if sp.stage != LIFECYCLE[-1] or not sp.system_md or not sp.prompt_ready.startswith(system):

@@ -38,10 +38,6 @@ class BaseStore(ABC):
         Args:
             chunks: all chunks of some documents, in any order; (doc_id, chunk_index) is unique.
             embeddings: shape (len(chunks), embed_dims), finite.
-
-        Raises:
-            InputError: on vectors of another length, non-finite values, or repeated keys; nothing is written.
-            StoreError: if the database fails; nothing of this call is written.
         """
 
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
@@ -66,15 +62,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def doc_ids(self, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Ids of documents by code point.
-
-        Args:
-            after: only ids that follow this text; None for all.
-            limit: the most ids, >= 1; None for all.
-
-        Raises:
-            InputError: on characters that an id cannot have, or a limit out of range.
-        """
+        """Ids of documents by code point."""
 
     @abstractmethod
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
@@ -92,21 +80,7 @@ class BaseDatabase(ABC):
     def open(
         self, name: str, embedder: BaseEmbedder, *, create: bool = False, analyzer: str | None = None
     ) -> BaseStore:
-        """The store of a collection.
-
-        Args:
-            name: name of the collection.
-            embedder: embedder of its vectors.
-            create: whether to create it if it is missing.
-            analyzer: name for :func:`ragtune.canonical.analyzers.load_analyzer`; None takes the collection's own, and
-                :data:`ragtune.canonical.analyzers.DEFAULT` for a new one.
-
-        Raises:
-            UnknownCollectionError: if there is no collection of that name.
-            CollectionMismatchError: if it has another embedder, or an analyzer other than the chosen or the installed
-                one; the message names both.
-            ConfigError: on an unknown analyzer.
-        """
+        """The store of a collection."""
 
     @abstractmethod
     def collections(self) -> list[Collection]:
@@ -118,11 +92,7 @@ class BaseDatabase(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Check that the database answers.
-
-        Raises:
-            StoreError: if it does not; with the reason.
-        """
+        """Check that the database answers."""
 
     @abstractmethod
     def close(self) -> None:

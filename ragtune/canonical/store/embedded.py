@@ -40,13 +40,6 @@ class EmbeddedServer:
 
     Only the package's programs are used: its own ``get_server`` opens root's folders to everybody, gives the server all
     environment variables, and never stops a server whose user was killed.
-
-    Args:
-        folder: folder of the server, created if it is missing; its path may have any length.
-
-    Raises:
-        MissingExtraError: without the extra ``postgres``.
-        StoreError: if the server cannot be created or started; the message ends with the tail of its log.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -59,14 +59,6 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None)
 
     There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``), and half as
     many as in a comparison that has just failed (rule F6).
-
-    Args:
-        pool: the candidates.
-        count: number of documents.
-        acquisition: decides where the estimator gives a belief. After each pick, the others are valued as if it had
-            been scored as expected, so that its near-duplicates lose the appeal of their uncertainty (GP-BUCB,
-            Desautels, Krause and Burdick, JMLR 2014). Otherwise, and with None, the estimator's own acquisition or mean
-            decides.
     """
     belief = pool.belief
     if pool.estimates.batch_limit is not None:

@@ -23,11 +23,6 @@ def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float
 
     A rewrite lowers no document, and of the k best at most ``weight`` k are documents that it alone found, whatever it
     is about. Where the original list is empty, there is no scale but f itself.
-
-    Args:
-        original: ``{doc_id: score}`` of the original query, any scale; equal scores rank in the order given.
-        rewrite: ``{doc_id: score}`` of the rewrite, any scale; equal scores rank in the order given.
-        weight: weight of the rewrite, in (0, 1]; that of the original query is 1.
     """
     ranks = {doc_id: rank for rank, doc_id in enumerate(_best_first(original), start=1)}
     fused = {

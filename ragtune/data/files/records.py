@@ -54,11 +54,7 @@ class Schema:
         return [ours for ours, name in zip(self.names, chosen, strict=True) if name is None and ours in self.required]
 
     def require(self, columns: Sequence[str], where: str) -> list[str | None]:
-        """As :meth:`choose`.
-
-        Raises:
-            DatasetError: beginning with ``where``, if a required column is missing, or a chosen one comes twice.
-        """
+        """As :meth:`choose`."""
         chosen = self.choose(columns)
         if missing := self.lacks(chosen):
             allowed = "; ".join(f"{ours!r} may be called {', '.join(self.names[ours])}" for ours in missing)
@@ -76,9 +72,6 @@ def read_records(path: Path, schema: Schema) -> Iterator[Row]:
 
     A missing value is None. Values of text files are text, others have the type of their form. The content decides the
     form; in a TSV nothing is quoted. Files are read a piece at a time.
-
-    Raises:
-        DatasetError: naming the file and the line or row, if it has no such form or lacks a column.
     """
     for file in record_files(path):
         form = text_form(file, is_spaced=schema.is_spaced)
@@ -97,9 +90,6 @@ def record_files(path: Path) -> list[Path]:
 
     A folder holds the pieces of one table, in the order of their names, as Hugging Face's ``datasets`` saves a split.
     Of several splits, one has to be named: ``FOLDER/SPLIT``.
-
-    Raises:
-        DatasetError: if there is no such file, or it is another kind of folder.
     """
     if path.is_file():
         return [path]

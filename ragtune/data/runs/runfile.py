@@ -56,11 +56,7 @@ def read_run(path: str | Path, *, needs_scores: bool = False) -> Run:
 
 
 def version_of(path: Path) -> tuple[Stamp, ...]:
-    """Return what identifies the present content of a file, or of the files of a folder.
-
-    Raises:
-        DatasetError: if the folder is of no known kind.
-    """
+    """Return what identifies the present content of a file, or of the files of a folder."""
     return tuple(stamp_of(file) for file in record_files(path))
 
 
@@ -159,9 +155,6 @@ def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
     """Yield the entries of a run in the order of its file or folder.
 
     The arguments are those of :func:`read_run`.
-
-    Raises:
-        DatasetError: naming file and line of what is no entry.
     """
     files = record_files(path)
     form = text_form(files[0], is_spaced=True)

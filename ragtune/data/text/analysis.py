@@ -144,10 +144,6 @@ class Stems(dict[str, str]):
     """Word -> stem, the empty string for a stopword; filled on demand, since words repeat and stemming is slow.
 
     Begun anew when it is full, or a service that is asked ever new words would grow for ever.
-
-    Args:
-        language: name of a Snowball algorithm.
-        stopwords: words that have no stem.
     """
 
     def __init__(self, language: str = "english", stopwords: Collection[str] = STOPWORDS) -> None:

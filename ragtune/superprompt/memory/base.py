@@ -30,13 +30,7 @@ class BaseMemory(ABC):
 
     @abstractmethod
     def search(self, pieces: Sequence[str], conversation: Sequence[ContextChunk], limit: int) -> Matches:
-        """Return cosines of chunks of the memory and of all turns with every piece.
-
-        Args:
-            pieces: pieces of the query, at least one.
-            conversation: the session's turns as chunks.
-            limit: number of chunks of the memory that each piece contributes at least, if there are as many.
-        """
+        """Return cosines of chunks of the memory and of all turns with every piece."""
 
     def term_weights(self, terms: Collection[str]) -> Mapping[str, float] | None:
         """Return a weight > 0 for each term, larger for rarer ones; None where the memory compares no terms."""

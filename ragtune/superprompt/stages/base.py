@@ -67,11 +67,7 @@ class BaseStage(ABC):
 
     @abstractmethod
     def apply(self, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> None:
-        """Do the work on ``sp``, a copy, and charge costs to ``meter``. The caller sets the stage and its history.
-
-        Raises:
-            StageError: if the stage cannot do its work; the message tells what to do.
-        """
+        """Do the work on ``sp``, a copy, and charge costs to ``meter``. The caller sets the stage and its history."""
 
     def admit(self, sp: SuperPrompt) -> SuperPrompt:
         """Return the SuperPrompt that this stage starts from, or raise a ``StageError`` that names the next stage."""
@@ -84,17 +80,7 @@ class BaseStage(ABC):
         return sp
 
     def __call__(self, sp: SuperPrompt, config: PipelineConfig, clock: Clock | None = None) -> SuperPrompt:
-        """Return the SuperPrompt after this stage; the given one is unchanged.
-
-        Args:
-            sp: a SuperPrompt at the stage before this one.
-            config: limits, switches and the prompt schema.
-            clock: clock for the stage's milliseconds; None for the monotonic clock.
-
-        Raises:
-            StageError: if another stage is next.
-            FailedStageError: on any failure of the stage itself, with the cost until then.
-        """
+        """Return the SuperPrompt after this stage; the given one is unchanged."""
         before = self.admit(sp)
         work = before.model_copy(deep=True)
         meter = CostMeter()
