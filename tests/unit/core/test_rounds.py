@@ -31,6 +31,11 @@ def actions(context: RAGtuneContext) -> list[str]:
 # -- the plan ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_default_depths_are_the_specs():
+    plan = RetrievalPlan()
+    assert (plan.original_query_depth, plan.depth_per_reformulation, plan.num_reformulations) == (10, 5, 2)
+
+
 @pytest.mark.parametrize(
     "fields",
     [
