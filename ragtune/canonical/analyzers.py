@@ -110,11 +110,13 @@ def check_same(kept: Collection, wanted: Collection, analyzer: str | None) -> An
         )
     try:
         found = load_analyzer(kept.analyzer.partition(" ")[0])
-    except ConfigError as error:
-        raise CollectionMismatchError(f"collection {kept.name!r} is analyzed by {kept.analyzer!r}: {error}") from None
-    if found.identity != kept.analyzer:
+    except ConfigError:
+        found = None
+    if found is None or found.identity != kept.analyzer:
+        has = "no such analyzer" if found is None else repr(found.identity)
         raise CollectionMismatchError(
-            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; this installation has {found.identity!r}"
+            f"collection {kept.name!r} is analyzed by {kept.analyzer!r}; this installation has {has}: drop the "
+            "collection, and ingest its documents again"
         )
     return found
 

@@ -103,7 +103,7 @@ def _checked_json(value: object, name: str, depth: int) -> Any:
         return check_string(found, name)
     if isinstance(found, int) and abs(found) >= _MAX_INTEGER:
         raise InputError(f"{name}: allowed are integers of at most 1000 digits")
-    if found is not None and not (isinstance(found, int | float) and math.isfinite(found)):
+    if not (found is None or isinstance(found, int) or (isinstance(found, float) and math.isfinite(found))):
         raise InputError(f"{name}={_quote(found)}: allowed are JSON values (no NaN, no infinity)")
     return found
 

@@ -38,7 +38,11 @@ def quoted(value: object) -> str:
 
 def describe(error: BaseException) -> str:
     """An error in one line of at most 500 characters: its type and what it says."""
-    return well_formed(f"{type(error).__name__}: {' '.join(str(error).split())}"[:500])
+    try:
+        said = " ".join(str(error).split())
+    except Exception:  # a component's own error, whose message cannot be made
+        said = "it cannot say what is wrong"
+    return well_formed(f"{type(error).__name__}: {said}"[:500])
 
 
 def first_line(error: BaseException) -> str:

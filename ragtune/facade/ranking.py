@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
@@ -119,7 +119,11 @@ class Ranking(Sequence[RankedDocument]):
     def __len__(self) -> int:
         return len(self.documents)
 
-    def __getitem__(self, i: Any) -> Any:
+    @overload
+    def __getitem__(self, i: int) -> RankedDocument: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[RankedDocument, ...]: ...
+    def __getitem__(self, i: int | slice) -> RankedDocument | tuple[RankedDocument, ...]:
         return self.documents[i]
 
     def __iter__(self) -> Iterator[RankedDocument]:

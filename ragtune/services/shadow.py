@@ -39,7 +39,7 @@ class ShadowRecord(BaseModel):
     their index in the request.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     at: str
     model: str

@@ -31,7 +31,8 @@ _PGVECTOR_MIN = (0, 8)  # has iterative index scans
 _UNDEFINED_TABLE = "42P01"
 _QUERY_CANCELED = "57014"
 _CONNECT_S = 5
-_FREE_S = 10.0  # to wait for a free connection, or for a server that restarts
+_QUICK_S = 0.5  # to wait for a free connection before it is asked whether the server is there
+_FREE_S = 10.0  # to wait for a free connection of a server that is there
 _STATEMENT_S = (0.001, (2**31 - 1) / 1000)  # whole milliseconds in an int4, where 0 is no limit
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class PostgresDatabase(BaseDatabase):
             kwargs={"autocommit": True, "connect_timeout": _CONNECT_S},
             configure=self._configure,
             check=ConnectionPool.check_connection,
+            reconnect_timeout=1.0,  # else the pause between two attempts grows with the time that the server is away
             name="ragtune",
             open=False,
         )
@@ -126,16 +128,20 @@ class PostgresDatabase(BaseDatabase):
 
         if self._is_closed:
             raise StoreError("the database is closed")
-        try:
-            with self._pool.connection() as connection, current().interruptible(partial(self._cancel, connection)):
-                return work(connection)
-        except PoolTimeout:
-            if self._revive is not None:
-                self._revive()
-            self._reach_server(lambda connection: None)
-            raise StoreError(f"no connection became free within {_FREE_S:g} s") from None
-        except self._psycopg.Error as error:
-            raise self._explained(error) from None
+        for wait_s in (_QUICK_S, _FREE_S):
+            try:
+                with (
+                    self._pool.connection(wait_s) as connection,
+                    current().interruptible(partial(self._cancel, connection)),
+                ):
+                    return work(connection)
+            except PoolTimeout:  # all are in use, or the server is gone
+                if self._revive is not None:
+                    self._revive()
+                self._reach_server(lambda connection: None)
+            except self._psycopg.Error as error:
+                raise self._explained(error) from None
+        raise StoreError(f"no connection became free within {_FREE_S:g} s")
 
     def _cancel(self, connection: Any) -> None:
         """Let the server cancel the statement that the connection waits for."""

@@ -131,7 +131,7 @@ class EmbeddedServer:
 
     def _create(self) -> None:
         # Created apart and then renamed, so that a kill in between leaves no half database.
-        fresh = self._data.with_name("pgdata.new")
+        fresh = self._data.with_name(f"{self._data.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         self._hand_over(fresh)

@@ -192,6 +192,9 @@ class BatchRunner:
         try:
             with context.tracker.read_only():
                 returned = yield RerankBatch(items, context, proposal.strategy)
+            if not isinstance(returned, Mapping):
+                kind = type(returned).__name__
+                raise TypeError(f"rerank() returned {kind}: allowed is a dict of scores by document id")
             if list(returned) == proposal.doc_ids:
                 try:
                     pool.update_scores(returned, proposal.strategy)
@@ -251,8 +254,6 @@ class BatchRunner:
 
 def _partly(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:
     """Take the usable scores; say why the other documents of the batch have none."""
-    if not isinstance(returned, Mapping):
-        raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
     sent = proposal.doc_ids
     lost = {
         doc_id: f"score {quoted(returned[doc_id])} is no number in [0, 1]"

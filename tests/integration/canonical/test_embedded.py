@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -103,6 +104,15 @@ def test_where_the_data_lie_instead_is_told_and_data_that_are_shut_off_are_not_r
         EmbeddedServer(closed / "data")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
+def test_servers_whose_data_lie_elsewhere_are_created_at_once(closed: Path) -> None:
+    with ThreadPoolExecutor() as threads:
+        servers = list(threads.map(EmbeddedServer, [closed / name for name in ("a", "b", "c")]))
+    assert len({server.pid for server in servers}) == 3
+    for server in servers:
+        server.close()
+
+
 def test_it_takes_no_network_connections_and_is_given_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "RAGTUNE_DSN", "PGPASSWORD", "ANYTHING"):
         monkeypatch.setenv(name, "hunter2")
@@ -151,6 +161,16 @@ def test_a_killed_server_is_started_anew_even_if_a_query_outlives_it(folder: Pat
     query.join(HANG_S)
     assert not query.is_alive()
     first.close()
+
+
+def test_a_database_whose_server_is_killed_starts_it_again_for_the_next_call(folder: Path) -> None:
+    with connect(folder=folder) as database:
+        database.open("tea", EMBEDDER, create=True)
+        pid = int((folder / "pgdata" / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        while is_alive(pid):
+            time.sleep(0.01)
+        assert [collection.name for collection in database.collections()] == ["tea"]
 
 
 def test_a_pid_file_left_behind_that_names_a_living_process_of_somebody_else_is_not_believed(folder: Path) -> None:

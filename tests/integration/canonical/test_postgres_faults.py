@@ -20,7 +20,6 @@ import pytest
 from patience import HANG_S, wait_until
 from postgres_server import await_idle, fresh_dsn, slow_down_writes
 
-from ragtune.canonical.store import database as postgres_database
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
 from ragtune.canonical.store.memory import MemoryDatabase
@@ -161,8 +160,7 @@ def test_a_write_whose_connection_is_lost_is_an_error_that_leaves_nothing(dsn: s
     assert store.upsert(*batch("x")).inserted == 5
 
 
-def test_a_server_that_is_gone_is_an_error_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_database, "_FREE_S", 0.5)
+def test_a_server_that_is_gone_is_an_error_with_the_reason(folder: Path) -> None:
     server = EmbeddedServer(folder)
     with PostgresDatabase(server.dsn) as database:
         server.close()

@@ -165,9 +165,11 @@ def test_a_line_that_was_cut_short_is_left_out_and_a_file_without_records_is_ref
         ask(server)
         wait_until(lambda: outcomes(server)["measured"] == 1)
     record = file.read_bytes()
-    file.write_bytes(record + b'{"at": "now"}\n[1]\n' + '{"query": "gr\u00fc'.encode()[:-1])  # cut in a character
+    with_texts = record.replace(b"{", b'{"query": "tea", "texts": {"0": "a text"}, ', 1)  # as 1.0 could write it
+    cut = '{"query": "gr\u00fc'.encode()[:-1]  # in a character
+    file.write_bytes(record + with_texts + b'{"at": "now"}\n[1]\n' + cut)
     records, unread = read_records(file)
-    assert (len(records), unread) == (1, 3)
+    assert (len(records), unread) == (2, 3)
     file.write_text("hello\n", encoding="utf-8")
     with pytest.raises(InputError, match="holds no record"):
         read_records(file)

@@ -79,6 +79,10 @@ def test_numpy_scalars_in_metadata_are_the_values_that_they_are() -> None:
     assert [type(value) for value in found.values()] == [int, list, bool, str]
 
 
+def test_an_integer_that_no_float_can_hold_stays_what_it_is() -> None:
+    assert check_metadata({"id": -(10**999)}) == {"id": -(10**999)}
+
+
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [

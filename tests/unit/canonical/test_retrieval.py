@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ragtune.canonical import Candidate, Chunk, Filters, RetrievalPlan, fuse, index, rerank, retrieve
+from ragtune.canonical.analyzers import check_same, describe
 from ragtune.canonical.store.base import BaseStore
 from ragtune.canonical.store.memory import MemoryDatabase
-from ragtune.core.errors import ConfigError, InputError, InvalidScoreError
+from ragtune.core.errors import CollectionMismatchError, ConfigError, InputError, InvalidScoreError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -207,3 +208,10 @@ def test_a_score_that_is_not_finite_is_refused() -> None:
 def test_a_candidate_that_occurs_twice_is_refused() -> None:
     with pytest.raises(InputError, match="twice"):
         rerank("", [candidate("x"), candidate("x")], Scripted(lambda item: 0.5))
+
+
+@pytest.mark.parametrize("analyzer", ["english-1 stopwords=33", "english-2 snowball=0.1"])
+def test_a_collection_of_an_analysis_that_is_gone_says_what_to_do(analyzer: str) -> None:
+    kept = describe("tea", HashingEmbedder(8), None).model_copy(update={"analyzer": analyzer})
+    with pytest.raises(CollectionMismatchError, match=f"'tea' is analyzed by '{analyzer}'.*ingest its documents again"):
+        check_same(kept, describe("tea", HashingEmbedder(8), None), None)

@@ -42,10 +42,18 @@ def good(items) -> dict[str, float]:
     return {item.doc_id: (item.initial_rank + 1) / 1000 for item in items}
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 @pytest.mark.parametrize(
     "step",
-    [RuntimeError("out of memory"), lambda items: {item.doc_id: math.inf for item in items}, lambda items: {}, None],
-    ids=["raises", "inf", "nothing", "None"],
+    [
+        *(RuntimeError("out of memory"), SpeechlessError()),
+        *(lambda items: {item.doc_id: math.inf for item in items}, lambda items: {}, None),
+    ],
+    ids=["raises", "raises without words", "inf", "nothing", "None"],
 )
 def test_a_failed_batch_keeps_its_places_and_the_run_goes_on(fakes, step):
     reranker = fakes.Reranker(script=[step])
@@ -60,6 +68,14 @@ def test_a_failed_batch_keeps_its_places_and_the_run_goes_on(fakes, step):
     drop = output.trace.find("drop")[0].details
     assert drop == {"doc_ids": ids(0, 1, 2, 3, 4), "error": output.dropped["doc_000"]}
     assert "charge_failure" in actions(output)
+
+
+@pytest.mark.parametrize(("returned", "kind"), [(None, "NoneType"), (ids(0, 1, 2, 3, 4), "list")])
+def test_a_reranker_that_returns_no_scores_by_id_is_told_what_is_allowed(fakes, returned, kind):
+    output = fakes.controller(reranker=fakes.Reranker(script=[lambda items: returned])).run("q")
+    assert output.batches.first_error == (
+        f"TypeError: rerank() returned {kind}: allowed is a dict of scores by document id"
+    )
 
 
 @pytest.mark.parametrize("bad", [math.nan, None, "0.5", 7.3, True])
