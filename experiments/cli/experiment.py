@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from experiments.config.compose import Jobs, later_budgets
 from experiments.config.options import RunConfig, leaf, policy_name
+from experiments.conformance.check import conformance_of
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import curve
@@ -168,9 +170,20 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
             # Where nothing was reranked, the limit may be what forbade it.
             if limit is not None and charged["docs"] and not charged.get(unit.name):
                 print_warning(f"budget.{unit.limit}={limit} never bound: nothing has a price, e.g. {price}")
+    outcome = f"conformance: {results.summary.tags.get('conformance', 'not checked')}"
+    if "failed" in outcome:
+        _warn_once(outcome)
+    elif verbosity >= 1:
+        sys.stdout.write(f"{outcome}\n")
     if verbosity >= 2:
         print_queries(per_query_table(results))
     print_path(folder)
+
+
+@cache
+def _warn_once(line: str) -> None:
+    """Print a warning that all jobs of a sweep have in common."""
+    print_warning(line)
 
 
 def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset) -> dict[str, Any]:
@@ -184,6 +197,7 @@ def provenance(config: Mapping[str, Any], overrides: list[str], dataset: Dataset
         "tags": {
             "git_sha": git_sha(),
             "dataset": dataset.name,
+            "conformance": conformance_of(config),
             "ragtune_version": __version__,
             **{group: leaf(config, group) for group in groups},
         },

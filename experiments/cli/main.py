@@ -170,7 +170,10 @@ def _run(
     config = resolve(cfg)
     from experiments.cli.experiment import run_experiment
 
-    return run_experiment(config, folder, overrides, sweep=sweep)
+    try:
+        return run_experiment(config, folder, overrides, sweep=sweep)
+    except SystemExit as end:  # its code would pass for the run's, and end a sweep
+        raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 
 
 def _complain(

@@ -97,3 +97,9 @@ def test_a_policy_that_fails_now_and_then_is_warned_of(main: Main, tiny: list[st
     assert ended.code == 0
     warning = "queries that the policy gave up, first: estimator_failed, KeyError: 'honey'"
     assert summary_of(ended)["warnings"][warning] == 1
+
+
+def test_a_component_that_ends_the_program_is_no_success(main: Main, tiny: list[str]) -> None:
+    ended = main(*tiny, "reranker._target_=misbehaving.Quitter")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1].startswith("error: a component ended the program: SystemExit(0)")

@@ -112,3 +112,10 @@ class SlowEmbedder(HashingEmbedder):
                 log.writelines(text.replace("\n", " ") + "\n" for text in texts)
             _work(0.3, os.environ.get("HANG_AT", "no such word") in " ".join(texts))
         return super().embed(texts)
+
+
+class Quitter(ReplayReranker):
+    """Ends the program, as a script that was made a module does."""
+
+    def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
+        raise SystemExit(0)

@@ -212,12 +212,23 @@ def _refuse_line(file: Path, number: int, line: str, expected: str) -> NoReturn:
 
 def _ranked(found: Iterator[Found]) -> Iterator[Found]:
     """The same entries; refused where the third column is something else than ranks, e.g. scores or grades."""
-    known: set[tuple[str, int]] = set()
-    for where, query_id, doc_id, rank, score in found:
-        if (query_id, rank) in known:
-            raise DatasetError(
-                f"{said(where)}: the third column of {MSMARCO}, for query {quoted(query_id)}: {rank} comes twice: "
-                f"allowed are ranks, each once; scores need lines of {TREC}, or a CSV or TSV with a header"
-            )
-        known.add((query_id, rank))
-        yield where, query_id, doc_id, rank, score
+    ranks: dict[str, set[int]] = {}
+    begun: dict[str, Place] = {}
+    for entry in found:
+        where, query_id, _, rank, _ = entry
+        numbers = ranks.setdefault(query_id, set())
+        begun.setdefault(query_id, where)
+        if rank in numbers:
+            _refuse_ranks(where, query_id, f"{rank} comes twice")
+        numbers.add(rank)
+        yield entry
+    for query_id, numbers in ranks.items():
+        if max(numbers) != len(numbers):
+            _refuse_ranks(begun[query_id], query_id, f"the largest of {len(numbers)} is {max(numbers)}")
+
+
+def _refuse_ranks(where: Place, query_id: str, what: str) -> NoReturn:
+    raise DatasetError(
+        f"{said(where)}: the third column of {MSMARCO}, for query {quoted(query_id)}: {what}: allowed are ranks, each "
+        f"of 1 to the number of its documents once; scores need lines of {TREC}, or a CSV or TSV with a header"
+    )

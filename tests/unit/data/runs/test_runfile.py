@@ -84,6 +84,10 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
             "run:2: the third column of 'query_id doc_id rank', for query 'q1': 1 comes twice",
         ),
         (
+            "q1 a 90\nq1 b 70\n",
+            "run:1: the third column of 'query_id doc_id rank', for query 'q1': the largest of 2 is 90",
+        ),
+        (
             "qid,docno,score,score\nq1,d,1,2\n",
             "run:1: the column 'score' comes twice: it has 'qid, docno, score, score'",
         ),
