@@ -32,10 +32,7 @@ def is_missing(value: object) -> bool:
 
 
 def as_list(values: Iterable[Any]) -> list[Any]:
-    """The values in their order, with Python's own numbers, texts and truth values instead of NumPy's.
-
-    The labels of a pandas Series do not count. What pandas marks as missing, NaN too, becomes None.
-    """
+    """The values in their order, of Python's types instead of NumPy's; what pandas marks as missing becomes None."""
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):
         pairs = zip(values.to_numpy(dtype=object), values.isna(), strict=True)
         return [None if is_unknown is True or is_missing(value) else as_python(value) for value, is_unknown in pairs]

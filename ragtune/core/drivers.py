@@ -56,10 +56,7 @@ def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
 
 
 def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: int) -> list[T]:
-    """The results of many requests, in their order; the pending batches of ``width`` requests are scored together.
-
-    A request that has its result makes room for the next one. An InputError of any request ends all.
-    """
+    """The results of many requests in order, ``width`` of them scored together; an InputError of any ends all."""
     waiting = iter(requests)
     flights: list[Flight[T]] = []
     with ExitStack() as under_way:

@@ -30,8 +30,5 @@ def count_tokens(text: str) -> int:
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of every token that :func:`count_tokens` counts; what lies between two of them is white space.
-
-    A text cut where tokens start has as many tokens as its pieces together.
-    """
+    """Start and end of every token that :func:`count_tokens` counts; a text cut where one starts keeps their number."""
     return (piece.span() for piece in _PIECE.finditer(text))

@@ -35,10 +35,7 @@ class RerankerDoubtWarning(UserWarning):
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Holm's corrected p-value of the sources that agree better with the others than the reranker does, at 5%.
-
-    ``tested`` has of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
-    """
+    """Holm's corrected p-values below 5% of sources with a mean margin above 0; ``tested`` has (mean, two-sided p)."""
     corrected = holm([p for _, p in tested.values()]).tolist()
     found = zip(tested.items(), corrected, strict=True)
     return {name: p for (name, (mean, _)), p in found if p < SIGNIFICANT and mean > 0.0}
@@ -60,10 +57,8 @@ def chance(p: float) -> str:
 class Evidence(NamedTuple):
     """The margins of one source over requests, as sums, for a test that may be looked at after each of them.
 
-    The test asks whether margins are symmetric about 0 whatever the earlier ones were. Then exp(l S - l^2 Q / 2) with
-    the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of Probability 1999), and
-    so is its mean over l ~ N(0, 1 / spread) (Howard et al., Annals of Statistics 2021). By Ville's inequality its
-    reciprocal is a p-value at whatever request one looks.
+    exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena 1999), as
+    is its mean over l ~ N(0, 1 / spread) (Howard et al. 2021); by Ville's inequality its reciprocal is a p-value.
     """
 
     requests: int = 0

@@ -103,11 +103,7 @@ def read_answer(reply: Reply[Completion], call: ChatCall, model: str, price: Pri
 
 
 class AnswerRecord:
-    """Recorded calls in one SQLite file: answers, token counts and times under hashes, but no prompt and no secret.
-
-    Unusable answers replay as they were, since they were paid for. A call without an answer replays as a failure, and
-    recording again tries it again.
-    """
+    """Recorded calls in one SQLite file, under hashes; unusable answers and failed calls replay as they were."""
 
     def __init__(self, mode: str, cache_dir: str | Path | None) -> None:
         folder = resolve_cache_dir(cache_dir)

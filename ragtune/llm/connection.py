@@ -47,11 +47,7 @@ class Failure:
 
 
 class Connection:
-    """A pool of connections to one service.
-
-    Exchanges run in an event loop of their own thread, because only a coroutine can be stopped at any moment. The HTTP
-    library's own timeouts count from byte to byte.
-    """
+    """A pool of connections to one service, in an event loop: only a coroutine can be stopped at any moment."""
 
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
         try:

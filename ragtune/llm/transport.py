@@ -199,10 +199,7 @@ class Transport:
 
 
 def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
-    """Run ``call`` on every input, ``at_once`` at a time; an ``LLMError`` takes the place of a result.
-
-    The threads are daemons, unlike a ``ThreadPoolExecutor``'s: a hanging server does not delay the end of the process.
-    """
+    """``call`` on every input in daemon threads, ``at_once`` at a time; an ``LLMError`` takes the place of a result."""
     results: dict[int, T | LLMError] = {}
     errors: dict[int, BaseException] = {}
     places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()

@@ -22,11 +22,7 @@ from ragtune.rerankers.score_table import ScoreTable
 
 
 class ReplayReranker(BaseReranker):
-    """Looks scores up in a table, so that experiments repeat without the model (rule C2).
-
-    A policy is charged what the model would have cost, by the arguments, else by the table's manifest. Without a price,
-    tokens are counted, and time and money are 0 (unknown). The run itself pays nothing.
-    """
+    """Looks scores up in a table (rule C2), at the prices of the arguments, else of its manifest, else in tokens."""
 
     reads_files = ("scores",)
 

@@ -156,10 +156,7 @@ class Sample:
 
 
 class ScaleWatch:
-    """Checks the scale of a live reranker's first scores once; thread-safe.
-
-    A wrong scale never ends a paid run: the warning is an event of the request that brought the last of these scores.
-    """
+    """Checks the scale of a live reranker's first scores once; thread-safe. A wrong one is an event, no error."""
 
     def __init__(self, declared: ScoreScale) -> None:
         self._declared = declared

@@ -31,10 +31,8 @@ _DOC_MARKS = 8
 class SimulatedReranker(BaseReranker):
     """Compares the documents of a batch in one call by a score table, as a listwise, setwise or pairwise model would.
 
-    The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
-    logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
-    so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977). The same prompt gets the same answer,
-    and is refused again where it was refused. Scores are 1 / (1 + r) by rank in the batch.
+    The i-th of b documents has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g: z its standardised
+    logit, g standard Gumbel, so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977).
     """
 
     compares = True

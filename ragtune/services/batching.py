@@ -70,20 +70,11 @@ class _Waiting:
 
 
 class SharedCalls(WrappedReranker):
-    """Lets the batches of requests take turns at another reranker, several of them in one call.
+    """Lets the batches of requests take turns at another reranker, several of them in one call of one thread.
 
-    One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
-    So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
-    should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
-    documents are not cut. Background work is scored while no request is under way. A batch gets the scores that it
-    would get alone, as ``rerank_many`` promises, and its own error.
-
-    Between calls, a batch ends whose client is gone or whose request has no time left, with the scores that are there
-    by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
-    reported, so that a rush teaches no request that the model is slow.
-
-    A call waits up to ``patience_ms`` for the batches of other requests under way (see :meth:`request`), and has up to
-    ``docs`` documents. A batch fails where ``waiting`` others wait. ``observe`` gets the number of batches of a call.
+    A call has up to 8 documents of each batch in turn, until it is full or should take a quarter of a second; batches
+    that compare documents are not cut. It waits up to ``patience_ms`` for other requests under way. Between calls, a
+    batch ends whose client is gone or whose time is up, with the scores so far.
     """
 
     def __init__(

@@ -34,10 +34,7 @@ _KEPT = 64
 
 
 class Pace:
-    """Milliseconds of a live batch as a line in its size, plus a margin that covers nine of ten batches seen.
-
-    The line is the least-squares fit of (documents, milliseconds) with neither intercept nor slope below 0.
-    """
+    """Milliseconds of a live batch: a least-squares line in its size, >= 0, and a margin that covers nine of ten."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
@@ -115,9 +112,7 @@ class BatchRunner:
         return BatchBook(self._run, self._policy)
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
-        """The expected charge: the reranker's tokens, money and recorded time, the loop's count of documents and calls,
-        and the time learned from live batches. A reranker that fails to estimate counts as free, traced once a request.
-        """
+        """The expected charge; a reranker that fails to estimate counts as free, traced once a request."""
         docs = len(items)
         try:
             with context.tracker.read_only():
@@ -156,9 +151,7 @@ class BatchRunner:
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
     ) -> BatchRequests[None]:
-        """Have one paid batch scored. A document without a score is DROPPED, or a candidate again where documents are
-        compared (rules F1 and F6).
-        """
+        """Have one paid batch scored; a document without a score is DROPPED, or put back (rules F1 and F6)."""
         tracker, strategy = context.tracker, proposal.strategy
         # Which documents may be sent again is the loop's to check, which knows the scheduler.
         pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, strategy, again=True)
@@ -207,11 +200,7 @@ class BatchRunner:
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: _Answer
     ) -> CostObject:
-        """The charge, once the time has passed.
-
-        A failed batch pays what was reported. One that was never sent pays its time, and what the reranker reports to
-        have paid all the same.
-        """
+        """The charge, once the time has passed; a failed batch pays what was reported."""
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         said = context.meter.charged
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.

@@ -22,17 +22,14 @@ CANDIDATE, IN_FLIGHT, RERANKED, DROPPED = range(4)
 
 
 class PoolColumns(NamedTuple):
-    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none.
-
-    ``keeps_dropped`` says whether DROPPED items still take part in the final ranking.
-    """
+    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
 
     states: NDArray[np.int8]
     scores: FloatArray
     priorities: FloatArray
     base_scores: FloatArray
     posteriors: FloatArray
-    keeps_dropped: bool = True
+    keeps_dropped: bool = True  # DROPPED items take part in the final ranking
 
     @property
     def active(self) -> IntArray:

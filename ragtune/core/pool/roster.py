@@ -21,25 +21,15 @@ from ragtune.core.types import ScoredDocument
 
 @dataclass(frozen=True)
 class Roster:
-    """The n documents of a pool in tie-breaking order: by ``initial_rank``, then ``doc_id``.
-
-    Attributes:
-        doc_ids: ids of the documents.
-        items: the documents as they joined.
-        token_counts: shape (n,), tokens of each.
-        base_scores: shape (n,), the best source score of each, 0 where it has no source.
-        retrieval_scores: shape (n,), the first stage's (fused) score.
-        discovered: shape (n,), whether only an expander found the document.
-        next_rank: ``initial_rank`` of a document that ranks behind all of them.
-    """
+    """The n documents of a pool by ``initial_rank``, then ``doc_id``; arrays of shape (n,)."""
 
     doc_ids: tuple[str, ...]
     items: Sequence[PoolItem]
     token_counts: IntArray
-    base_scores: FloatArray
-    retrieval_scores: FloatArray
-    discovered: NDArray[np.bool_]
-    next_rank: int = 0
+    base_scores: FloatArray  # the best source score, 0 where there is no source
+    retrieval_scores: FloatArray  # the first stage's (fused) score
+    discovered: NDArray[np.bool_]  # by an expander alone
+    next_rank: int = 0  # ``initial_rank`` of a document behind all of them
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:

@@ -59,10 +59,7 @@ class Gate:
 
 
 class Account(NamedTuple):
-    """A limited unit that reranking draws on, named as in ``CostTracker.snapshot``.
-
-    ``reserved`` of the limit is kept for the context. ``asked`` is what a refused batch needs; None where none was.
-    """
+    """A limited unit; ``reserved`` is kept for the context, ``asked`` is what a refused batch needs, else None."""
 
     unit: str
     used: float
@@ -103,10 +100,7 @@ class Account(NamedTuple):
 
 @dataclass(slots=True)
 class Spending:
-    """What one request has spent so far in every unit but time, which the clock tells.
-
-    ``tokens`` are those of reranking, LLM calls and the context together, ``assembled_tokens`` those of the context.
-    """
+    """What one request has spent in every unit but time; ``tokens`` include the context's ``assembled_tokens``."""
 
     tokens: int = 0
     assembled_tokens: int = 0

@@ -33,11 +33,7 @@ _SHOWN_PROBLEMS = 3
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
 
-    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once, retried like those of a language
-    model. A missing or invalid score costs its document, a failed call its documents; a batch without any score fails.
-    Money is charged by call: search units (one for every 100 documents begun, *each call*) and tokens, as the server
-    bills them. Scores are calibrated here, from logits if the server can return them, because a server's own sigmoid
-    rounds the best documents to the same 1.0.
+    A failed call costs its documents, a batch without any score fails. Money is charged by call, as the server bills.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {

@@ -90,9 +90,7 @@ class Question(NamedTuple):
 
 
 class Interview:
-    """Asks the questions of one batch within the request's remaining time. A question that the request has asked before
-    is neither asked nor charged again.
-    """
+    """Asks a batch's questions in the request's time; what was asked before is neither asked nor charged again."""
 
     def __init__(
         self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext, limit: AnswerLimit
@@ -136,11 +134,7 @@ class Interview:
 
 
 class LLMReranker(BaseReranker):
-    """Shows a query and shortened documents to a language model, with every text behind a fence.
-
-    A batch is charged all its documents and the bill of the model's answers, recorded or not. Documents without a
-    usable answer have no score, and a batch without any usable answer fails.
-    """
+    """Shows a query and shortened documents to a language model; those without a usable answer have no score."""
 
     def __init__(
         self,

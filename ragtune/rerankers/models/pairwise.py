@@ -20,10 +20,7 @@ _CHARS_A_TOKEN = 4
 
 
 class PairwiseReranker(CachedReranker):
-    """Scores pairs in forward passes of ``batch_size``; a pass's time is shared among its pairs by their tokens.
-
-    Loading the model is never on a request's clock.
-    """
+    """Scores pairs in passes of ``batch_size``, whose time they share by tokens; loading is on no request's clock."""
 
     def __init__(
         self,
