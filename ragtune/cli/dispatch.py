@@ -146,7 +146,6 @@ def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Pat
 
 
 def _explained(error: BaseException, kept: str, folder: Path | None) -> tuple[str, int]:
-    """What happened, and the exit code: a file that cannot be used is bad input, a full disk is not."""
     more = f"; {kept}" if kept else ""
     if isinstance(error, KeyboardInterrupt):
         return f"interrupted{more}", INTERRUPTED

@@ -32,7 +32,6 @@ class Flight(Generic[T]):
         self._advance(lambda: next(requests))
 
     def answer(self, scored: Scored) -> None:
-        """Hand in what the batch brought, and go on to the next one."""
         if isinstance(scored, Exception):
             self._advance(lambda: self._requests.throw(scored))
         else:

@@ -39,12 +39,10 @@ class HistoryStep:
 
     @cached_property
     def keys(self) -> RankingKeys:
-        """The keys that the ranking is sorted by."""
         return self.ordering.keys_at(self.columns)
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """Ids of the documents that take part, best first."""
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
 
 

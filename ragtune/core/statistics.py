@@ -23,7 +23,6 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]], k: int) -> Places:
-        """The places of pairs of rankings, best first, each document once."""
         rows, depths = [], []
         for one, other in pairs:
             place = dict(zip(one, range(len(one)), strict=True))

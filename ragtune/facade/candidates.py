@@ -63,7 +63,6 @@ def listed(documents: Any) -> list[Any]:
 
 
 def _is_table(values: Any) -> bool:
-    """Whether it is a DataFrame, of pandas or alike."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
 
 
@@ -75,7 +74,6 @@ def _by_name(values: Any) -> Any:
 def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
 ) -> list[ScoredDocument]:
-    """The documents best first by the first stages."""
     columns = _columns(scores, len(texts))
     plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
     if not columns:

@@ -66,17 +66,14 @@ class Evidence(NamedTuple):
     squares: float = 0.0
 
     def having(self, margin: float) -> Evidence:
-        """With the margin of one more request."""
         return Evidence(self.requests + 1, self.total + margin, self.squares + margin * margin)
 
     @property
     def mean(self) -> float:
-        """The mean margin; 0 without a request."""
         return self.total / max(self.requests, 1)
 
     @property
     def p(self) -> float:
-        """The p-value that the margins are symmetric about 0."""
         squares = self.squares + _SPREAD
         log_wealth = self.total**2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
         return min(1.0, math.exp(-log_wealth))

@@ -52,7 +52,6 @@ class ChatCall:
     schema: type[BaseModel] | None = None
 
     def body(self, parameters: Parameters) -> dict[str, Any]:
-        """The request in JSON."""
         body: dict[str, Any] = {
             "model": parameters.model,
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
@@ -118,7 +117,6 @@ class AnswerRecord:
             self._store.check()
 
     def close(self) -> None:
-        """Close the file; it reopens on use."""
         self._store.close()
 
     def answer(

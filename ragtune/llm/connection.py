@@ -83,7 +83,6 @@ class Connection:
             return Failure("malformed_response", self._readable(detail), usage=read_usage(reply))
 
     def close(self) -> None:
-        """Close the connections for good."""
         closing = self._close()
         if closing is not None:
             closing.result()
@@ -170,12 +169,10 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def _shut(client: Any, owner: int) -> Future[None] | None:
-    """Close the client's connections, but not a parent process's."""
     return asyncio.run_coroutine_threadsafe(client.aclose(), _loop(owner)) if owner == os.getpid() else None
 
 
 async def _warm_up() -> None:
-    """Import what the HTTP library would import with the first request."""
     import anyio
 
     await anyio.getaddrinfo("127.0.0.1", 0)

@@ -112,7 +112,6 @@ class _Reader:
         self._starts, self._commas = _MOST_STARTS, _MOST_COMMAS
 
     def values(self) -> deque[Any]:
-        """Return the outermost objects and lists, in order."""
         found: deque[Any] = deque(maxlen=_MOST_VALUES)
         opening = _BRACKET.search(self._text)
         while opening is not None and self._starts > 0:

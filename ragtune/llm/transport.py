@@ -75,7 +75,6 @@ class Deadline:
 
     @property
     def left_ms(self) -> float:
-        """Milliseconds left, never below 0."""
         return max(0.0, self.within_ms - (self.clock.now_ms() - self._begun_ms))
 
 
@@ -140,7 +139,6 @@ class Transport:
         raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
 
     def close(self) -> None:
-        """Close the connections; they reopen on use."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

@@ -159,12 +159,10 @@ class AnswerLimit:
 
     @property
     def total(self) -> int:
-        """The limit that the request states."""
         return self.answer + (self.thinking or 0)
 
     @property
     def advice(self) -> str:
-        """What to do where an answer was cut off."""
         room = f"thinking_tokens={self.thinking} of the language model"
         if self.is_short:
             room = f"the budget's tokens or dollars, which leave {self.thinking} tokens for its thoughts"
@@ -172,7 +170,6 @@ class AnswerLimit:
 
     @classmethod
     def of(cls, given: int | AnswerLimit) -> AnswerLimit:
-        """The limit that a caller asks for."""
         if isinstance(given, AnswerLimit):
             return given
         return cls(check_count("llm max_tokens", given, low=1), f"max_tokens={given}")

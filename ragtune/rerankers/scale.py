@@ -97,7 +97,6 @@ class Sample:
         self._low, self._middle, self._high = np.quantile(scores, [0.05, 0.5, 0.99]).tolist()
 
     def within(self, low: float, high: float = np.inf) -> bool:
-        """Whether almost all scores are in the range."""
         return float(((self._scores >= low) & (self._scores <= high)).mean()) >= _ALMOST_ALL
 
     def looks_like(self) -> ScoreScale:
@@ -109,7 +108,6 @@ class Sample:
         return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
 
     def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
-        """Return an objection to a scale; None where the scores may be on it."""
         seen = self.looks_like()
         if declared is ScoreScale.RANK or len(self._scores) < ENOUGH or np.ptp(self._scores) == 0.0:
             return None
@@ -165,7 +163,6 @@ class ScaleWatch:
         self._best: list[float] = []
 
     def see(self, scores: Iterable[float], context: RAGtuneContext) -> None:
-        """Take the raw scores of one call."""
         with self._lock:
             if self._scores is None or not (new := [score for score in scores if np.isfinite(score)]):
                 return

@@ -62,7 +62,6 @@ class SimulatedReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """True: time is simulated."""
         return True
 
     @property
@@ -92,7 +91,6 @@ class SimulatedReranker(BaseReranker):
         return {item.doc_id: scores[item.doc_id] for item in items}
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        """Whether the table holds the pair."""
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:

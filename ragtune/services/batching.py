@@ -122,7 +122,6 @@ class SharedCalls(WrappedReranker):
             self._changed.notify_all()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker, of those documents that were scored in time."""
         (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
         if isinstance(outcome, Exception):
             raise outcome
@@ -232,19 +231,16 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        """Documents of a batch's next turn."""
         rest = len(waiting.rest) - taken
         return rest if self.inner.compares else min(_TURN, self._docs, rest)
 
     def _room(self, limit_ms: float) -> int:
-        """Documents of a call that should not take too long."""
         docs = self._docs if len(self._pace) else min(self._docs, _TURN)
         while docs > _TURN and (self._pace.expect(docs) or 0.0) > limit_ms:
             docs = max(_TURN, docs // 2)
         return docs
 
     def _is_in_time(self, docs: int, sharing: Sequence[_Waiting]) -> bool:
-        """Whether a call of so many documents should end within everybody's time."""
         return (self._pace.expect(docs) or 0.0) <= min(waiting.left_ms for waiting in sharing)
 
     def _score(self, call: dict[_Waiting, RerankBatch]) -> None:

@@ -37,7 +37,6 @@ class ServerLimits(BaseModel):
 
     @property
     def connections(self) -> int:
-        """Connections of the database that are used at once."""
         return 3 * self.threads + _CHECKS
 
 
@@ -128,7 +127,6 @@ class Runner:
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
-        """Run one operation, with a request and a response in JSON."""
         until = time.monotonic() + self._timeout_s
         is_large = len(data) > _LARGE
         if operation.effect == "reads":
@@ -171,12 +169,10 @@ class Runner:
                 _interrupt(permit)
 
     def check_threads(self) -> None:
-        """Refuse work if requests of a kind hang."""
         for lane in (self._queries, self._writes, self._large):
             lane.check()
 
     async def check(self) -> None:
-        """Ask the database whether it answers."""
         self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
@@ -211,7 +207,6 @@ class Runner:
         return AdapterError("timeout", " ".join((f"It took more than {self._timeout_s:g} s.", *more)))
 
     def close(self) -> None:
-        """Let the threads go as soon as they are done."""
         for lane in (self._queries, self._writes, self._large, self._reading):
             lane.close()
         self._checks.shutdown(wait=False, cancel_futures=True)
@@ -224,7 +219,6 @@ def _interrupt(permit: Permit) -> None:
 
 
 async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
-    """Whether all of it ends in time."""
     waiting = list(work)
     if not waiting:
         return True

@@ -54,7 +54,6 @@ class Schemas:
         return {200: done} | self.problems(_STATUSES)
 
     def problems(self, statuses: tuple[int, ...]) -> dict[int | str, Schema]:
-        """Descriptions of the problem details that may be answered, by status."""
         content = {MEDIA_TYPE: {"schema": self._found["problem"]}}
         titles = {kind.status: kind.title for kind in reversed(KINDS.values())}
         return {status: {"description": titles[status], "content": content} for status in statuses}

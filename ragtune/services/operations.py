@@ -50,7 +50,6 @@ class Operation(Generic[R]):
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
     def answer(self, service: Any, request: R) -> bytes:
-        """The response in JSON."""
         return self.adapter.dump_json(self.call(service, request), warnings=False)
 
 

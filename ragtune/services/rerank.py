@@ -109,7 +109,6 @@ class RerankServer:
         self.close()
 
     def rank(self, request: p.RerankQuery) -> Ranking:
-        """The ranking of all documents of a request."""
         if len(request.documents) > self.max_documents:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"

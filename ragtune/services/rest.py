@@ -150,7 +150,6 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 
 
 def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schemas: Schemas) -> None:
-    """Health, readiness, and the figures of the rerank API."""
     from fastapi.responses import JSONResponse, PlainTextResponse
 
     def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
@@ -202,7 +201,6 @@ def _methods(app: FastAPI, request: Request) -> str:
 
 
 def _describe(app: FastAPI, schemas: Schemas, security: Security) -> None:
-    """Put the schemas that the operations refer to into the application's OpenAPI."""
     original = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -95,7 +95,6 @@ def _is_own_page(origin: str, host: str) -> bool:
 
 
 def _name(netloc: str) -> str:
-    """A Host header without port and brackets."""
     name = netloc.rsplit("@", 1)[-1].lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
@@ -115,7 +114,6 @@ class Protection:
         self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
@@ -171,7 +169,6 @@ class Protection:
         await self._app(scope, replay, send)
 
     async def _read(self, headers: dict[str, str], receive: Receive) -> Message | None:
-        """The whole body in one message."""
         declared = headers.get("content-length", "")
         if declared.isdigit():
             self._check_size(int(declared))

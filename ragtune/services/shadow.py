@@ -150,7 +150,6 @@ class Shadow:
         self._thread.start()
 
     def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
-        """Take a request that has its answer, if it is its turn."""
         with self._lock:
             is_taken = self._draws.random() < self._options.share
         if not is_taken or self._is_closed.is_set():
@@ -169,7 +168,6 @@ class Shadow:
 
     @property
     def spent(self) -> CostObject:
-        """What the model was charged for shadowing."""
         with self._lock:
             return self._spent
 

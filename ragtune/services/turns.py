@@ -138,7 +138,6 @@ class ServedReranker(WrappedReranker):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the server is being closed."""
         return self._stopped.done()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -161,7 +160,6 @@ class ServedReranker(WrappedReranker):
             raise RequestOverError("nobody waits for the answer any more")
 
     def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of a call in a thread of its own."""
         asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)
         call: Future[dict[str, float]] = in_own_thread(asked, threading.current_thread().name)
         either: tuple[Future[Any], ...] = (call, self._stopped)

@@ -152,7 +152,6 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
 
 
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
-    """The reranker that the options describe, and whether it is asked over a network."""
     from ragtune.facade.models import is_address, language_model, reranker_for
 
     options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
@@ -172,7 +171,6 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
 
 
 def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
-    """How a model behind an address is called."""
     named = arguments.upstream_concurrency
     return {
         "timeout_s": arguments.timeout,
@@ -182,7 +180,6 @@ def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
-    """Those of the options that have a value."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 

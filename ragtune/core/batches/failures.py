@@ -91,7 +91,6 @@ class CircuitBreaker:
             return permit
 
     def succeed(self) -> None:
-        """The service answered: close."""
         with self._lock:
             self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
 
@@ -140,7 +139,6 @@ class BatchBook:
         self._count(first_error=next(iter(self.closed.values()), None))
 
     def has_sent(self, strategy: str) -> bool:
-        """Whether a batch for the strategy was sent."""
         return strategy in self.attempts and self.attempts[strategy].is_sent
 
     def admits(self, strategy: str) -> bool:
@@ -155,7 +153,6 @@ class BatchBook:
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
-        """A batch brought scores."""
         self._count(sent=1)
         attempts = self.attempts[strategy]
         attempts.in_a_row, attempts.has_scored = 0, True
@@ -184,7 +181,6 @@ class BatchBook:
         return twin
 
     def close(self) -> None:
-        """The request is over: tell the run how its strategies did."""
         for strategy, attempts in self.attempts.items():
             breaker = self.breakers[strategy]
             if attempts.has_scored:

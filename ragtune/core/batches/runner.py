@@ -43,7 +43,6 @@ class Pace:
         return len(self._seen)
 
     def observe(self, docs: int, ms: float) -> None:
-        """A batch of ``docs`` documents took ``ms``."""
         self._seen.append((docs, ms))
 
     def forget_slowest(self) -> None:
@@ -90,14 +89,12 @@ class BatchRunner:
         self._starved: set[str] = set()
 
     def forget_failures(self) -> None:
-        """Open every strategy again."""
         policy, clock = self._policy, MonotonicClock()
         cooldown_ms = policy.retry_after_s * 1000.0
         self._run = {name: CircuitBreaker(policy.requests_in_a_row, cooldown_ms, clock) for name in self._rerankers}
 
     @property
     def closed(self) -> dict[str, str]:
-        """The strategies that are not tried at present, and why."""
         return closed_in(self._run)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,7 +105,6 @@ class BatchRunner:
         self.forget_failures()
 
     def open_book(self) -> BatchBook:
-        """The book of a new request."""
         return BatchBook(self._run, self._policy)
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
@@ -239,7 +235,6 @@ class BatchRunner:
 
 
 def _partly(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:
-    """Take the usable scores; say why the other documents of the batch have none."""
     if not isinstance(returned, Mapping):
         raise TypeError(f"rerank() returned {type(returned).__name__}: allowed is a dict of scores by document id")
     sent = proposal.doc_ids

@@ -128,7 +128,6 @@ class SentBatch(NamedTuple):
 
     @classmethod
     def of(cls, strategy: str, positions: IntArray) -> SentBatch:
-        """A batch without scores so far."""
         return cls(strategy, read_only(positions), constant(len(positions), np.nan))
 
 

@@ -29,7 +29,6 @@ class RankingKeys:
     positions: IntArray
 
     def argsort(self) -> IntArray:
-        """The participating positions, best first."""
         return self.positions[(-self.score).argsort(kind="stable")]
 
 

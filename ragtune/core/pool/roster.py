@@ -49,7 +49,6 @@ class Roster:
 
     @classmethod
     def of_items(cls, items: Sequence[PoolItem]) -> Roster:
-        """The roster of items in tie-breaking order."""
         doc_ids = tuple(item.doc_id for item in items)
         base_scores = np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float)
         retrieval_scores = np.array([item.retrieval_score for item in items], dtype=float)
@@ -100,7 +99,6 @@ class Roster:
 
     @cached_property
     def first_stage_scores(self) -> FloatArray:
-        """See :func:`ragtune.core.policy.scaling.first_stage_scores`."""
         ranked = ~self.discovered
         scores = np.minimum(np.maximum(self.retrieval_scores, 0.0), 1.0)
         scores[ranked] = unit_interval(self.retrieval_scores[ranked])
@@ -108,11 +106,9 @@ class Roster:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position of each id."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order."""
         index, doc_ids = self.index, list(doc_ids)
         try:
             return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)

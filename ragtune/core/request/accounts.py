@@ -69,7 +69,6 @@ class Account(NamedTuple):
 
     @property
     def remaining(self) -> float:
-        """What is left for reranking, never below 0."""
         left = round(self.limit - self.used - self.reserved, DIGITS)
         return max(left, type(left)(0))
 
@@ -127,12 +126,10 @@ class Spending:
             self.rerank_calls += sign * cost.calls
 
     def as_cost(self, elapsed_ms: float) -> CostObject:
-        """What reranking and LLM calls have cost."""
         amounts = {unit.name: getattr(self, unit.account) for unit in _BOOKED}
         return CostObject(latency_ms=elapsed_ms, **amounts)
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
-        """All units as plain data, under the names that the controller's output uses."""
         return {
             "tokens": self.tokens,
             "latency": elapsed_ms,

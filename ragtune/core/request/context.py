@@ -48,7 +48,6 @@ class CostMeter:
         self.waited_ms = 0.0
 
     def pay(self, cost: CostObject) -> None:
-        """Report real expense."""
         self.actual = self.actual + cost
 
     def wait(self, ms: float) -> None:

@@ -106,11 +106,9 @@ class HttpReranker(CachedReranker):
         return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
-        """Score the batches of several requests, at most ``concurrency`` at once."""
         return [*map_all(lambda batch: self._rerank_together([batch])[0], batches, self.concurrency)]
 
     def close(self) -> None:
-        """Close the connections; they reopen on use."""
         self._transport.close()
 
     @property
@@ -163,7 +161,6 @@ class HttpReranker(CachedReranker):
             raise no_scores(message, reasons)
 
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
-        """The figures of a call, which are cached, and the problems of its results."""
         body = self._body(context.query, [item.content for item in pairs.values()])
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline

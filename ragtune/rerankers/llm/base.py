@@ -125,7 +125,6 @@ class Interview:
         return told
 
     def report(self, docs: int) -> None:
-        """Report the bill of a batch of ``docs`` documents to the request's meter."""
         meter = self._context.meter
         if self._estimated:
             self._context.trace.add("reranker", "estimated_usage", calls=self._estimated, tokens=self._charged.tokens)
@@ -166,7 +165,6 @@ class LLMReranker(BaseReranker):
         self.llm.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """Return the scores of the documents that the model judged."""
         if not items:
             return {}
         calls = partial(self._calls, items, context)
@@ -196,7 +194,6 @@ class LLMReranker(BaseReranker):
         return known
 
     def _shown(self, item: PoolItem) -> str:
-        """The shown start of the document."""
         last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)
         return item.content if last is None else item.content[: last[1]]
 
@@ -204,7 +201,6 @@ class LLMReranker(BaseReranker):
         return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
 
     def _comparison(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
-        """A question about all documents together."""
         documents = fence_all([self._shown(item) for item in items], "document")
         return self._render(context, {"documents": documents, "n": len(items)})
 

@@ -31,7 +31,6 @@ class Architecture(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def flops(self, tokens: int) -> float:
-        """Operations of one pair of ``tokens`` tokens, a whole number."""
         n, m = tokens + self.extra_tokens, self.output_tokens
         n = n if self.max_length is None else min(n, self.max_length)
         layers, d, f = self.layers, self.hidden, self.feed_forward
@@ -48,7 +47,6 @@ class Architecture(BaseModel):
 
     @classmethod
     def parse(cls, given: Any) -> Architecture | None:
-        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None."""
         if given is None or isinstance(given, cls):
             return given
         if isinstance(given, str):
@@ -65,7 +63,6 @@ class Architecture(BaseModel):
 
     @classmethod
     def of_model(cls, config: Any, max_length: int | None) -> Architecture:
-        """Read the architecture from a Hugging Face encoder's configuration."""
         try:
             return cls(
                 layers=config.num_hidden_layers,

@@ -41,7 +41,6 @@ class OnnxForward(torch.nn.Module):
         self._inputs = [each.name for each in self._session.get_inputs()]
 
     def forward(self, **features: Any) -> Mapping[str, torch.Tensor]:
-        """The logits of a batch, shape (pairs, outputs)."""
         (logits,) = self._session.run(None, {name: features[name].numpy() for name in self._inputs})
         return {"logits": torch.from_numpy(logits)}
 
