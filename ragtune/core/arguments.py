@@ -1,7 +1,4 @@
-"""Checks of arguments. Each raises a ConfigError that names the argument, quotes the value and says what is allowed.
-
-A scalar of NumPy, which is also what pandas holds, is the Python value that it stands for.
-"""
+"""Checks of arguments; NumPy scalars count as Python values, and a ConfigError names what is allowed."""
 
 from __future__ import annotations
 

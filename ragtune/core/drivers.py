@@ -1,8 +1,4 @@
-"""Drivers of the loop: they have the requested batches scored, for one request at a time or for many together.
-
-A request decides by its own scores alone, so every driver gives it the same answer. Only a time limit can make a
-difference, because a shared call takes each of its requests the whole time.
-"""
+"""Drivers of the loop: they have batches scored, of one request or of many together, to the same answers."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ Scores = Sequence[float | None]
 VECTOR_SIGNAL = "vectors"
 """Name of the signal that a query's vector makes with those of the documents."""
 
-_DECIMALS = 6
-"""Cosines are rounded to so many, so that the noise of float32 does not decide between equal documents."""
+_DECIMALS = 6  # cosines are rounded to so many, so that the noise of float32 does not decide between equal documents
 
 
 def candidates(

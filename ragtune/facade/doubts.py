@@ -20,8 +20,7 @@ SOURCES = 32
 DIAL = "trust (0 follows the sources, 1 the reranker)"
 """What a program can turn, as its users read it."""
 
-_LONGEST = 100
-"""Characters of the name of a source that is followed."""
+_LONGEST = 100  # characters of the name of a source that is followed
 
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""

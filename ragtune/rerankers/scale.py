@@ -23,8 +23,7 @@ FIRST_SCORES = 200
 SCALE_DOUBT = "scale_doubt"
 """Action of the trace event with a warning about the scale of a live reranker."""
 
-_ALMOST_ALL = 0.99
-"""Share of scores that must fit; a few odd ones, such as a probability of 1.0001, do not count."""
+_ALMOST_ALL = 0.99  # share of scores that must fit; a few odd ones, such as a probability of 1.0001, do not count
 
 _NEAR_ZERO = -1.0
 """Log probabilities of the best documents lie above this: the model gives half of them more than exp(-1) = .37."""

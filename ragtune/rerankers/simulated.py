@@ -18,14 +18,12 @@ from ragtune.llm.types import Price
 from ragtune.rerankers.ordering import by_standing, rank_scores
 from ragtune.rerankers.replay import load_table
 
-_CLIP = 1e-6
-"""Scores are kept this far from 0 and 1, so that their logits are finite."""
+_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 _INSTRUCTIONS, _SHOWN = 100, 300
 """Tokens of the instructions, and of a document that are shown."""
 
-_DOC_MARKS = 8
-"""Tokens of the fence and the number that a prompt puts around each document."""
+_DOC_MARKS = 8  # tokens of the fence and the number that a prompt puts around each document
 
 
 class SimulatedReranker(BaseReranker):

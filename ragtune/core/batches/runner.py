@@ -26,11 +26,8 @@ T = TypeVar("T")
 BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
 """Work that yields the batches to score, and receives their scores or the reranker's error."""
 
-_COVERED = 0.9
-"""Share of the batches seen that the margin of a time covers."""
-
-_KEPT = 64
-"""Batches whose time is remembered: a server's speed changes, so what was long ago does not count."""
+_COVERED = 0.9  # share of the batches seen that the margin of a time covers
+_KEPT = 64  # batches whose time is remembered: a server's speed changes, so what was long ago does not count
 
 
 class Pace:

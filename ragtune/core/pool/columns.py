@@ -1,7 +1,4 @@
-"""The numbers of a pool as read-only columns, their checks, and the choice of the best candidates by one of them.
-
-A change makes a new array, so that a moment is kept by keeping the arrays.
-"""
+"""The numbers of a pool as read-only columns, which a change makes anew, and their checks."""
 
 from __future__ import annotations
 

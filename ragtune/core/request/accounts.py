@@ -23,8 +23,7 @@ _REASONS = {unit.account: unit.refusal for unit in UNITS}
 _BOOKED = tuple(unit for unit in UNITS if unit is not TIME)
 
 _IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
-"""Units that every batch takes: once they are used up, no batch can start. Of the others a batch may take nothing, so
-that one may start until they are overdrawn."""
+"""Units that every batch takes: once used up, none can start. Of the others a batch may take nothing."""
 
 
 def _unlimited_if_infinite(value: Any) -> Any:

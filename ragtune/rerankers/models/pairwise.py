@@ -15,8 +15,7 @@ from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
-_CHARS_A_TOKEN = 4
-"""Approximate characters of a model's token."""
+_CHARS_A_TOKEN = 4  # approximate characters of a model's token
 
 
 class PairwiseReranker(CachedReranker):
