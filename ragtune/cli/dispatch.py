@@ -87,10 +87,7 @@ def declare(command: Command, parser: argparse.ArgumentParser) -> None:
 
 
 def run_command(name: str, command: Command, words: Sequence[str]) -> int:
-    """Run a command on the words after its name, and say in one line on stderr what went wrong, if something did.
-
-    Returns the exit code: 0; 2 on bad input; 1 on another failure; 130 if interrupted by Ctrl-C or SIGTERM.
-    """
+    """Run a command; returns its exit code, 130 if interrupted, else 2 on bad input and 1 on another failure."""
     parser = Parser(prog=f"ragtune {name}")
     declare(command, parser)
     if getattr(command, "VERBATIM", False):
@@ -137,10 +134,7 @@ def flush_output() -> None:
 
 
 def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Path | None = None) -> int:
-    """Say what went wrong in one line (a defect of the program: with its traceback) and return the exit code.
-
-    ``kept`` says what an interruption or a full disk leaves. Errors of the system that name no file get the ``folder``.
-    """
+    """Say what went wrong in one line, ``kept`` being what is left (a defect: with its traceback); the exit code."""
     if isinstance(error, BrokenPipeError):
         _close_output()  # whoever read it, as `| head` does, has seen enough
         return FAILED
@@ -152,7 +146,6 @@ def complain(error: BaseException, prefix: str = "", kept: str = "", folder: Pat
 
 
 def _explained(error: BaseException, kept: str, folder: Path | None) -> tuple[str, int]:
-    """What happened, and the exit code: a file that cannot be used is bad input, a full disk is not."""
     more = f"; {kept}" if kept else ""
     if isinstance(error, KeyboardInterrupt):
         return f"interrupted{more}", INTERRUPTED

@@ -1,8 +1,4 @@
-"""The command line, ``ragtune NAME ...``.
-
-The services are modules of :mod:`ragtune.cli.commands`, experiments those of ``experiments/commands/`` in the
-harness; :class:`ragtune.cli.dispatch.Command` says what both have.
-"""
+"""The command line, ``ragtune NAME ...``: services are modules of ``commands``, experiments those of the harness."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks of arguments. Each raises a ConfigError that names the argument, quotes the value and says what is allowed.
-
-A scalar of NumPy, which is also what pandas holds, is the Python value that it stands for.
-"""
+"""Checks of arguments; NumPy scalars count as Python values, and a ConfigError names what is allowed."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ def is_missing(value: object) -> bool:
 
 
 def as_list(values: Iterable[Any]) -> list[Any]:
-    """The values in their order, with Python's own numbers, texts and truth values instead of NumPy's.
-
-    The labels of a pandas Series do not count. What pandas marks as missing, NaN too, becomes None.
-    """
+    """The values in their order, of Python's types instead of NumPy's; what pandas marks as missing becomes None."""
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):
         pairs = zip(values.to_numpy(dtype=object), values.isna(), strict=True)
         return [None if is_unknown is True or is_missing(value) else as_python(value) for value, is_unknown in pairs]

@@ -11,8 +11,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 
-_HUGE = 1e150
-"""Numbers above it have squares that no float holds."""
+_HUGE = 1e150  # numbers above it have squares that no float holds
 
 
 def squarable(values: FloatArray, axis: int | None = None) -> FloatArray:

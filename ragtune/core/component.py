@@ -59,10 +59,7 @@ class AccountedReranker(Component):
 
 
 def queries_of(part: Any) -> Mapping[str, Collection[str]]:
-    """The queries of each recorded input, such as a run file, by its name in messages, from ``recorded_queries()``.
-
-    The harness compares them with those of the collection: none in common is refused, some missing is a warning.
-    """
+    """The queries of each recorded input by its name in messages, to be compared with those of the collection."""
     return part.recorded_queries() if hasattr(part, "recorded_queries") else {}
 
 

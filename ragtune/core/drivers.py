@@ -1,8 +1,4 @@
-"""Drivers of the loop: they have the requested batches scored, for one request at a time or for many together.
-
-A request decides by its own scores alone, so every driver gives it the same answer. Only a time limit can make a
-difference, because a shared call takes each of its requests the whole time.
-"""
+"""Drivers of the loop: they have batches scored, of one request or of many together, to the same answers."""
 
 from __future__ import annotations
 
@@ -32,7 +28,6 @@ class Flight(Generic[T]):
         self._advance(lambda: next(requests))
 
     def answer(self, scored: Scored) -> None:
-        """Hand in what the batch brought, and go on to the next one."""
         if isinstance(scored, Exception):
             self._advance(lambda: self._requests.throw(scored))
         else:
@@ -56,10 +51,7 @@ def alone(requests: BatchRequests[T], rerankers: Rerankers) -> T:
 
 
 def lockstep(requests: Iterable[BatchRequests[T]], rerankers: Rerankers, width: int) -> list[T]:
-    """The results of many requests, in their order; the pending batches of ``width`` requests are scored together.
-
-    A request that has its result makes room for the next one. An InputError of any request ends all.
-    """
+    """The results of many requests in order, ``width`` of them scored together; an InputError of any ends all."""
     waiting = iter(requests)
     flights: list[Flight[T]] = []
     with ExitStack() as under_way:

@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a document. A corpus makes them once, and all hits of the document share them.
-
-    The content is made :func:`~ragtune.core.plain.well_formed`. ``token_count`` is 0 where nobody has counted.
-    """
+    """What is known of a document, shared by all hits of it; ``token_count`` is 0 where nobody has counted."""
 
     id: str
     content: str
@@ -85,12 +82,7 @@ class Entries(_Made[T]):
 
 
 class Hits(_Made[ScoredDocument]):
-    """The documents that one first stage has found for a query, best first.
-
-    As objects the candidates of a query take ten times as long to make as to rank. Facts may be made when they are
-    looked at; ``source`` is the only one in the ``sources`` of each document; a corpus knows ``token_counts`` without
-    the texts.
-    """
+    """The documents of one first stage for a query, best first, as columns: objects take ten times as long to make."""
 
     def __init__(
         self,
@@ -134,11 +126,7 @@ def checked_documents(found: Iterable[ScoredDocument]) -> Sequence[ScoredDocumen
 
 
 def sound(doc: ScoredDocument) -> ScoredDocument:
-    """The document with :func:`~ragtune.core.plain.well_formed` texts.
-
-    InvalidScoreError on a score that is not finite, TypeError on what is no document, ValueError on an id that cannot
-    be encoded.
-    """
+    """The document with well-formed texts; InvalidScoreError, TypeError or ValueError where it is unusable."""
     if not isinstance(doc, ScoredDocument):
         raise TypeError(f"{type(doc).__name__} {quoted(doc)} among the documents: allowed is ScoredDocument")
     numbers = (doc.score, doc.original_score, doc.fusion_score or 0.0, doc.reranker_score or 0.0, *doc.sources.values())

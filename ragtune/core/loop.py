@@ -37,14 +37,7 @@ _BUDGET_ENDED = (BUDGET_EXHAUSTED, _BUDGET_DENIED)
 
 
 class RerankLoop:
-    """Requests batches until the budget, the pool or the scheduler says stop. Holds no state between requests.
-
-    The loop calls no reranker. It yields each batch and receives its scores, and its driver
-    (:mod:`ragtune.core.drivers`) decides how batches are scored. An InputError of a component ends the run.
-
-    Attributes:
-        batches: prices the batches and books what they bring; knows which strategies are closed.
-    """
+    """Yields batches and receives their scores until the budget, the pool or the scheduler says stop; stateless."""
 
     def __init__(
         self,
@@ -64,10 +57,7 @@ class RerankLoop:
         self._expander = expander if expander is not None and expander.is_active else None
 
     def run(self, state: RunState) -> BatchRequests[StopRecord]:
-        """Spend the request's budget on the pool, and note the state before the first and after each batch.
-
-        Each smaller budget of ``state.forks`` forks off where its decisions first differ.
-        """
+        """Spend the request's budget on the pool; smaller budgets fork off where their decisions first differ."""
         state.pool.keeps_dropped = self._keeps_dropped
         state.pool.gate = state.context.tracker.gate
         stop = yield from self._to_its_end(state, is_noted=False)

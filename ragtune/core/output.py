@@ -30,28 +30,19 @@ from ragtune.core.units import LIMITS
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """State after a batch: the cost so far and the ranking that stopping here would give.
+    """State after a batch: the cost so far and the ranking that stopping here would give, made when asked for."""
 
-    Attributes:
-        cost: cost charged so far; ``latency_ms`` is the time elapsed.
-        doc_ids: the pool's ids at that time.
-        ordering: rule of the final order.
-        columns: the pool's numbers at that time; ranked only when asked for.
-    """
-
-    cost: CostObject
+    cost: CostObject  # so far; ``latency_ms`` is the time elapsed
     doc_ids: tuple[str, ...]
     ordering: Ordering
     columns: PoolColumns
 
     @cached_property
     def keys(self) -> RankingKeys:
-        """The keys that the ranking is sorted by."""
         return self.ordering.keys_at(self.columns)
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """Ids of the documents that take part, best first."""
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
 
 
@@ -127,12 +118,7 @@ class ControllerOutput(BaseModel):
 
 
 class BudgetForks:
-    """Smaller budgets that share the decisions of a request until their limit in ``unit`` (docs or calls) binds.
-
-    A budget forks off where its limit is spent, or where the next batch takes more than what is left of it: up to
-    there, its own request would have decided the same. ``ended`` and ``outputs`` have what became of those that did.
-    ``saw_reader`` says whether a component had looked at the budget while one still shared its decisions.
-    """
+    """Smaller budgets in ``unit`` (docs or calls) that share the decisions of a request until their limit binds."""
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
         self._unit = unit
@@ -174,11 +160,7 @@ class RunState(NamedTuple):
 
 
 def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    """The assembler's documents as far as their tokens are paid for; if it fails, the items best first while they fit.
-
-    What the assembler has not paid for itself is charged here, document by document; one that does not fit is left
-    out. Documents that the pool does not hold, or that come twice, are left out too. All of that is traced.
-    """
+    """The assembler's documents as far as their tokens are paid for; if it fails, the items best first."""
     try:
         with context.tracker.read_only():
             documents = list(assembler.assemble(items, context))

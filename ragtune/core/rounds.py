@@ -63,11 +63,7 @@ class RetrievalPlan(BaseModel):
 
 
 class RetrievalRounds:
-    """Runs the rounds of one request under its budget.
-
-    What only a rewrite found and one of the ``rerankers`` cannot score (a replayed table without the pair) is no
-    candidate; it is counted in the trace, event ``ineligible``.
-    """
+    """Runs the rounds of one request; what only a rewrite found and a reranker cannot score is no candidate."""
 
     def __init__(
         self,
@@ -181,13 +177,7 @@ class RetrievalRounds:
 
 
 def aggregate(rounds: Sequence[ReformulationResult]) -> CandidatePool:
-    """Union of the rounds by document id (rule R3), every round on the original query's scale.
-
-    ``initial_rank`` follows the rounds in order, so the original query's documents come first; ``sources`` gains a
-    key per round, or per named source within a round; a signal has one key in all rounds. What the rewrites found is
-    scored by :func:`~ragtune.core.policy.scaling.on_original_scale`; all rewrites together have ``REWRITE_WEIGHT``. The
-    original's own scores stay as they are, and so do the values of signals.
-    """
+    """Union of the rounds by document id (rule R3) on the original query's scale; ``sources`` gains a key per round."""
     if len(rounds) == 1 and isinstance(rounds[0].candidates, Hits):
         return CandidatePool(roster=Roster.of(rounds[0].candidates, rounds[0].strategy))
     merged: dict[str, dict[str, float]] = {}

@@ -16,18 +16,13 @@ ABSENT = 2**31
 
 
 class Places(NamedTuple):
-    """Where one ranking has the first documents of another, for each of q pairs of rankings.
-
-    ``places`` of shape (q, k) has the 0-based place in the one of each of the first k of the other, or ABSENT;
-    ``depths`` of shape (q,) how deep the two can be compared: k, or the length of the shorter one.
-    """
+    """Places of shape (q, k) that one ranking gives the first k of another, or ABSENT; ``depths`` of shape (q,)."""
 
     places: IntArray
     depths: IntArray
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]], k: int) -> Places:
-        """The places of pairs of rankings, best first, each document once."""
         rows, depths = [], []
         for one, other in pairs:
             place = dict(zip(one, range(len(one)), strict=True))
@@ -50,10 +45,7 @@ class Places(NamedTuple):
         return np.minimum(1.0, np.where(self.depths > 0, ends + (1 - p) * weighted, 1.0))
 
     def kendall_tau(self) -> FloatArray:
-        """Kendall's tau (1938) of the order in which the one has the first documents of the other, shape (q,).
-
-        The one must have all of these documents; 1 for fewer than two.
-        """
+        """Kendall's tau (1938) of the first documents, all of which the one must have, shape (q,); 1 below two."""
         first, second = np.triu_indices(self.places.shape[1], 1)
         before, after = self.places[:, first], self.places[:, second]
         is_pair = after < ABSENT  # the places of the first ones, which are all there, come first
@@ -79,11 +71,7 @@ def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: i
 
 
 def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -> float:
-    """nDCG@k of a ranking where every document's gain is the full reranker's own score, in [0, 1].
-
-    Without judgments the full reranker is the only judge there is: this says what its ranking is worth to itself, not
-    to a reader. Where it does harm, a lower figure can be the better ranking.
-    """
+    """nDCG@k in [0, 1] of a ranking where every document's gain is the full reranker's own score."""
     best = _dcg(sorted(gains.values(), reverse=True)[:k])
     return min(1.0, _dcg([gains[document] for document in ranking[:k]]) / best) if best else 1.0
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
 _ASCII = "".join(map(chr, range(128)))
 _KINDS = re.sub(r"[^\w\s]", ".", re.sub(r"\s", " ", re.sub(r"\w", "w", _ASCII))).encode() + bytes(128)
-"""What each character of ASCII is: ``w`` of a word, ``.`` a mark, or white space. By them such a text is counted in a
-third of the time.
-"""
+"""``w`` or ``.`` (a mark) or white space for each character of ASCII: so a text is counted in a third of the time."""
 
 
 def count_tokens(text: str) -> int:
@@ -30,8 +28,5 @@ def count_tokens(text: str) -> int:
 
 
 def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of every token that :func:`count_tokens` counts; what lies between two of them is white space.
-
-    A text cut where tokens start has as many tokens as its pieces together.
-    """
+    """Start and end of every token that :func:`count_tokens` counts; a text cut where one starts keeps their number."""
     return (piece.span() for piece in _PIECE.finditer(text))

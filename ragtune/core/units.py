@@ -10,12 +10,9 @@ DOCS_PER_SEARCH_UNIT = 100
 
 
 class Unit(NamedTuple):
-    """A unit of cost.
+    """A unit of cost: its names in CostObject, for users, in CostBudget, accounts and refusals, and how it is shown.
 
-    ``name`` is its field of CostObject, ``short`` the name that users give it, ``limit`` its field of CostBudget,
-    ``account`` its name in the account of a request, and ``refusal`` the reason of a trace where that cannot pay.
-    ``label``, ``noun``, ``column`` (of ``curve.csv``) and ``number`` (a format) show it. Amounts are whole if it
-    ``is_count``. One that ``is_always_told`` is named even where nothing was spent; of the others 0 says unpriced.
+    One that ``is_always_told`` is named even where nothing was spent; of the others 0 says unpriced.
     """
 
     name: str

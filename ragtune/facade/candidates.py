@@ -26,8 +26,7 @@ Scores = Sequence[float | None]
 VECTOR_SIGNAL = "vectors"
 """Name of the signal that a query's vector makes with those of the documents."""
 
-_DECIMALS = 6
-"""Cosines are rounded to so many, so that the noise of float32 does not decide between equal documents."""
+_DECIMALS = 6  # cosines are rounded to so many, so that the noise of float32 does not decide between equal documents
 
 
 def candidates(
@@ -63,7 +62,6 @@ def listed(documents: Any) -> list[Any]:
 
 
 def _is_table(values: Any) -> bool:
-    """Whether it is a DataFrame, of pandas or alike."""
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
 
 
@@ -75,7 +73,6 @@ def _by_name(values: Any) -> Any:
 def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
 ) -> list[ScoredDocument]:
-    """The documents best first by the first stages."""
     columns = _columns(scores, len(texts))
     plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
     if not columns:

@@ -20,8 +20,7 @@ SOURCES = 32
 DIAL = "trust (0 follows the sources, 1 the reranker)"
 """What a program can turn, as its users read it."""
 
-_LONGEST = 100
-"""Characters of the name of a source that is followed."""
+_LONGEST = 100  # characters of the name of a source that is followed
 
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
@@ -35,10 +34,7 @@ class RerankerDoubtWarning(UserWarning):
 
 
 def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Holm's corrected p-value of the sources that agree better with the others than the reranker does, at 5%.
-
-    ``tested`` has of each source the mean over requests of its margin, and the two-sided p-value that it is 0.
-    """
+    """Holm's corrected p-values below 5% of sources with a mean margin above 0; ``tested`` has (mean, two-sided p)."""
     corrected = holm([p for _, p in tested.values()]).tolist()
     found = zip(tested.items(), corrected, strict=True)
     return {name: p for (name, (mean, _)), p in found if p < SIGNIFICANT and mean > 0.0}
@@ -60,10 +56,8 @@ def chance(p: float) -> str:
 class Evidence(NamedTuple):
     """The margins of one source over requests, as sums, for a test that may be looked at after each of them.
 
-    The test asks whether margins are symmetric about 0 whatever the earlier ones were. Then exp(l S - l^2 Q / 2) with
-    the sum S and the sum of squares Q is a supermartingale for every l (de la Pena, Annals of Probability 1999), and
-    so is its mean over l ~ N(0, 1 / spread) (Howard et al., Annals of Statistics 2021). By Ville's inequality its
-    reciprocal is a p-value at whatever request one looks.
+    exp(l S - l^2 Q / 2) with the sum S and the sum of squares Q is a supermartingale for every l (de la Pena 1999), as
+    is its mean over l ~ N(0, 1 / spread) (Howard et al. 2021); by Ville's inequality its reciprocal is a p-value.
     """
 
     requests: int = 0
@@ -71,17 +65,14 @@ class Evidence(NamedTuple):
     squares: float = 0.0
 
     def having(self, margin: float) -> Evidence:
-        """With the margin of one more request."""
         return Evidence(self.requests + 1, self.total + margin, self.squares + margin * margin)
 
     @property
     def mean(self) -> float:
-        """The mean margin; 0 without a request."""
         return self.total / max(self.requests, 1)
 
     @property
     def p(self) -> float:
-        """The p-value that the margins are symmetric about 0."""
         squares = self.squares + _SPREAD
         log_wealth = self.total**2 / (2.0 * squares) - 0.5 * math.log(squares / _SPREAD)
         return min(1.0, math.exp(-log_wealth))

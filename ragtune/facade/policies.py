@@ -1,5 +1,4 @@
-"""Policies by name: how documents are chosen and when to stop. They are the parts of ``conf/experiment``,
-in batches of the caller's size, on vectors of the candidates."""
+"""Policies by name, the parts of ``conf/experiment`` in batches of the caller's size, on vectors of the candidates."""
 
 from __future__ import annotations
 

@@ -293,7 +293,6 @@ def _margins(output: ControllerOutput) -> Mapping[str, float]:
 
 
 def _put_back(output: ControllerOutput) -> dict[str, str]:
-    """The documents whose comparison failed (rule F6), and why."""
     events = [event.details for event in output.trace.find("put_back")]
     return {doc_id: details["error"] for details in events for doc_id in details["doc_ids"]}
 

@@ -52,7 +52,6 @@ class ChatCall:
     schema: type[BaseModel] | None = None
 
     def body(self, parameters: Parameters) -> dict[str, Any]:
-        """The request in JSON."""
         body: dict[str, Any] = {
             "model": parameters.model,
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
@@ -103,11 +102,7 @@ def read_answer(reply: Reply[Completion], call: ChatCall, model: str, price: Pri
 
 
 class AnswerRecord:
-    """Recorded calls in one SQLite file: answers, token counts and times under hashes, but no prompt and no secret.
-
-    Unusable answers replay as they were, since they were paid for. A call without an answer replays as a failure, and
-    recording again tries it again.
-    """
+    """Recorded calls in one SQLite file, under hashes; unusable answers and failed calls replay as they were."""
 
     def __init__(self, mode: str, cache_dir: str | Path | None) -> None:
         folder = resolve_cache_dir(cache_dir)
@@ -122,7 +117,6 @@ class AnswerRecord:
             self._store.check()
 
     def close(self) -> None:
-        """Close the file; it reopens on use."""
         self._store.close()
 
     def answer(

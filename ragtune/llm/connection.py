@@ -47,11 +47,7 @@ class Failure:
 
 
 class Connection:
-    """A pool of connections to one service.
-
-    Exchanges run in an event loop of their own thread, because only a coroutine can be stopped at any moment. The HTTP
-    library's own timeouts count from byte to byte.
-    """
+    """A pool of connections to one service, in an event loop: only a coroutine can be stopped at any moment."""
 
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
         try:
@@ -87,7 +83,6 @@ class Connection:
             return Failure("malformed_response", self._readable(detail), usage=read_usage(reply))
 
     def close(self) -> None:
-        """Close the connections for good."""
         closing = self._close()
         if closing is not None:
             closing.result()
@@ -174,12 +169,10 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def _shut(client: Any, owner: int) -> Future[None] | None:
-    """Close the client's connections, but not a parent process's."""
     return asyncio.run_coroutine_threadsafe(client.aclose(), _loop(owner)) if owner == os.getpid() else None
 
 
 async def _warm_up() -> None:
-    """Import what the HTTP library would import with the first request."""
     import anyio
 
     await anyio.getaddrinfo("127.0.0.1", 0)

@@ -30,7 +30,6 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
 
     def text(self, text: str) -> str:
-        """Return ``text`` without any secret."""
         return self._pattern.sub("[secret]", text) if self._pattern else text
 
 

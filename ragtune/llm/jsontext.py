@@ -54,11 +54,7 @@ class UnusableJSON(Exception):  # noqa: N818
 
 
 def parse_json(text: str, schema: type[T]) -> T:
-    """Return the last JSON value in ``text`` that is valid by ``schema``.
-
-    Objects come before rankings of the form ``[2] > [1]``, and these before lists, because prose cites documents as
-    ``[1]``. An explanation behind an answer often compares a few documents again, so a longer ranking comes first.
-    """
+    """The last JSON value that is valid by ``schema``: objects, then ``[2] > [1]``, the longest first, then lists."""
     first: ValidationError | None = None
     for value in json_values(text):
         try:
@@ -97,10 +93,7 @@ def numbers_in(text: str) -> list[int]:
 
 
 def without_thoughts(text: str) -> str:
-    """Return what follows the last closing tag of thoughts, or the whole text where there is no such tag.
-
-    Some chat templates swallow the opening tag, so everything before the last closing tag counts as thoughts.
-    """
+    """Return what follows the last closing tag of thoughts (some templates swallow the opening one), else all."""
     closings = list(_CLOSING.finditer(text))
     openings = list(_OPENING.finditer(text))
     start = closings[-1].end() if closings else 0
@@ -119,7 +112,6 @@ class _Reader:
         self._starts, self._commas = _MOST_STARTS, _MOST_COMMAS
 
     def values(self) -> deque[Any]:
-        """Return the outermost objects and lists, in order."""
         found: deque[Any] = deque(maxlen=_MOST_VALUES)
         opening = _BRACKET.search(self._text)
         while opening is not None and self._starts > 0:

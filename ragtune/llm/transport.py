@@ -75,7 +75,6 @@ class Deadline:
 
     @property
     def left_ms(self) -> float:
-        """Milliseconds left, never below 0."""
         return max(0.0, self.within_ms - (self.clock.now_ms() - self._begun_ms))
 
 
@@ -140,7 +139,6 @@ class Transport:
         raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
 
     def close(self) -> None:
-        """Close the connections; they reopen on use."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -199,10 +197,7 @@ class Transport:
 
 
 def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
-    """Run ``call`` on every input, ``at_once`` at a time; an ``LLMError`` takes the place of a result.
-
-    The threads are daemons, unlike a ``ThreadPoolExecutor``'s: a hanging server does not delay the end of the process.
-    """
+    """``call`` on every input in daemon threads, ``at_once`` at a time; an ``LLMError`` takes the place of a result."""
     results: dict[int, T | LLMError] = {}
     errors: dict[int, BaseException] = {}
     places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()

@@ -107,33 +107,18 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatResult:
-    """A model's answer and its bill, the same from the service and from the record but for ``cached`` and ``paid``.
-
-    Attributes:
-        text: the answer.
-        refusal: what the model said instead of an answer; empty if it did not refuse.
-        model: the model as the server names it.
-        finish_reason: ``stop``, ``length``, ``content_filter``, ...
-        prompt_tokens: tokens read, by the server's count, or counted here where the server gives no credible figure.
-            Tokens that the server reported for failed attempts are included.
-        completion_tokens: tokens written, counted in the same way.
-        usd: dollars by the price table.
-        latency_ms: milliseconds of the call, with failed attempts and waits.
-        attempts: requests sent, failed ones included.
-        is_estimated: whether tokens were counted here because the server did not report them.
-        cached: whether nothing was sent.
-    """
+    """A model's answer and its bill, the same from the service and from the record but for ``cached`` and ``paid``."""
 
     text: str
-    refusal: str = ""
+    refusal: str = ""  # empty if it did not refuse
     model: str
     finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int  # by the server's count if credible, with those of failed attempts
+    completion_tokens: int  # as well
     usd: float
-    latency_ms: float
-    attempts: int
-    is_estimated: bool = False
+    latency_ms: float  # with failed attempts and waits
+    attempts: int  # requests sent, failed ones included
+    is_estimated: bool = False  # tokens were counted here
     cached: bool
 
     @property
@@ -150,52 +135,34 @@ class ChatResult:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonResult(ChatResult, Generic[T]):
-    """An answer in JSON.
-
-    Attributes:
-        parsed: the answer as an instance of the requested model.
-    """
+    """An answer in JSON."""
 
     parsed: T
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingResult:
-    """Vectors and their bill.
+    """Vectors and their bill."""
 
-    Attributes:
-        vectors: shape (number of texts, d), float32, not normalised; (0, 0) for no texts.
-        cost: what they cost. Times of batches are added up.
-    """
-
-    vectors: NDArray[np.float32]
-    cost: CostObject
+    vectors: NDArray[np.float32]  # shape (texts, d), not normalised; (0, 0) for no texts
+    cost: CostObject  # times of batches are added up
 
 
 @dataclass(frozen=True)
 class AnswerLimit:
-    """The most tokens of an answer and of the thoughts before it.
+    """The most tokens of an answer and of the thoughts before it."""
 
-    Attributes:
-        answer: tokens of the answer without thoughts, >= 1.
-        option: the option that sets them and its value, for messages.
-        thinking: tokens of the thoughts, >= 0; None for the client's ``thinking_tokens``.
-        is_short: whether the budget allows less thinking than the client would.
-    """
-
-    answer: int
-    option: str
-    thinking: int | None = None
-    is_short: bool = False
+    answer: int  # tokens without thoughts, >= 1
+    option: str  # the option that sets them and its value, for messages
+    thinking: int | None = None  # tokens of thoughts, >= 0; None for the client's
+    is_short: bool = False  # the budget allows less thinking than the client would
 
     @property
     def total(self) -> int:
-        """The limit that the request states."""
         return self.answer + (self.thinking or 0)
 
     @property
     def advice(self) -> str:
-        """What to do where an answer was cut off."""
         room = f"thinking_tokens={self.thinking} of the language model"
         if self.is_short:
             room = f"the budget's tokens or dollars, which leave {self.thinking} tokens for its thoughts"
@@ -203,7 +170,6 @@ class AnswerLimit:
 
     @classmethod
     def of(cls, given: int | AnswerLimit) -> AnswerLimit:
-        """The limit that a caller asks for."""
         if isinstance(given, AnswerLimit):
             return given
         return cls(check_count("llm max_tokens", given, low=1), f"max_tokens={given}")

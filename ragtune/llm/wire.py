@@ -46,7 +46,6 @@ class Usage(BaseModel):
     completion_tokens: _Count = None
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of two usages, as far as they are known."""
         return Usage(
             prompt_tokens=(self.prompt_tokens or 0) + (other.prompt_tokens or 0),
             completion_tokens=(self.completion_tokens or 0) + (other.completion_tokens or 0),

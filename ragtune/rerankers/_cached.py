@@ -50,9 +50,7 @@ class _Asked:
 
 
 class CachedReranker(BaseReranker):
-    """Caches every score durably. A batch is charged what its scores cost when they were made, and pays for new ones
-    only.
-    """
+    """Caches every score; a batch is charged what its scores cost when made, and pays for new ones only."""
 
     _cached: Mapping[str, tuple[str, str]] = {"scores": ("score", "score"), "times": ("time", "ms")}
     """The figures of :class:`Known` that are cached, scores first: noun and column of each cache."""

@@ -10,10 +10,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class NoOpReranker(BaseReranker):
-    """Returns every document's current final score, clipped to [0, 1] (rule A5).
-
-    The order stays as it is. Documents and calls are counted, but no tokens, time or money are spent.
-    """
+    """Returns every document's current final score, clipped to [0, 1] (rule A5), for no tokens, time or money."""
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return {item.doc_id: min(1.0, max(0.0, item.final_score())) for item in items}

@@ -18,11 +18,7 @@ from ragtune.core.units import SOMETIMES_TOLD
 
 
 class OrderingReranker(BaseReranker):
-    """Compares documents by a function of the caller that orders texts.
-
-    Scores are 1 / (1 + r) by rank in the batch, the scale ``rank`` of score tables; they compare documents of one batch
-    only. The function gets a batch in its current order: by score, then ``initial_rank``, then ``doc_id``.
-    """
+    """Compares documents, given best first, by a function; scores are 1 / (1 + r) by rank in the batch."""
 
     compares = True
 
@@ -64,9 +60,7 @@ def _positions(returned: Any, n: int) -> list[int]:
 
 
 def by_standing(items: Sequence[PoolItem]) -> list[PoolItem]:
-    """Return the documents best first before they are compared: by the estimator's final key where it gives one, else
-    by score, then ``initial_rank``, then ``doc_id``.
-    """
+    """The documents best first: by the estimator's final key or the score, then ``initial_rank``, then ``doc_id``."""
 
     def standing(item: PoolItem) -> float:
         return item.final_score() if item.posterior is None else item.posterior

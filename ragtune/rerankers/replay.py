@@ -22,11 +22,7 @@ from ragtune.rerankers.score_table import ScoreTable
 
 
 class ReplayReranker(BaseReranker):
-    """Looks scores up in a table, so that experiments repeat without the model (rule C2).
-
-    A policy is charged what the model would have cost, by the arguments, else by the table's manifest. Without a price,
-    tokens are counted, and time and money are 0 (unknown). The run itself pays nothing.
-    """
+    """Looks scores up in a table (rule C2), at the prices of the arguments, else of its manifest, else in tokens."""
 
     reads_files = ("scores",)
 
@@ -77,7 +73,6 @@ class ReplayReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """True: time is simulated."""
         return True
 
     @property
@@ -96,7 +91,6 @@ class ReplayReranker(BaseReranker):
         return self.table.scores(context.query_id, ids_of(items))
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        """Whether the table holds the pair."""
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:

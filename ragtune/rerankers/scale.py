@@ -23,8 +23,7 @@ FIRST_SCORES = 200
 SCALE_DOUBT = "scale_doubt"
 """Action of the trace event with a warning about the scale of a live reranker."""
 
-_ALMOST_ALL = 0.99
-"""Share of scores that must fit; a few odd ones, such as a probability of 1.0001, do not count."""
+_ALMOST_ALL = 0.99  # share of scores that must fit; a few odd ones, such as a probability of 1.0001, do not count
 
 _NEAR_ZERO = -1.0
 """Log probabilities of the best documents lie above this: the model gives half of them more than exp(-1) = .37."""
@@ -97,7 +96,6 @@ class Sample:
         self._low, self._middle, self._high = np.quantile(scores, [0.05, 0.5, 0.99]).tolist()
 
     def within(self, low: float, high: float = np.inf) -> bool:
-        """Whether almost all scores are in the range."""
         return float(((self._scores >= low) & (self._scores <= high)).mean()) >= _ALMOST_ALL
 
     def looks_like(self) -> ScoreScale:
@@ -109,7 +107,6 @@ class Sample:
         return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
 
     def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
-        """Return an objection to a scale; None where the scores may be on it."""
         seen = self.looks_like()
         if declared is ScoreScale.RANK or len(self._scores) < ENOUGH or np.ptp(self._scores) == 0.0:
             return None
@@ -156,10 +153,7 @@ class Sample:
 
 
 class ScaleWatch:
-    """Checks the scale of a live reranker's first scores once; thread-safe.
-
-    A wrong scale never ends a paid run: the warning is an event of the request that brought the last of these scores.
-    """
+    """Checks the scale of a live reranker's first scores once; thread-safe. A wrong one is an event, no error."""
 
     def __init__(self, declared: ScoreScale) -> None:
         self._declared = declared
@@ -168,7 +162,6 @@ class ScaleWatch:
         self._best: list[float] = []
 
     def see(self, scores: Iterable[float], context: RAGtuneContext) -> None:
-        """Take the raw scores of one call."""
         with self._lock:
             if self._scores is None or not (new := [score for score in scores if np.isfinite(score)]):
                 return

@@ -24,11 +24,7 @@ from ragtune.rerankers.scale import CALIBRATIONS, Sample, ScoreScale
 
 
 class TieRule(str, Enum):
-    """The order of documents with equal scores.
-
-    - ``first_stage``: their place in the first stage, the rule of all policies (rule O4);
-    - ``trec_eval``: their ids, descending, as trec_eval orders a run file. For comparison with published figures.
-    """
+    """The order of equal scores: the first stage's (rule O4), or descending ids, as trec_eval orders a run file."""
 
     FIRST_STAGE = "first_stage"
     TREC_EVAL = "trec_eval"

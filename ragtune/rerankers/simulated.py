@@ -18,23 +18,19 @@ from ragtune.llm.types import Price
 from ragtune.rerankers.ordering import by_standing, rank_scores
 from ragtune.rerankers.replay import load_table
 
-_CLIP = 1e-6
-"""Scores are kept this far from 0 and 1, so that their logits are finite."""
+_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 _INSTRUCTIONS, _SHOWN = 100, 300
 """Tokens of the instructions, and of a document that are shown."""
 
-_DOC_MARKS = 8
-"""Tokens of the fence and the number that a prompt puts around each document."""
+_DOC_MARKS = 8  # tokens of the fence and the number that a prompt puts around each document
 
 
 class SimulatedReranker(BaseReranker):
     """Compares the documents of a batch in one call by a score table, as a listwise, setwise or pairwise model would.
 
-    The i-th of b documents shown has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g. Here z is the
-    logit of its score, standardised over the query's documents in the table, i counts from 0, and g is standard Gumbel,
-    so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977). The same prompt gets the same answer,
-    and is refused again where it was refused. Scores are 1 / (1 + r) by rank in the batch.
+    The i-th of b documents has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g: z its standardised
+    logit, g standard Gumbel, so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977).
     """
 
     compares = True
@@ -64,7 +60,6 @@ class SimulatedReranker(BaseReranker):
 
     @property
     def is_recorded(self) -> bool:
-        """True: time is simulated."""
         return True
 
     @property
@@ -94,7 +89,6 @@ class SimulatedReranker(BaseReranker):
         return {item.doc_id: scores[item.doc_id] for item in items}
 
     def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        """Whether the table holds the pair."""
         return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:

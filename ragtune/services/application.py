@@ -22,11 +22,7 @@ def create_application(
     limits: ServerLimits | None = None,
     ranker: RerankServer | None = None,
 ) -> FastAPI:
-    """REST, MCP at ``/mcp`` and the rerank API, with the same threads, limits and protection.
-
-    The application closes neither the service nor the ranker. Without the extra ``services`` it raises a
-    MissingExtraError.
-    """
+    """REST, MCP at ``/mcp`` and the rerank API behind one protection; it closes neither the service nor the ranker."""
     limits = limits or ServerLimits()
     runner = Runner(service, limits)
     server = mcp.create_server(runner)

@@ -70,20 +70,11 @@ class _Waiting:
 
 
 class SharedCalls(WrappedReranker):
-    """Lets the batches of requests take turns at another reranker, several of them in one call.
+    """Lets the batches of requests take turns at another reranker, several of them in one call of one thread.
 
-    One thread asks the reranker. A call takes up to 8 documents of each batch that waits, in turn, until it is full.
-    So a large batch is scored in parts, and a small one waits for no large one to end. A call has as many documents as
-    should be scored in a quarter of a second, as the calls before it tell, but at least 8. Batches that compare
-    documents are not cut. Background work is scored while no request is under way. A batch gets the scores that it
-    would get alone, as ``rerank_many`` promises, and its own error.
-
-    Between calls, a batch ends whose client is gone or whose request has no time left, with the scores that are there
-    by then. A batch that no call can serve in time never gets to the model. The time that a batch has waited is
-    reported, so that a rush teaches no request that the model is slow.
-
-    A call waits up to ``patience_ms`` for the batches of other requests under way (see :meth:`request`), and has up to
-    ``docs`` documents. A batch fails where ``waiting`` others wait. ``observe`` gets the number of batches of a call.
+    A call has up to 8 documents of each batch in turn, until it is full or should take a quarter of a second; batches
+    that compare documents are not cut. It waits up to ``patience_ms`` for other requests under way. Between calls, a
+    batch ends whose client is gone or whose time is up, with the scores so far.
     """
 
     def __init__(
@@ -131,7 +122,6 @@ class SharedCalls(WrappedReranker):
             self._changed.notify_all()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of the inner reranker, of those documents that were scored in time."""
         (outcome,) = self.rerank_many([RerankBatch(items, context, strategy)])
         if isinstance(outcome, Exception):
             raise outcome
@@ -241,19 +231,16 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        """Documents of a batch's next turn."""
         rest = len(waiting.rest) - taken
         return rest if self.inner.compares else min(_TURN, self._docs, rest)
 
     def _room(self, limit_ms: float) -> int:
-        """Documents of a call that should not take too long."""
         docs = self._docs if len(self._pace) else min(self._docs, _TURN)
         while docs > _TURN and (self._pace.expect(docs) or 0.0) > limit_ms:
             docs = max(_TURN, docs // 2)
         return docs
 
     def _is_in_time(self, docs: int, sharing: Sequence[_Waiting]) -> bool:
-        """Whether a call of so many documents should end within everybody's time."""
         return (self._pace.expect(docs) or 0.0) <= min(waiting.left_ms for waiting in sharing)
 
     def _score(self, call: dict[_Waiting, RerankBatch]) -> None:

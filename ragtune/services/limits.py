@@ -26,11 +26,7 @@ _LARGE = 8 * 2**10  # bytes of a request that has room for many texts
 
 
 class ServerLimits(BaseModel):
-    """Limits of a server; those of a request's contents are :class:`ragtune.canonical.service.ServiceLimits`.
-
-    Sending a request may take ``timeout_s``, and serving it once more. ``threads`` are of queries, of writes, and of
-    large requests each.
-    """
+    """``timeout_s`` each to send and to serve a request; ``threads`` each for queries, writes and large requests."""
 
     body_bytes: int = Field(default=16 * 2**20, ge=1)
     timeout_s: float = Field(default=30.0, gt=0, allow_inf_nan=False)
@@ -41,7 +37,6 @@ class ServerLimits(BaseModel):
 
     @property
     def connections(self) -> int:
-        """Connections of the database that are used at once."""
         return 3 * self.threads + _CHECKS
 
 
@@ -116,12 +111,9 @@ class WriteOrder:
 
 
 class Runner:
-    """Runs operations in threads of its own, each for a limited time.
+    """Runs operations in threads of their kind, for a limited time; writes of the same documents in order of arrival.
 
-    Queries, writes, and requests of more than 8 KiB have threads of their own, so that none of them waits for another.
-    Writes of the same documents are applied in order of arrival. Work that takes too long is cancelled: what waits for
-    a thread never begins, a statement of the database is interrupted, and other work ends before its next batch. Its
-    transaction is undone.
+    Work that takes too long is cancelled, and its transaction is undone.
     """
 
     def __init__(self, service: RagService, limits: ServerLimits) -> None:
@@ -135,7 +127,6 @@ class Runner:
         self._checks = ThreadPoolExecutor(_CHECKS, thread_name_prefix="ragtune-check")
 
     async def run(self, operation: Operation[Any], data: bytes) -> bytes:
-        """Run one operation, with a request and a response in JSON."""
         until = time.monotonic() + self._timeout_s
         is_large = len(data) > _LARGE
         if operation.effect == "reads":
@@ -155,10 +146,7 @@ class Runner:
         data: bytes,
         receive: Callable[[], Awaitable[Any]],
     ) -> bytes:
-        """As :meth:`run`, in a thread of its own, where the operation and what serves it are chosen as well.
-
-        When ``receive`` reports that the client is gone, the thread puts no further batch to a model.
-        """
+        """As :meth:`run`, in a thread of its own, which asks no model any more once the client is gone."""
         permit = Permit()
 
         def work() -> bytes:
@@ -181,12 +169,10 @@ class Runner:
                 _interrupt(permit)
 
     def check_threads(self) -> None:
-        """Refuse work if requests of a kind hang."""
         for lane in (self._queries, self._writes, self._large):
             lane.check()
 
     async def check(self) -> None:
-        """Ask the database whether it answers."""
         self.check_threads()
         await self._within(asyncio.get_running_loop().run_in_executor(self._checks, self.service.check))
 
@@ -221,7 +207,6 @@ class Runner:
         return AdapterError("timeout", " ".join((f"It took more than {self._timeout_s:g} s.", *more)))
 
     def close(self) -> None:
-        """Let the threads go as soon as they are done."""
         for lane in (self._queries, self._writes, self._large, self._reading):
             lane.close()
         self._checks.shutdown(wait=False, cancel_futures=True)
@@ -234,7 +219,6 @@ def _interrupt(permit: Permit) -> None:
 
 
 async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
-    """Whether all of it ends in time."""
     waiting = list(work)
     if not waiting:
         return True

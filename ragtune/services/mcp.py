@@ -28,11 +28,7 @@ _INSTRUCTIONS = (
 
 
 def create_server(runner: Runner) -> MCPServer:
-    """The MCP adapter; ``run("stdio")`` serves it over stdin and stdout.
-
-    A tool's arguments and its structured content are those of the REST endpoint of the same name. A failed call has the
-    endpoint's problem as text, and no structured content.
-    """
+    """The MCP adapter: arguments, content and problems (as text) are those of the REST endpoint of the same name."""
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:

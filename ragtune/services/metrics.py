@@ -70,7 +70,6 @@ class Metrics:
         self.registry.register(_ShadowFigures(shadow))
 
     def ranked(self, ranking: Ranking, search_units: int) -> None:
-        """A request has its ranking, for which so many search units are billed."""
         scored = sum(one.reranked for one in ranking)
         failed = len(ranking.failures)
         for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
@@ -85,7 +84,6 @@ class Metrics:
         self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
 
     def called(self, batches: int) -> None:
-        """The model was called for that many batches at once."""
         self._shared.observe(batches)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
@@ -95,7 +93,6 @@ class Metrics:
             self._seconds.observe(seconds)
 
     async def page(self) -> Any:
-        """The figures in Prometheus' text format."""
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
         from starlette.responses import Response
 

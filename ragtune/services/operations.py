@@ -33,11 +33,7 @@ class MalformedRequestError(InputError):
 
 @dataclass(frozen=True)
 class Operation(Generic[R]):
-    """A function of the service, or of what ranks, which :attr:`call` gets.
-
-    Names in braces of the path are fields of the request. Other fields of GET and DELETE are query parameters.
-    ``documents`` gives the ids that a request writes; it is None where that is the whole collection, or nothing.
-    """
+    """A function of the service. GET and DELETE take fields from path and query; ``documents``: ids it writes."""
 
     name: str
     summary: str
@@ -54,7 +50,6 @@ class Operation(Generic[R]):
         object.__setattr__(self, "adapter", TypeAdapter(self.response))
 
     def answer(self, service: Any, request: R) -> bytes:
-        """The response in JSON."""
         return self.adapter.dump_json(self.call(service, request), warnings=False)
 
 

@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 
 
 class RerankServer:
-    """Ranks what requests bring, within their budgets.
+    """Ranks what requests bring, within the server's budget unless they name their own, and never above the caps.
 
-    A request is given the server's budget, unit by unit unless it names its own, and never more than the caps. Where
-    there is none, everything is reranked in one call, unless the policy compares: then it asks until it has nothing
-    left to ask. ``patience_ms`` is of a model that requests share; None has their own threads call it, for a reranker
-    that is a server. Its calls are given up after ``time_s``, so that what was read by then is the answer.
+    Without a budget, everything is reranked in one call, or compared until nothing is left to ask. ``patience_ms`` is
+    of a model that requests share; None has their own threads call it. Its calls are given up after ``time_s``.
     """
 
     def __init__(
@@ -111,7 +109,6 @@ class RerankServer:
         self.close()
 
     def rank(self, request: p.RerankQuery) -> Ranking:
-        """The ranking of all documents of a request."""
         if len(request.documents) > self.max_documents:
             raise LimitExceededError(
                 f"/documents: {len(request.documents)} documents, allowed are at most {self.max_documents}"

@@ -32,11 +32,7 @@ _SHORTEST_KEY = 16
 
 @dataclass(frozen=True)
 class Security:
-    """The key that a request must show, and the names without ports that its Host header may have; None allows all.
-
-    Without the check of names, a web page could reach a server on its visitor's machine by a name that resolves to it
-    (DNS rebinding).
-    """
+    """The key that a request must show, and the Host names that it may have, against DNS rebinding; None allows all."""
 
     api_key: str | None = field(default=None, repr=False)
     allowed_hosts: frozenset[str] | None = _LOOPBACK_NAMES
@@ -65,10 +61,7 @@ class Security:
 
 
 def secure(host: str, allowed_hosts: frozenset[str] = frozenset()) -> Security:
-    """What a server on that address must ask for; an address that is not loopback needs a key from the environment.
-
-    A server on loopback knows its own names. Any other one is open to every name, unless some are given.
-    """
+    """What a server on that address must ask for; one that is not loopback needs a key from the environment."""
     key = os.environ.get(KEY_VARIABLE) or None
     if key is not None and (len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key):
         raise ConfigError(
@@ -102,7 +95,6 @@ def _is_own_page(origin: str, host: str) -> bool:
 
 
 def _name(netloc: str) -> str:
-    """A Host header without port and brackets."""
     name = netloc.rsplit("@", 1)[-1].lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
@@ -110,10 +102,7 @@ def _name(netloc: str) -> str:
 
 
 class Protection:
-    """ASGI middleware. A request's body is read here, within the limits, and handed on as a whole.
-
-    ``answered`` gets the path, the status and the seconds of every request, refused ones included.
-    """
+    """ASGI middleware that reads whole bodies within the limits; ``answered`` gets every path, status and seconds."""
 
     def __init__(
         self, app: ASGIApp, security: Security, limits: ServerLimits, answered: Callable[[str, int, float], None]
@@ -125,7 +114,6 @@ class Protection:
         self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
@@ -181,7 +169,6 @@ class Protection:
         await self._app(scope, replay, send)
 
     async def _read(self, headers: dict[str, str], receive: Receive) -> Message | None:
-        """The whole body in one message."""
         declared = headers.get("content-length", "")
         if declared.isdigit():
             self._check_size(int(declared))

@@ -33,11 +33,7 @@ _LONGEST_CLOSE_S = 2.0
 
 
 class ShadowRecord(BaseModel):
-    """One request, as it was answered and as it would have been without a budget.
-
-    ``quality`` is nDCG@10 of the answer, where the model's own scores are the gains. The orders are the first 10 by
-    their index in the request.
-    """
+    """One request, as answered and in full; ``quality`` is nDCG@10 by the model's scores, orders are the first 10."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -136,12 +132,7 @@ class ShadowOptions:
 
 
 class Shadow:
-    """Reranks everything that answers were chosen from, in a thread of its own, and compares.
-
-    A model of this process is asked while no request is under way, so an answer waits at most for the small call that
-    has begun. What comes while too much waits is dropped and counted. Which requests are taken is drawn by a generator
-    with a fixed seed.
-    """
+    """Reranks in full what a share of answers were chosen from, while no request is under way, and compares."""
 
     def __init__(self, options: ShadowOptions, model: str, policy: str, ranker: BudgetedReranker) -> None:
         self._options = options
@@ -159,7 +150,6 @@ class Shadow:
         self._thread.start()
 
     def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
-        """Take a request that has its answer, if it is its turn."""
         with self._lock:
             is_taken = self._draws.random() < self._options.share
         if not is_taken or self._is_closed.is_set():
@@ -178,7 +168,6 @@ class Shadow:
 
     @property
     def spent(self) -> CostObject:
-        """What the model was charged for shadowing."""
         with self._lock:
             return self._spent
 

@@ -41,11 +41,7 @@ class _Work:
 
 
 class Turns:
-    """Has requests worked on one at a time, the one that ends first before the others, and gives each its own end.
-
-    Threads of Python run one at a time anyway. Without an order, fifty of them that fall due together all end late.
-    A turn lasts from one call of the model to the next. Safe to use from several threads.
-    """
+    """Has requests worked on one at a time, first the one that ends first: fifty due together would all end late."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,10 +53,7 @@ class Turns:
 
     @contextmanager
     def within(self, limit_ms: float | None) -> Iterator[float | None]:
-        """Wait for a turn of a request that may take so long from its arrival, and keep it while the block lasts.
-
-        Yields the milliseconds from now until its calls must end, >= 0; None for no limit.
-        """
+        """Hold a turn while the block lasts; yields the milliseconds until its calls must end, None for no limit."""
         arrived = time.monotonic() - current().waited_ms / 1000.0
         limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
         with self._lock:
@@ -131,13 +124,7 @@ class Turns:
 
 
 class ServedReranker(WrappedReranker):
-    """Another reranker, as the requests of a server ask it: only while their clients wait and the server runs.
-
-    A request that nobody waits for ends, so its ranking has what was spent so far. When the server stops, a call under
-    way has two seconds to end. A longer one is given up: its thread is a daemon, which keeps no process alive.
-    Whatever is wrong with the reranker is no fault of a request: the server's log has it, and the batch fails. While a
-    request waits for its scores, others have their turns.
-    """
+    """Another reranker, asked only while clients wait and the server runs; a call has two seconds to end then."""
 
     def __init__(self, inner: BaseReranker, turns: Turns) -> None:
         super().__init__(inner)
@@ -151,7 +138,6 @@ class ServedReranker(WrappedReranker):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the server is being closed."""
         return self._stopped.done()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -174,7 +160,6 @@ class ServedReranker(WrappedReranker):
             raise RequestOverError("nobody waits for the answer any more")
 
     def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """The scores of a call in a thread of its own."""
         asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)
         call: Future[dict[str, float]] = in_own_thread(asked, threading.current_thread().name)
         either: tuple[Future[Any], ...] = (call, self._stopped)

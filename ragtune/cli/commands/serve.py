@@ -6,17 +6,50 @@ import argparse
 import gc
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
-from ragtune.cli.commands.rerank_options import add_rerank_options, make_ranker
 from ragtune.cli.dispatch import TerminatedError
+from ragtune.core.arguments import check_number
+from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.units import UNITS
+from ragtune.facade.defaults import BATCH_SIZE, TRUST
+
+if TYPE_CHECKING:
+    from ragtune.core.interfaces import BaseReranker
+    from ragtune.services.rerank import RerankServer
 
 _BACKLOG = 2048
 _LONGEST_SHUTDOWN_S = 8
+
+_UPSTREAM = {
+    "upstream_model": ("model", str, "model that the rerank server is asked for"),
+    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
+    "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
+    "upstream_key_env": ("api_key_env", str, "NAME of the variable with its key"),
+    "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
+    "upstream_redirects": ("follow_redirects", bool, "send query and documents on to where it redirects them"),
+}
+"""Options that only a rerank server has: the component's name of each, its type, and its meaning."""
+
+_LLM = {
+    "llm": ("how", str, "listwise or setwise: --model is a language model that orders documents, or picks the best"),
+    "llm_base_url": ("base_url", str, "its OpenAI-compatible server; else $OPENAI_BASE_URL"),
+    "llm_key_env": ("api_key_env", str, "NAME of the variable with its key; default: OPENAI_API_KEY"),
+    "llm_thinking_tokens": ("thinking_tokens", int, "tokens of reasoning before an answer; default: 4096"),
+}
+"""Options that only a language model has: the argument of each, its type, and its meaning."""
+
+_COMMON = ("max_length", "usd_per_1k_tokens")
+_UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, where nobody says
+_PATIENCE_MS = 3.0  # milliseconds that a call of a model in this process waits for other requests
+_SHARE_OF_TIME = 0.9  # of a request's time that a rerank server may take; the rest is for the answer without it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,3 +121,157 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def add_rerank_options(parser: argparse.ArgumentParser) -> None:
+    """Options of :func:`make_ranker`."""
+    group = parser.add_argument_group(
+        "rerank API",
+        "/v1/rerank, /v2/rerank and /rerank, as Cohere's and Jina's. Limits are those of a query that names none "
+        "of its own; without any, all documents are reranked.",
+    )
+    group.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="cross-encoder (folder or hub name), address of a rerank server, or with --llm a language model's name",
+    )
+    for name, (_, kind, meaning) in [*_LLM.items(), *_UPSTREAM.items()]:
+        if kind is bool:
+            group.add_argument(_flag(name), action="store_const", const=True, help=meaning)
+        else:
+            group.add_argument(_flag(name), metavar="X", type=kind, help=meaning)
+    group.add_argument(
+        "--upstream-concurrency",
+        metavar="N",
+        type=int,
+        help=f"concurrent calls of the server or the language model; default: {_UPSTREAM_CALLS}",
+    )
+    group.add_argument(
+        "--retry-after",
+        metavar="S",
+        type=float,
+        default=RETRY_AFTER_S,
+        help="seconds after which a model that failed is tried again, by one request",
+    )
+    group.add_argument("--max-length", metavar="N", type=int, help="tokens of query and document that the model sees")
+    group.add_argument("--usd-per-1k-tokens", metavar="X", type=float, help="dollars, for budgets and answers")
+    group.add_argument(
+        "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
+    )
+    group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
+    for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
+        for unit in UNITS:
+            kind = int if unit.is_count else float
+            meaning = f"{unit.noun} a query{addition}"
+            group.add_argument(_flag(prefix + unit.short), metavar="N", type=kind, help=meaning)
+    group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
+    group.add_argument(
+        "--policy",
+        help="by scores: uncertainty (default), settled, early_stop, fixed_depth; by comparisons: plackett_luce "
+        "(default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, setwise_insertion, jointrank, knockout",
+    )
+    group.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=int,
+        help=f"documents per call; default: {BATCH_SIZE}, or the window of a policy that compares",
+    )
+    group.add_argument(
+        "--trust",
+        metavar="X",
+        type=float,
+        help=f"0: order of first stages and signals, 1: the model's order; default: {TRUST}",
+    )
+    shadow = parser.add_argument_group(
+        "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
+    )
+    shadow.add_argument(
+        "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
+    )
+    shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
+
+
+def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
+    """What the rerank API works on, its model loaded; None without ``--model``."""
+    budget = {unit.short: getattr(arguments, unit.short) for unit in UNITS}
+    caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
+    if arguments.model is None:
+        theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
+        _refuse(arguments, theirs, "with --model only")
+        return nullcontext()
+    if arguments.shadow is None:
+        _refuse(arguments, ["shadow_file"], "with --shadow only")
+    from ragtune.core.batches.failures import FailurePolicy
+    from ragtune.services.rerank import RerankServer
+    from ragtune.services.shadow import ShadowOptions
+
+    retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
+    reranker, is_remote = _make_reranker(arguments)
+    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
+    by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
+    policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
+    budget["docs"] = policy.pop("docs", None)
+    return RerankServer(
+        reranker,
+        arguments.upstream_model or arguments.model,
+        budget=budget,
+        caps=caps,
+        failures=FailurePolicy(retry_after_s=retry_s),
+        **policy,
+        max_documents=arguments.max_batch,
+        # A server takes one query a call, and several calls at once: there is nothing to share.
+        patience_ms=None if is_remote else _PATIENCE_MS,
+        time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
+        shadow=shadow,
+    )
+
+
+def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
+    from ragtune.facade.models import is_address, language_model, reranker_for
+
+    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
+    if arguments.llm is not None:
+        _refuse(arguments, [*_UPSTREAM, "architecture"], "without --llm only")
+        if "max_length" in options:
+            options["max_doc_tokens"] = options.pop("max_length")
+        options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
+        return language_model(arguments.model, **options, window=arguments.batch_size, **_calls(arguments)), True
+    _refuse(arguments, list(_LLM), "with --llm only")
+    if not is_address(arguments.model):
+        _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
+        return reranker_for(arguments.model, options), False
+    _refuse(arguments, ["architecture"], "where --model is a model, not an address")
+    options |= _calls(arguments) | {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
+    return reranker_for(arguments.model, options), True
+
+
+def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
+    named = arguments.upstream_concurrency
+    return {
+        "timeout_s": arguments.timeout,
+        "concurrency": _UPSTREAM_CALLS if named is None else named,
+        "breaker_cooldown_s": arguments.retry_after,
+    }
+
+
+def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def _advised(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the file recommends, which options that were said come before; ``docs`` in any case."""
+    if arguments.advice is None:
+        return {"docs": arguments.docs}
+    from ragtune.facade.advice import advised
+
+    return advised(arguments.advice)
+
+
+def _refuse(arguments: argparse.Namespace, names: list[str], allowed: str) -> None:
+    if given := [name for name in names if getattr(arguments, name) is not None]:
+        raise ConfigError(f"{_flag(given[0])}: allowed {allowed}")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -41,18 +41,11 @@ class FailurePolicy(BaseModel):
 
 
 class BatchCount(BaseModel):
-    """How many batches a request tried to have scored, and how many failed as a whole.
-
-    Attributes:
-        sent: batches sent to a reranker.
-        failed: batches that were sent and brought no score.
-        first_error: the first failure of this request in words; for a strategy that was closed before the request, the
-            failure that closed it; None where nothing failed.
-    """
+    """How many batches a request sent, how many of them brought no score, and the first failure in words."""
 
     sent: int = 0
     failed: int = 0
-    first_error: str | None = None
+    first_error: str | None = None  # of this request, or what closed the strategy before it
 
     model_config = ConfigDict(frozen=True)
 
@@ -62,10 +55,7 @@ class Permit:
 
 
 class CircuitBreaker:
-    """Opens after so many ``failures`` in a row; after the cooldown one request probes (Nygard, Release It!, 2007).
-
-    ``error`` is the first failure since the last success; empty where none was described.
-    """
+    """Opens after ``failures`` in a row; after the cooldown one request probes (Nygard, Release It!, 2007)."""
 
     def __init__(self, failures: int, cooldown_ms: float, clock: Clock) -> None:
         self._limit = failures
@@ -101,7 +91,6 @@ class CircuitBreaker:
             return permit
 
     def succeed(self) -> None:
-        """The service answered: close."""
         with self._lock:
             self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
 
@@ -134,11 +123,7 @@ class _Attempts:
 
 @dataclass
 class BatchBook:
-    """One request's batches: the strategies that it may use, the documents without a score, and the real cost.
-
-    ``closed`` has the strategies that the request may not use, and why. ``mispriced`` names those that could not state
-    a price, ``too_slow`` those with a batch that was expected to exceed the time left.
-    """
+    """One request's batches: the strategies that it may use, the documents without a score, and the real cost."""
 
     breakers: Mapping[str, CircuitBreaker]
     policy: FailurePolicy
@@ -154,7 +139,6 @@ class BatchBook:
         self._count(first_error=next(iter(self.closed.values()), None))
 
     def has_sent(self, strategy: str) -> bool:
-        """Whether a batch for the strategy was sent."""
         return strategy in self.attempts and self.attempts[strategy].is_sent
 
     def admits(self, strategy: str) -> bool:
@@ -169,16 +153,12 @@ class BatchBook:
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
-        """A batch brought scores."""
         self._count(sent=1)
         attempts = self.attempts[strategy]
         attempts.in_a_row, attempts.has_scored = 0, True
 
     def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool, is_last: bool) -> bool:
-        """A batch failed, in a pool of so many ``docs``; whether the strategy is closed for the request now.
-
-        For the run it counts only if it ``is_telling`` of the reranker's health.
-        """
+        """Whether the strategy is closed for the request now; for the run it counts only if it ``is_telling``."""
         self._count(sent=1, failed=1, first_error=error)
         attempts = self.attempts[strategy]
         attempts.in_a_row += 1
@@ -201,7 +181,6 @@ class BatchBook:
         return twin
 
     def close(self) -> None:
-        """The request is over: tell the run how its strategies did."""
         for strategy, attempts in self.attempts.items():
             breaker = self.breakers[strategy]
             if attempts.has_scored:

@@ -26,18 +26,12 @@ T = TypeVar("T")
 BatchRequests = Generator[RerankBatch, Mapping[str, float], T]
 """Work that yields the batches to score, and receives their scores or the reranker's error."""
 
-_COVERED = 0.9
-"""Share of the batches seen that the margin of a time covers."""
-
-_KEPT = 64
-"""Batches whose time is remembered: a server's speed changes, so what was long ago does not count."""
+_COVERED = 0.9  # share of the batches seen that the margin of a time covers
+_KEPT = 64  # batches whose time is remembered: a server's speed changes, so what was long ago does not count
 
 
 class Pace:
-    """Milliseconds of a live batch as a line in its size, plus a margin that covers nine of ten batches seen.
-
-    The line is the least-squares fit of (documents, milliseconds) with neither intercept nor slope below 0.
-    """
+    """Milliseconds of a live batch: a least-squares line in its size, >= 0, and a margin that covers nine of ten."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
@@ -46,7 +40,6 @@ class Pace:
         return len(self._seen)
 
     def observe(self, docs: int, ms: float) -> None:
-        """A batch of ``docs`` documents took ``ms``."""
         self._seen.append((docs, ms))
 
     def forget_slowest(self) -> None:
@@ -93,14 +86,12 @@ class BatchRunner:
         self._starved: set[str] = set()
 
     def forget_failures(self) -> None:
-        """Open every strategy again."""
         policy, clock = self._policy, MonotonicClock()
         cooldown_ms = policy.retry_after_s * 1000.0
         self._run = {name: CircuitBreaker(policy.requests_in_a_row, cooldown_ms, clock) for name in self._rerankers}
 
     @property
     def closed(self) -> dict[str, str]:
-        """The strategies that are not tried at present, and why."""
         return closed_in(self._run)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,13 +102,10 @@ class BatchRunner:
         self.forget_failures()
 
     def open_book(self) -> BatchBook:
-        """The book of a new request."""
         return BatchBook(self._run, self._policy)
 
     def price(self, items: Sequence[PoolItem], strategy: str, context: RAGtuneContext, book: BatchBook) -> CostObject:
-        """The expected charge: the reranker's tokens, money and recorded time, the loop's count of documents and calls,
-        and the time learned from live batches. A reranker that fails to estimate counts as free, traced once a request.
-        """
+        """The expected charge; a reranker that fails to estimate counts as free, traced once a request."""
         docs = len(items)
         try:
             with context.tracker.read_only():
@@ -156,9 +144,7 @@ class BatchRunner:
     def run(
         self, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, book: BatchBook
     ) -> BatchRequests[None]:
-        """Have one paid batch scored. A document without a score is DROPPED, or a candidate again where documents are
-        compared (rules F1 and F6).
-        """
+        """Have one paid batch scored; a document without a score is DROPPED, or put back (rules F1 and F6)."""
         tracker, strategy = context.tracker, proposal.strategy
         # Which documents may be sent again is the loop's to check, which knows the scheduler.
         pool.transition(proposal.doc_ids, ItemState.IN_FLIGHT, strategy, again=True)
@@ -210,11 +196,7 @@ class BatchRunner:
     def _bill(
         self, context: RAGtuneContext, proposal: BatchProposal, cost: CostObject, started_ms: float, answer: _Answer
     ) -> CostObject:
-        """The charge, once the time has passed.
-
-        A failed batch pays what was reported. One that was never sent pays its time, and what the reranker reports to
-        have paid all the same.
-        """
+        """The charge, once the time has passed; a failed batch pays what was reported."""
         tracker, docs, has_failed = context.tracker, len(proposal.doc_ids), answer.error is not None
         said = context.meter.charged
         # A batch whose time was recorded, by a score table or a cache, lasts as long as it did when it was made.
@@ -253,7 +235,6 @@ class BatchRunner:
 
 
 def _partly(returned: Any, pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> _Answer:
-    """Take the usable scores; say why the other documents of the batch have none."""
     sent = proposal.doc_ids
     lost = {
         doc_id: f"score {quoted(returned[doc_id])} is no number in [0, 1]"

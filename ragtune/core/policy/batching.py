@@ -55,11 +55,7 @@ def propose(
 
 
 def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None) -> list[str]:
-    """The ``count`` eligible documents to score next, best first, ties by rule.
-
-    There are fewer of them where the estimator wants to be asked again sooner (``Valuation.batch_limit``), and half as
-    many as in a comparison that has just failed (rule F6).
-    """
+    """The best eligible documents: ``count``, the batch limit, or half of a comparison that failed (rule F6)."""
     belief = pool.belief
     if pool.estimates.batch_limit is not None:
         count = min(count, pool.estimates.batch_limit)

@@ -16,13 +16,8 @@ from ragtune.core.pool.pool import CandidatePool
 def on_original_scale(original: Mapping[str, float], rewrite: Mapping[str, float], weight: float) -> dict[str, float]:
     """Scores of a rewrite's documents on the scale of the original query's list.
 
-    Scores of two queries are not comparable (a longer query has larger BM25 sums), their ranks are. So the lists are
-    fused by weighted reciprocal ranks, f(d) = 1 / rank in the original + ``weight`` / rank in the rewrite (a list that
-    lacks d adds nothing; Cormack, Clarke and Buettcher, SIGIR 2009, with k = 0), and d gets the score that the original
-    list has at rank 1 / f(d): interpolated between its neighbours, its lowest beyond its end.
-
-    A rewrite lowers no document, and of the k best at most ``weight`` k are documents that it alone found, whatever it
-    is about. Where the original list is empty, there is no scale but f itself.
+    Both lists are fused by f(d) = 1 / rank in the original + ``weight`` / rank in the rewrite (Cormack et al., SIGIR
+    2009, with k = 0); d gets the original list's score at rank 1 / f(d), interpolated, or f where that is empty.
     """
     ranks = {doc_id: rank for rank, doc_id in enumerate(_best_first(original), start=1)}
     fused = {
@@ -41,11 +36,7 @@ def _best_first(scores: Mapping[str, float]) -> list[str]:
 
 
 def first_stage_scores(pool: CandidatePool) -> FloatArray:
-    """The pool's retrieval scores in [0, 1], shape (n,), closed for writing.
-
-    First-stage scores are min-max scaled. The score of a document that an expander found is on the rerankers' scale
-    already and is only clipped, so growth changes no earlier document's value.
-    """
+    """The pool's retrieval scores, shape (n,), min-max scaled to [0, 1]; those of an expander are only clipped."""
     return pool.roster.first_stage_scores
 
 
@@ -61,10 +52,7 @@ class TopKThreshold(NamedTuple):
 
 
 def top_k_threshold(keys: FloatArray, k: int) -> TopKThreshold:
-    """The top-k threshold of the documents with these ``keys``, shape (n,), the higher the better; O(n).
-
-    Where n is at most k, both sides are the median of the keys, and 0 where there are none.
-    """
+    """The top-k threshold of ``keys``, shape (n,), in O(n); the median where n is at most k, 0 where there are none."""
     if len(keys) <= k:
         middle = float(np.median(keys)) if len(keys) else 0.0
         return TopKThreshold(middle, middle)
@@ -78,11 +66,7 @@ def tail(z: FloatArray) -> FloatArray:
 
 
 def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = False) -> FloatArray:
-    """Ranking keys of a pool in which scored documents of the same text and the same score share the largest of theirs.
-
-    First-stage evidence differs between such twins, so an estimator that fuses it would tear them apart. Where scores
-    count within a batch only (``compared``), documents of the same text are twins whatever their scores.
-    """
+    """Ranking keys in which scored documents of the same text (and score, unless compared) share the largest."""
     scored = pool.reranked
     compared_scores = np.zeros(len(scored)) if compared else pool.scores[scored]
     scores, group, counts = np.unique(compared_scores, return_inverse=True, return_counts=True)

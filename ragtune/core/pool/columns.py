@@ -1,7 +1,4 @@
-"""The numbers of a pool as read-only columns, their checks, and the choice of the best candidates by one of them.
-
-A change makes a new array, so that a moment is kept by keeping the arrays.
-"""
+"""The numbers of a pool as read-only columns, which a change makes anew, and their checks."""
 
 from __future__ import annotations
 
@@ -22,17 +19,14 @@ CANDIDATE, IN_FLIGHT, RERANKED, DROPPED = range(4)
 
 
 class PoolColumns(NamedTuple):
-    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none.
-
-    ``keeps_dropped`` says whether DROPPED items still take part in the final ranking.
-    """
+    """The pool's numbers at one moment; read-only arrays of shape (n,), NaN where there is none."""
 
     states: NDArray[np.int8]
     scores: FloatArray
     priorities: FloatArray
     base_scores: FloatArray
     posteriors: FloatArray
-    keeps_dropped: bool = True
+    keeps_dropped: bool = True  # DROPPED items take part in the final ranking
 
     @property
     def active(self) -> IntArray:

@@ -120,14 +120,7 @@ tie_key = attrgetter("initial_rank", "doc_id")
 
 
 class SentBatch(NamedTuple):
-    """One batch as it was sent to a reranker.
-
-    Attributes:
-        strategy: the reranker's name.
-        positions: shape (b,), the documents in the order of the proposal.
-        scores: shape (b,), what the reranker said of them in this batch, NaN where it said nothing (yet). A document
-            that was sent again later has another score in ``pool.scores``.
-    """
+    """One batch as it was sent: positions and scores of shape (b,), NaN where the reranker said nothing (yet)."""
 
     strategy: str
     positions: IntArray
@@ -135,7 +128,6 @@ class SentBatch(NamedTuple):
 
     @classmethod
     def of(cls, strategy: str, positions: IntArray) -> SentBatch:
-        """A batch without scores so far."""
         return cls(strategy, read_only(positions), constant(len(positions), np.nan))
 
 

@@ -23,18 +23,12 @@ from ragtune.core.types import ScoredDocument
 
 @dataclass(frozen=True)
 class RankingKeys:
-    """What a ranking is sorted by: the score, descending; then the position in tie-breaking order.
-
-    Attributes:
-        score: shape (m,), the key of each document that takes part; any monotone scale.
-        positions: shape (m,), the documents that take part, ascending.
-    """
+    """What a ranking is sorted by: score, descending, then position in tie-breaking order, both of shape (m,)."""
 
     score: FloatArray
     positions: IntArray
 
     def argsort(self) -> IntArray:
-        """The participating positions, best first."""
         return self.positions[(-self.score).argsort(kind="stable")]
 
 

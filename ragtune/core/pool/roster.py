@@ -21,25 +21,15 @@ from ragtune.core.types import ScoredDocument
 
 @dataclass(frozen=True)
 class Roster:
-    """The n documents of a pool in tie-breaking order: by ``initial_rank``, then ``doc_id``.
-
-    Attributes:
-        doc_ids: ids of the documents.
-        items: the documents as they joined.
-        token_counts: shape (n,), tokens of each.
-        base_scores: shape (n,), the best source score of each, 0 where it has no source.
-        retrieval_scores: shape (n,), the first stage's (fused) score.
-        discovered: shape (n,), whether only an expander found the document.
-        next_rank: ``initial_rank`` of a document that ranks behind all of them.
-    """
+    """The n documents of a pool by ``initial_rank``, then ``doc_id``; arrays of shape (n,)."""
 
     doc_ids: tuple[str, ...]
     items: Sequence[PoolItem]
     token_counts: IntArray
-    base_scores: FloatArray
-    retrieval_scores: FloatArray
-    discovered: NDArray[np.bool_]
-    next_rank: int = 0
+    base_scores: FloatArray  # the best source score, 0 where there is no source
+    retrieval_scores: FloatArray  # the first stage's (fused) score
+    discovered: NDArray[np.bool_]  # by an expander alone
+    next_rank: int = 0  # ``initial_rank`` of a document behind all of them
 
     @classmethod
     def of(cls, hits: Hits, round_name: str, first_rank: int = 0) -> Roster:
@@ -59,7 +49,6 @@ class Roster:
 
     @classmethod
     def of_items(cls, items: Sequence[PoolItem]) -> Roster:
-        """The roster of items in tie-breaking order."""
         doc_ids = tuple(item.doc_id for item in items)
         base_scores = np.array([max(item.sources.values(), default=0.0) for item in items], dtype=float)
         retrieval_scores = np.array([item.retrieval_score for item in items], dtype=float)
@@ -110,7 +99,6 @@ class Roster:
 
     @cached_property
     def first_stage_scores(self) -> FloatArray:
-        """See :func:`ragtune.core.policy.scaling.first_stage_scores`."""
         ranked = ~self.discovered
         scores = np.minimum(np.maximum(self.retrieval_scores, 0.0), 1.0)
         scores[ranked] = unit_interval(self.retrieval_scores[ranked])
@@ -118,11 +106,9 @@ class Roster:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position of each id."""
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order."""
         index, doc_ids = self.index, list(doc_ids)
         try:
             return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)

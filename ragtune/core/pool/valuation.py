@@ -28,19 +28,12 @@ PRIOR_COUNT = 4
 
 
 class Belief(ABC):
-    """A Gaussian belief about the latent relevance of every document of the pool, arrays of shape (n,).
+    """A Gaussian belief about the latent relevance of every document of the pool, arrays of shape (n,)."""
 
-    Attributes:
-        mean: expected latent relevance; any scale, the same for all documents.
-        variance: variance of the latent relevance; never negative.
-        key: key by which the final list would be ordered if reranking stopped now.
-        noise: variance of one rerank score around the latent relevance.
-    """
-
-    mean: FloatArray
-    variance: FloatArray
-    key: FloatArray
-    noise: float
+    mean: FloatArray  # expected latent relevance; any scale
+    variance: FloatArray  # never negative
+    key: FloatArray  # by which the final list would be ordered if reranking stopped now
+    noise: float  # variance of one rerank score around the latent relevance
 
     @abstractmethod
     def observing(self, position: int) -> Belief:

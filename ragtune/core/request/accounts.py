@@ -23,8 +23,7 @@ _REASONS = {unit.account: unit.refusal for unit in UNITS}
 _BOOKED = tuple(unit for unit in UNITS if unit is not TIME)
 
 _IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
-"""Units that every batch takes: once they are used up, no batch can start. Of the others a batch may take nothing, so
-that one may start until they are overdrawn."""
+"""Units that every batch takes: once used up, none can start. Of the others a batch may take nothing."""
 
 
 def _unlimited_if_infinite(value: Any) -> Any:
@@ -59,10 +58,7 @@ class Gate:
 
 
 class Account(NamedTuple):
-    """A limited unit that reranking draws on, named as in ``CostTracker.snapshot``.
-
-    ``reserved`` of the limit is kept for the context. ``asked`` is what a refused batch needs; None where none was.
-    """
+    """A limited unit; ``reserved`` is kept for the context, ``asked`` is what a refused batch needs, else None."""
 
     unit: str
     used: float
@@ -72,7 +68,6 @@ class Account(NamedTuple):
 
     @property
     def remaining(self) -> float:
-        """What is left for reranking, never below 0."""
         left = round(self.limit - self.used - self.reserved, DIGITS)
         return max(left, type(left)(0))
 
@@ -103,10 +98,7 @@ class Account(NamedTuple):
 
 @dataclass(slots=True)
 class Spending:
-    """What one request has spent so far in every unit but time, which the clock tells.
-
-    ``tokens`` are those of reranking, LLM calls and the context together, ``assembled_tokens`` those of the context.
-    """
+    """What one request has spent in every unit but time; ``tokens`` include the context's ``assembled_tokens``."""
 
     tokens: int = 0
     assembled_tokens: int = 0
@@ -133,12 +125,10 @@ class Spending:
             self.rerank_calls += sign * cost.calls
 
     def as_cost(self, elapsed_ms: float) -> CostObject:
-        """What reranking and LLM calls have cost."""
         amounts = {unit.name: getattr(self, unit.account) for unit in _BOOKED}
         return CostObject(latency_ms=elapsed_ms, **amounts)
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
-        """All units as plain data, under the names that the controller's output uses."""
         return {
             "tokens": self.tokens,
             "latency": elapsed_ms,

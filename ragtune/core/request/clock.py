@@ -9,11 +9,7 @@ from contextlib import contextmanager
 
 
 class Clock(ABC):
-    """A monotonic source of milliseconds; its zero is arbitrary.
-
-    Attributes:
-        is_real: whether work that is done takes time on this clock.
-    """
+    """A monotonic source of milliseconds from an arbitrary zero; ``is_real`` where work takes time on it."""
 
     is_real: bool
 

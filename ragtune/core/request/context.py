@@ -40,11 +40,7 @@ GRAPH_SOURCE = "graph"
 
 
 class CostMeter:
-    """What a batch, or the rewriting of a query, turned out to cost, reported by the component that ran it.
-
-    ``charged`` is what the policy must pay (None: the expected cost stands), ``actual`` what this run paid (rule B8),
-    and ``waited_ms`` time that passed and that the reranker did not take.
-    """
+    """What a batch or a rewriting cost: ``charged`` to the policy (None: as expected), ``actual`` to the run."""
 
     def __init__(self) -> None:
         self.charged: CostObject | None = None
@@ -52,7 +48,6 @@ class CostMeter:
         self.waited_ms = 0.0
 
     def pay(self, cost: CostObject) -> None:
-        """Report real expense."""
         self.actual = self.actual + cost
 
     def wait(self, ms: float) -> None:

@@ -15,15 +15,7 @@ from ragtune.core.request.clock import Clock, MonotonicClock
 
 @dataclass(slots=True)
 class TraceEvent:
-    """One decision (rule A4).
-
-    Attributes:
-        timestamp: milliseconds since the trace began, on the run's clock (virtual under replay, so traces of the
-            same run are byte-identical).
-        component: part that decided, e.g. ``budget``, ``controller``, ``scheduler``.
-        action: name of the decision, e.g. ``consume_rerank``, ``deny_rerank``, ``stop``.
-        details: JSON-serialisable facts.
-    """
+    """One decision (rule A4) of a component, with JSON-serialisable facts, at milliseconds of the run's clock."""
 
     timestamp: float
     component: str

@@ -114,11 +114,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def address_of(name: str, url: str | None) -> str:
-    """Return the address of requests, without a slash at its end.
-
-    A URL whose path ends in ``rerank`` (``reranking``, ...) is the address itself. A URL that ends in a version
-    (``/v1``) is followed by ``/rerank``, any other by the dialect's path.
-    """
+    """The URL if it ends in ``rerank...``; else with ``/rerank`` after a version (``/v1``), or the dialect's path."""
     dialect = DIALECTS[name]
     base = check_base_url("reranker url", dialect.service if url is None else url, "see api_key_env")
     if base is None:

@@ -33,11 +33,7 @@ _SHOWN_PROBLEMS = 3
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
 
-    A batch is sent in calls of ``batch_size`` documents, ``concurrency`` at once, retried like those of a language
-    model. A missing or invalid score costs its document, a failed call its documents; a batch without any score fails.
-    Money is charged by call: search units (one for every 100 documents begun, *each call*) and tokens, as the server
-    bills them. Scores are calibrated here, from logits if the server can return them, because a server's own sigmoid
-    rounds the best documents to the same 1.0.
+    A failed call costs its documents, a batch without any score fails. Money is charged by call, as the server bills.
     """
 
     _cached: Mapping[str, tuple[str, str]] = {
@@ -110,11 +106,9 @@ class HttpReranker(CachedReranker):
         return self._bill(items, {keys[item.doc_id]: item for item in items}, Known(), context)
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
-        """Score the batches of several requests, at most ``concurrency`` at once."""
         return [*map_all(lambda batch: self._rerank_together([batch])[0], batches, self.concurrency)]
 
     def close(self) -> None:
-        """Close the connections; they reopen on use."""
         self._transport.close()
 
     @property
@@ -167,7 +161,6 @@ class HttpReranker(CachedReranker):
             raise no_scores(message, reasons)
 
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
-        """The figures of a call, which are cached, and the problems of its results."""
         body = self._body(context.query, [item.content for item in pairs.values()])
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline

@@ -90,9 +90,7 @@ class Question(NamedTuple):
 
 
 class Interview:
-    """Asks the questions of one batch within the request's remaining time. A question that the request has asked before
-    is neither asked nor charged again.
-    """
+    """Asks a batch's questions in the request's time; what was asked before is neither asked nor charged again."""
 
     def __init__(
         self, llm: LLMClient, known: dict[Conversation, Outcome], context: RAGtuneContext, limit: AnswerLimit
@@ -127,7 +125,6 @@ class Interview:
         return told
 
     def report(self, docs: int) -> None:
-        """Report the bill of a batch of ``docs`` documents to the request's meter."""
         meter = self._context.meter
         if self._estimated:
             self._context.trace.add("reranker", "estimated_usage", calls=self._estimated, tokens=self._charged.tokens)
@@ -136,11 +133,7 @@ class Interview:
 
 
 class LLMReranker(BaseReranker):
-    """Shows a query and shortened documents to a language model, with every text behind a fence.
-
-    A batch is charged all its documents and the bill of the model's answers, recorded or not. Documents without a
-    usable answer have no score, and a batch without any usable answer fails.
-    """
+    """Shows a query and shortened documents to a language model; those without a usable answer have no score."""
 
     def __init__(
         self,
@@ -172,7 +165,6 @@ class LLMReranker(BaseReranker):
         self.llm.prepare()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        """Return the scores of the documents that the model judged."""
         if not items:
             return {}
         calls = partial(self._calls, items, context)
@@ -202,7 +194,6 @@ class LLMReranker(BaseReranker):
         return known
 
     def _shown(self, item: PoolItem) -> str:
-        """The shown start of the document."""
         last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)
         return item.content if last is None else item.content[: last[1]]
 
@@ -210,7 +201,6 @@ class LLMReranker(BaseReranker):
         return tuple(self._prompts.render(self.prompt, {"query": fence(context.query, "query"), **values}))
 
     def _comparison(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Conversation:
-        """A question about all documents together."""
         documents = fence_all([self._shown(item) for item in items], "document")
         return self._render(context, {"documents": documents, "n": len(items)})
 

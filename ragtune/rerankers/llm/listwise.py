@@ -16,12 +16,9 @@ from ragtune.rerankers.ordering import rank_scores
 
 
 class LLMListwiseReranker(LLMReranker):
-    """RankGPT: the model orders a window of documents, and the window slides from the end of the batch to its front
-    (Sun et al., EMNLP 2023).
+    """RankGPT: the model orders a window that slides from the end of the batch to its front (Sun et al., EMNLP 2023).
 
-    Missing documents of an answer follow in their order, and unknown numbers are ignored. An answer that has each
-    number from 0 to n - 1 once counts from 0. A window without a usable answer keeps its order. Scores are 1 / (1 + r)
-    by rank in the batch: use batches as large as the budget (scheduler ``one_shot``, or ``sliding_window``).
+    Missing documents of an answer follow in their order. Scores are 1 / (1 + r): use batches as large as the budget.
     """
 
     compares = True

@@ -17,11 +17,7 @@ GRADES = 4
 
 
 class LLMPointwiseReranker(LLMReranker):
-    """Graded relevance, 0 to 3, as TREC Deep Learning judges it (Craswell et al. 2020; Thomas et al., SIGIR 2024).
-
-    Each document has its own call, several at once. Equal texts share a call. The score is grade / 3, as in Zhuang et
-    al. (NAACL 2024), unless ``calibration`` gives the scores of the grades.
-    """
+    """A call a document grades it 0 to 3 (Thomas et al., SIGIR 2024); score grade / 3 (Zhuang et al., NAACL 2024)."""
 
     def __init__(
         self,

@@ -16,11 +16,9 @@ from ragtune.rerankers.ordering import rank_scores
 
 
 class LLMSetwiseReranker(LLMReranker):
-    """Setwise heap sort: the model picks the best of a parent and its children, and the heap yields the top k (Zhuang,
-    Zhuang, Koopman and Zuccon, SIGIR 2024).
+    """Setwise heap sort: the model picks the best of a parent and its children (Zhuang et al., SIGIR 2024).
 
-    Documents behind the top k keep their order. Without a usable answer the parent stays. Scores are 1 / (1 + r) by
-    rank in the batch: use batches as large as the budget (scheduler ``one_shot``).
+    Documents behind the top k keep their order. Scores are 1 / (1 + r): use batches as large as the budget.
     """
 
     compares = True

@@ -13,18 +13,10 @@ from ragtune.core.plain import quoted
 
 
 class Architecture(BaseModel):
-    """The size of a Transformer, and the floating-point operations of reading a text.
+    """The size of a Transformer, and its operations by EER-FLOPs (Peng et al., EMNLP 2025, arXiv 2507.06223).
 
-    The closed form of EER-FLOPs (Peng, Wei, Song and Zhao, "Efficiency-Effectiveness Reranking FLOPs for LLM-based
-    Rerankers", EMNLP 2025, arXiv 2507.06223, and the authors' ``calculator.py``): two operations for each weight and
-    token, and attention's, which grow with the square of the length. With L layers, width d, feed-forward width f and
-    r query heads a key head, n tokens read and m written, a decoder takes
-
-        2 N n + 4 L n^2 d / r + 2 N m + 2 L d / r (2 m n + m (m - 1)),    N = 2 d L ((1 + 1/r) d + f),
-
-    an encoder the first two terms with r = 1, and an encoder with a decoder also the decoder's weights and its
-    attention to the encoder. Embeddings, normalisation and the output layer are left out. As the authors do, two
-    matrices are counted for the feed-forward part: of a gated one, which has three, say 1.5 times its width.
+    Embeddings, normalisation and the output layer are left out. As the authors do, two matrices are counted for the
+    feed-forward part: of a gated one, which has three, say 1.5 times its width.
     """
 
     kind: Literal["encoder", "decoder", "encoder_decoder"] = "encoder"
@@ -39,7 +31,6 @@ class Architecture(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def flops(self, tokens: int) -> float:
-        """Operations of one pair of ``tokens`` tokens, a whole number."""
         n, m = tokens + self.extra_tokens, self.output_tokens
         n = n if self.max_length is None else min(n, self.max_length)
         layers, d, f = self.layers, self.hidden, self.feed_forward
@@ -56,7 +47,6 @@ class Architecture(BaseModel):
 
     @classmethod
     def parse(cls, given: Any) -> Architecture | None:
-        """Read an architecture: a name of :data:`ARCHITECTURES`, a mapping of attributes, or None."""
         if given is None or isinstance(given, cls):
             return given
         if isinstance(given, str):
@@ -73,7 +63,6 @@ class Architecture(BaseModel):
 
     @classmethod
     def of_model(cls, config: Any, max_length: int | None) -> Architecture:
-        """Read the architecture from a Hugging Face encoder's configuration."""
         try:
             return cls(
                 layers=config.num_hidden_layers,

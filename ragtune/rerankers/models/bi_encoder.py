@@ -20,10 +20,7 @@ _DECIMALS = 6
 
 
 class BiEncoderReranker(PairwiseReranker):
-    """Cosine of query and document vectors (Reimers and Gurevych 2019), mapped to [0, 1] by (1 + cosine) / 2.
-
-    Cosines are rounded to 6 decimals, because the last bits of float32 depend on which documents share a pass.
-    """
+    """(1 + cosine) / 2 of query and document vectors (Reimers and Gurevych 2019)."""
 
     def __init__(
         self,

@@ -27,11 +27,7 @@ _PASS, _CHARS_ON_CPU = 32, 1000
 
 
 class CrossEncoderReranker(PairwiseReranker):
-    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
-
-    The sigmoid is applied here, so that every cross-encoder is on one calibrated scale (rule O1). Logits are rounded to
-    5 decimals, because padding makes the last bits of float32 depend on which documents share a pass.
-    """
+    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit."""
 
     reads_files = ("model",)
 

@@ -41,16 +41,12 @@ class OnnxForward(torch.nn.Module):
         self._inputs = [each.name for each in self._session.get_inputs()]
 
     def forward(self, **features: Any) -> Mapping[str, torch.Tensor]:
-        """The logits of a batch, shape (pairs, outputs)."""
         (logits,) = self._session.run(None, {name: features[name].numpy() for name in self._inputs})
         return {"logits": torch.from_numpy(logits)}
 
 
 def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache) -> CrossEncoder:
-    """Run a model's forward passes with ONNX Runtime; the model is changed in place and loses its PyTorch weights.
-
-    The graph is exported once, with attention, layer normalisation and activations fused, and kept in the cache.
-    """
+    """Run a model by ONNX Runtime from a graph in the cache; it is changed in place and loses its PyTorch weights."""
     transformer: Any = model[0]
     graph: bytes = cache.fetch(
         " ".join([identity, *(f"{name}-{version(name)}" for name in ("torch", "transformers", "onnxruntime"))]),

@@ -15,15 +15,11 @@ from ragtune.core.types import CostObject
 from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
-_CHARS_A_TOKEN = 4
-"""Approximate characters of a model's token."""
+_CHARS_A_TOKEN = 4  # approximate characters of a model's token
 
 
 class PairwiseReranker(CachedReranker):
-    """Scores pairs in forward passes of ``batch_size``; a pass's time is shared among its pairs by their tokens.
-
-    Loading the model is never on a request's clock.
-    """
+    """Scores pairs in passes of ``batch_size``, whose time they share by tokens; loading is on no request's clock."""
 
     def __init__(
         self,

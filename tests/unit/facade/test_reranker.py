@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
-from ragtune.cli.commands.rerank_options import add_rerank_options
+from ragtune.cli.commands.serve import add_rerank_options
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
