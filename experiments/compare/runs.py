@@ -28,11 +28,7 @@ TRACED_RUNS = 4
 
 
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
-    """Make a study whose policies are runs, the first of which is the reference.
-
-    All runs of the first one's policy are the baseline, as in a grid. ``texts`` shows queries, documents and judgments
-    in the report, which needs the collection on this machine; None does for the shipped one, whose licence allows it.
-    """
+    """Make a study of runs, the first the reference; ``texts`` None shows texts of the shipped collection only."""
     _require_comparable(runs)
     first = runs[0]
     bootstrap = first.config["bootstrap"]

@@ -1,8 +1,4 @@
-"""Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
-
-``v<spec>/`` has a BEIR folder with a first-stage run and a score table, and below ``decisions/`` one file for each
-component, with its decisions beside each of its group's :data:`COUNTERPARTS`.
-"""
+"""Golden decisions: fixed inputs in ``v<spec>/``, and the decisions of every estimator and scheduler on them."""
 
 from __future__ import annotations
 

@@ -92,11 +92,7 @@ _KEPT = 10_000
 
 
 class RankMeasures:
-    """nDCG, RR, AP, P and R of many rankings in one pass.
-
-    Sums run down the ranks as in trec_eval (Buckley and Voorhees, github.com/usnistgov/trec_eval), so that the values
-    are its own to the last bit.
-    """
+    """nDCG, RR, AP, P and R of many rankings in one pass, to the last bit those of trec_eval."""
 
     def __init__(self, measures: Sequence[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._asked = [(_FORMULAS[m.NAME], m.params.get("cutoff"), m.params.get("rel", 1)) for m in measures]

@@ -28,10 +28,7 @@ UNITS = NAMES
 
 
 def ties_of(scores: FloatArray) -> list[int]:
-    """How many of the scores that decide the top 10 another document has too, and how many decide it.
-
-    Those are the ten largest scores, and all that equal the smallest of them; unscored documents have NaN.
-    """
+    """How many of the scores that decide the top 10 another document has too, and how many decide it."""
     values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
     values, counts = values[::-1], counts[::-1]
     decides = counts.cumsum() - counts < 10

@@ -45,10 +45,7 @@ class Label(BaseModel):
 
 
 class Labels:
-    """The latest label of each query and document, in the order of judging.
-
-    Each label is on the disk before the next one is asked for. A last line that a kill cut off is dropped.
-    """
+    """The latest label of each query and document, in the order of judging, each on the disk before the next."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

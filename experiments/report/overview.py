@@ -1,7 +1,4 @@
-"""The index page of a folder of results: one recommendation, and each study's question and finding, with its files.
-
-The study with the most collections under budgets in documents makes the recommendation. Every study writes the page.
-"""
+"""The index page of a folder of results: one recommendation, and each study's question and finding."""
 
 from __future__ import annotations
 

@@ -35,10 +35,7 @@ def require_writable(folder: Path) -> None:
 
 
 def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
-    """Write Parquet, CSV, Markdown, claims, a figure for each collection, and the report.
-
-    The index page of the folder of results is written too, where the study lies in one.
-    """
+    """Write the tables, Markdown, claims, figures, report and, among results, the index page."""
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
     name = "frontier" if study.is_grid else "compare"
