@@ -48,7 +48,6 @@ class Options:
     work: Work  # arrays of shape (q, o)
 
     def of(self, queries: NDArray[np.intp]) -> Options:
-        """The same on some of the queries, by their positions."""
         costs = {unit: cost[queries] for unit, cost in self.costs.items()}
         work = Work(*(part[queries] for part in self.work))
         return Options(self.options, self.values[queries], costs, self.full, self.unit, work)

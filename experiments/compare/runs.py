@@ -114,7 +114,6 @@ def _label(run: Run) -> str:
 
 
 def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> list[str]:
-    """Warnings, the first stage's quality, and the origin of each run."""
     found = reservations(runs)
     if (first_stage := runs[0].summary.first_stage.get(measure)) is not None:
         found.append(f"The first stage alone: {measure} {first_stage:.3f}.")

@@ -34,7 +34,6 @@ COMPARING = ("windows",)
 """The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
-_IDLE = dict.fromkeys(("executor", "tracking"), "")  # groups that take no part in a decision
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as

@@ -73,7 +73,6 @@ def _tags(file: Path) -> Iterator[tuple[int, bool, str, str, str]]:
 
 
 def _topic(begun: str, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """Id and fields of a topic."""
     plain = {name: _plain(name, text) for name, text in texts.items()}
     found = next((plain[name] for name in _IDS if plain.get(name)), None)
     if found is None:

@@ -133,7 +133,6 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Means over the queries, shape (s, m)."""
         mean: FloatArray = self.per_query.mean(axis=0)
         return mean
 

@@ -196,7 +196,6 @@ class SweepFigures:
         return found | ({"jobs_planned": self.planned} if self.planned else {})
 
     def tags(self) -> dict[str, str]:
-        """The best job by name, the failures, and whether the table is partial."""
         batches = sum(job.failures.batches_failed for job in self.jobs.values())
         counts = {"jobs failed": self.failed, "jobs not tracked": self._untracked()}
         counts["batches failed in finished jobs"] = batches

@@ -59,7 +59,6 @@ class Tracking:
     """Interface of what finished runs are logged to. Its own methods log nothing."""
 
     def start_sweep(self, name: str) -> str | None:
-        """Open the parent run of a sweep and return its id."""
         return None
 
     def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
