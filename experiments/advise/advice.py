@@ -51,18 +51,14 @@ class ListPrice(_Part):
 
 
 class Rung(_Part):
-    """The cheapest option that is shown to keep a share (``quality``), beside the recommended one.
-
-    ``saved`` is a share of the cost of reranking everything. ``gain`` is None of the recommended option itself.
-    ``is_next`` marks the next step: the cheapest rung that costs more than the recommended option.
-    """
+    """The cheapest option that is shown to keep a share (``quality``), beside the recommended one."""
 
     quality: float
     option: str
     cost: float
-    saved: float
-    gain: Interval | None
-    is_next: bool
+    saved: float  # share of the cost of reranking everything
+    gain: Interval | None  # None of the recommended option itself
+    is_next: bool  # the cheapest that costs more than the recommended option
 
 
 class Question(_Part):
@@ -75,18 +71,7 @@ class Question(_Part):
 
 
 class Advice(_Part):
-    """Everything on the page, in the terminal and in ``advice.json``.
-
-    Attributes:
-        target: the row that shares refer to: full reranking, or the first stage if that is at least as good. Then only
-            options that are shown to be better than it are recommended.
-        trust_gain: gain of the chosen trust over the default in cross-validation; None if it was not chosen.
-        own_order: mean of the measure at 0 documents by the order of the recommended policy, which compares first-stage
-            scores and texts; None of fixed depth and without judgments.
-        same_depth: fixed depth with at least as many documents as the recommended option.
-        labels: what the labels of ragtune label decide; None without them.
-        use: commands and code to copy, by where they go.
-    """
+    """Everything on the page, in the terminal and in ``advice.json``."""
 
     dataset: str
     queries: int
@@ -101,13 +86,13 @@ class Advice(_Part):
     priced: list[str]
     list_prices: list[ListPrice]
     trust: float
-    trust_gain: Interval | None
+    trust_gain: Interval | None  # over the default, in cross-validation; None if it was not chosen
     recommended: Row
     everything: Row
     first_stage: Row
-    own_order: float | None
-    target: Row
-    same_depth: Row | None
+    own_order: float | None  # the measure at 0 documents; None of fixed depth and without judgments
+    target: Row  # full reranking, or the first stage if that is at least as good
+    same_depth: Row | None  # fixed depth with at least as many documents as the recommended option
     saved_a_month: dict[str, float]
     ladder: list[Rung]
     question: Question | None

@@ -38,24 +38,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Options:
-    """All o options on all q queries.
-
-    Attributes:
-        values: shape (q, o), the headline measure.
-        costs: by unit, arrays of shape (q, o); "cheap" means the unit ``unit``.
-        full: position of the option that reranks everything.
-        work: what the reranker did, arrays of shape (q, o).
-    """
+    """All o options on all q queries."""
 
     options: Sequence[Option]
-    values: FloatArray
-    costs: dict[str, FloatArray]
-    full: int
+    values: FloatArray  # shape (q, o), the headline measure
+    costs: dict[str, FloatArray]  # by unit, shape (q, o); "cheap" means the unit ``unit``
+    full: int  # position of the option that reranks everything
     unit: str
-    work: Work
+    work: Work  # arrays of shape (q, o)
 
     def of(self, queries: NDArray[np.intp]) -> Options:
-        """The same on some of the queries, by their positions."""
         costs = {unit: cost[queries] for unit, cost in self.costs.items()}
         work = Work(*(part[queries] for part in self.work))
         return Options(self.options, self.values[queries], costs, self.full, self.unit, work)
@@ -107,39 +99,21 @@ def _same(curve: Curve, one: int, other: int) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Each option's quality kept, as a share of the target's; shape (o,) each.
-
-    Attributes:
-        low, high: ends of the interval, ``factor`` standard errors away.
-        spread: standard deviation of a query.
-        telling: number of queries for which the target has any quality.
-        differ: whether the queries differ in the share that any option keeps.
-    """
+    """Each option's quality kept, as a share of the target's; shape (o,) each."""
 
     target: int
     kept: FloatArray
-    low: FloatArray
+    low: FloatArray  # ends of the interval, ``factor`` standard errors away
     high: FloatArray
-    spread: FloatArray
+    spread: FloatArray  # standard deviation of a query
     factor: float
     queries: int
-    telling: int
-    differ: bool
+    telling: int  # queries for which the target has any quality
+    differ: bool  # whether the queries differ in the share that any option keeps
 
 
 def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Bounds:
-    """Shares that the options keep, with lower ends that hold for all of them at once at the given level.
-
-    The factor is a quantile, over bootstrap samples of the queries, of the largest standardized error of any option
-    (the max-t method: Romano and Wolf, Econometrica 2005; Chernozhukov, Chetverikov and Kato, Annals of Statistics
-    2013). So the lower end of whichever option a rule chooses holds. The standard error is that of the sample: a sample
-    without the rare queries that lose much keeps too much and has a small error too.
-
-    Errors are those of a ratio, whose denominator is random as well. Each option is judged as if one query more had
-    changed, by as much as changed queries do. Where all queries say the same, as many others may lose all as have not
-    been excluded (the rule of three: Hanley and Lippman-Hand, JAMA 1983). Ends are NaN with fewer than ``ENOUGH``
-    telling queries.
-    """
+    """Shares kept, with ends that hold for all options at once (max-t: Romano and Wolf, 2005); NaN if too few tell."""
     n, target = len(options.values), options.target
     wanted = options.values[:, target]
     scale = max(float(wanted.mean()), _SMALL)
@@ -148,11 +122,11 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
     telling = int((wanted > _SMALL).sum())
     changed = np.abs(residuals) > _SMALL
     typical = float((residuals[changed] ** 2).mean()) if changed.any() else 0.0
-    spread = np.sqrt(((residuals**2).sum(axis=0) + typical) / (n - 1))
+    spread = np.sqrt(((residuals**2).sum(axis=0) + typical) / (n - 1))  # as if one query more had changed
     if telling < ENOUGH:
         spread[:] = math.nan
     elif not changed.any():
-        spread[:] = math.sqrt(n) * (1.0 - (1.0 - level) ** (1.0 / telling))
+        spread[:] = math.sqrt(n) * (1.0 - (1.0 - level) ** (1.0 / telling))  # rule of three: Hanley, JAMA 1983
     spread[target] = 0.0
     error = spread / math.sqrt(n)
     weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples) / n
@@ -167,10 +141,7 @@ def bounds(options: Options, *, resamples: int, level: float, seed: int) -> Boun
 
 
 def cheapest(options: Options, known: Bounds, quality: float) -> int | None:
-    """The cheapest option that is shown to keep ``quality``; None if none is.
-
-    Where the first stage is the target, it costs nothing: then only what is shown to be better counts.
-    """
+    """The cheapest option shown to keep ``quality`` (to be better, if the first stage is the target); None if none."""
     shown = known.low >= quality - _SMALL
     if known.target != options.full:
         shown &= known.low > 1.0 + _SMALL
@@ -186,11 +157,7 @@ def choose(options: Options, known: Bounds, quality: float) -> int:
 
 
 def nearest_question(options: Options, known: Bounds, chosen: int, quality: float) -> tuple[int, int] | None:
-    """The option that may keep the quality and needs the fewest further queries to show it, and how many more.
-
-    They show it with a chance of 80%, if they are like these. Only options cheaper than the chosen one are asked about;
-    where that is the first stage, those that may be better. None where there is none.
-    """
+    """The cheaper option that needs the fewest further queries to show (by 80%) that it keeps quality, and how many."""
     cost = options.costs[options.unit].mean(axis=0)
     quality = quality if known.target == options.full else 1.0
     asked = (known.kept > quality + _SMALL) & (known.low < quality)

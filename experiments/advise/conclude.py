@@ -40,12 +40,7 @@ def conclude(
     command: str,
     git_sha: str,
 ) -> Advice:
-    """Choose, and put together all that the page says.
-
-    Labels that show harm forbid reranking at any depth. ``quality`` is the share of the full quality to keep; it plays
-    no part where the first stage is at least as good. ``unit`` is one of :data:`experiments.report.prices.UNITS`,
-    ``traffic`` counts queries a month.
-    """
+    """Choose and join all that the page says: ``quality`` is the share to keep, ``traffic`` in queries a month."""
     options = options_of(replays, prices, unit)
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     known = bounds(options, **settings)
@@ -154,11 +149,7 @@ def _question(options: Options, known: Bounds, chosen: int, quality: float) -> Q
 
 
 def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> list[Rung]:
-    """The choice for each share, the largest first; shares with the same choice are one rung.
-
-    Where the first stage is the target, its own row ends the table. There is none where it would be the recommended
-    option alone.
-    """
+    """The choice for each share, the largest first; shares with the same choice are one rung."""
     cost = options.costs[options.unit].mean(axis=0)
     full = max(float(cost[options.full]), 1e-12)
     is_full = known.target == options.full

@@ -19,16 +19,12 @@ TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy (of the facade and of ``conf/experiment``) with its documents a call; None for all of them in one.
-
-    ``trust`` weighs the first stage (0) against the reranker (1); None for policies that order scored documents by the
-    reranker alone.
-    """
+    """A policy (of the facade and of ``conf/experiment``)."""
 
     policy: str
-    batch: int | None
+    batch: int | None  # documents a call; None for all in one
     label: str
-    trust: float | None = None
+    trust: float | None = None  # from first stage (0) to reranker (1); None where the reranker alone decides
 
     @property
     def name(self) -> str:
@@ -62,10 +58,7 @@ CANDIDATES = (
 
 
 def budgets_up_to(pool: int) -> list[int]:
-    """Budgets in documents, ascending: 5, 10, 15, 20, 30, 40, 60, 80, 120, ... and the whole pool.
-
-    Each is about 1.4 times the one before, and a multiple of 5, so that batches end where budgets do.
-    """
+    """Budgets in documents, ascending: 5, 10, 15, 20, 30, 40, 60, 80, 120, ... and the whole pool."""
     grid, size = [5, 10, 15], 20
     while size < pool:
         grid += [size, size * 3 // 2]

@@ -41,54 +41,36 @@ _POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
 
 @dataclass(frozen=True)
 class Trust:
-    """A choice of the trust in [0, 1].
-
-    ``gain`` is the mean gain over the default of choosing on nine tenths of the queries, measured on the rest in turn,
-    averaged over budgets; with its interval. NaN where nothing was tried.
-    """
+    """A choice of the trust in [0, 1]."""
 
     value: float
-    gain: float = math.nan
+    gain: float = math.nan  # mean over the default, on queries that had no part in the choice
     low: float = math.nan
     high: float = math.nan
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A policy at b budgets in documents, ascending; the last is the whole pool.
-
-    Attributes:
-        values: shape (q, b, m), measures of each query.
-        work: arrays of shape (q, b), what the reranker did.
-        start: mean of the headline measure at 0 documents, by the policy's own order.
-    """
+    """A policy at b budgets in documents, ascending; the last is the whole pool."""
 
     candidate: Candidate
-    budgets: Sequence[int]
-    values: FloatArray
-    work: Work
-    start: float = math.nan
+    budgets: Sequence[int]  # documents, ascending; the last is the whole pool
+    values: FloatArray  # shape (q, b, m)
+    work: Work  # arrays of shape (q, b)
+    start: float = math.nan  # mean of the headline at 0 documents, by the policy's own order
 
 
 @dataclass(frozen=True)
 class Replays:
-    """All policies on one collection.
+    """All policies on one collection."""
 
-    Attributes:
-        dataset: the collection; without judgments, with agreement in their place.
-        measures: names, the headline first; :data:`AGREEMENT` without judgments.
-        queries: ids of the queries that count.
-        pool: documents of the largest pool.
-        curves: by the candidate's name; that of :data:`FIXED` ends with reranking everything.
-    """
-
-    dataset: Dataset
+    dataset: Dataset  # without judgments, with agreement in their place
     judged: bool
-    measures: Sequence[str]
+    measures: Sequence[str]  # the headline first; :data:`AGREEMENT` without judgments
     trust: Trust
-    queries: Sequence[str]
-    pool: int
-    curves: Mapping[str, Curve]
+    queries: Sequence[str]  # ids of those that count
+    pool: int  # documents of the largest pool
+    curves: Mapping[str, Curve]  # by the candidate's name; that of FIXED ends with reranking everything
 
     @property
     def uncovered(self) -> int:
@@ -134,11 +116,7 @@ def replay_all(
     candidates: Sequence[Candidate] = CANDIDATES,
     trusts: Sequence[float] = TRUSTS,
 ) -> Replays:
-    """Replay every policy, fixed depth first, over a collection with recorded scores.
-
-    Without judgments, the measure is the agreement of each policy's top 10 with its own once everything is scored.
-    Judgments choose among the trusts; a single one is taken as it is. ``processes`` is -1 for one a core.
-    """
+    """Replay every policy, fixed depth first, over a collection with recorded scores; -1 ``processes``: one a core."""
     fixed = candidates[0]
     progress(0, len(candidates))
     base = configuration(config, fixed)
@@ -186,10 +164,7 @@ def replay_all(
 
 
 def choose_trust(values: Mapping[float, FloatArray], *, level: float, seed: int) -> Trust:
-    """The trust with the best mean, or the default where choosing by others does not gain in cross-validation.
-
-    ``values`` has the quality of each query, shape (q,), averaged over budgets, by trust; the interval is Student's.
-    """
+    """The trust with the best mean of ``values``, shape (q,) each; the default where cross-validation shows no gain."""
     from scipy.stats import t
 
     trusts, table = list(values), np.stack(list(values.values()), axis=1)

@@ -92,11 +92,7 @@ _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order
 
 
 def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
-    """What to copy, by where it goes: ``run``, ``facade``, ``serve``.
-
-    ``reranker`` has the options of the reranker that the user named, ``data`` the overrides of collection, first stage
-    and recorded scores.
-    """
+    """What to copy, by where it goes: ``run``, ``facade``, ``serve``."""
     candidate = Candidate(row.policy, None if row.policy == FIXED else row.batch_size, row.label, row.trust)
     run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
     if not row.budget:

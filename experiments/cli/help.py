@@ -76,7 +76,6 @@ def help_text(options: str, *, is_sweep: bool = False) -> str:
 
 
 def _defaults() -> dict[str, str | None]:
-    """The groups of ``conf/config.yaml`` and their choices."""
     entries = yaml.safe_load((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
     chosen = [pair for entry in entries if isinstance(entry, dict) for pair in entry.items()]
     return {group: choice for group, choice in chosen if "hydra/" not in group}

@@ -200,7 +200,6 @@ def _complain(
 
 
 def _what_is_kept(folder: Path | None, sweep: Path | None) -> str:
-    """What an interruption leaves, and how to go on."""
     if folder:
         from experiments.replay.journal import Journal
 

@@ -36,10 +36,7 @@ FAILURE = "error.json"
 
 
 class Sweep:
-    """A sweep in progress. It takes its folder and opens its parent run before the jobs fan out.
-
-    ``planned`` has the overrides of its jobs, in their order; none where a sweeper decides as it goes.
-    """
+    """A sweep in progress. It takes its folder and opens its parent run before the jobs fan out."""
 
     def __init__(self, config: DictConfig) -> None:
         register_resolvers()

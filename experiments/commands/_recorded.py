@@ -28,10 +28,7 @@ def name_of(override: str) -> str:
 
 
 def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], *, yes: bool) -> dict[str, Any]:
-    """The configuration with recorded scores: its own, or those that its live reranker gives now, below ``folder``.
-
-    Scoring that may cost money needs ``yes`` or a person's consent. The forecast goes by the user's ``prices``.
-    """
+    """The configuration with recorded scores: its own, or those that its live reranker gives now, below ``folder``."""
     from experiments.prepare.score_table import costs_of_scoring, spends_money, with_scores
     from experiments.publish.progress import progress_bar
     from experiments.replay.build import build_session

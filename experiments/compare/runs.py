@@ -28,11 +28,7 @@ TRACED_RUNS = 4
 
 
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
-    """Make a study whose policies are runs, the first of which is the reference.
-
-    All runs of the first one's policy are the baseline, as in a grid. ``texts`` shows queries, documents and judgments
-    in the report, which needs the collection on this machine; None does for the shipped one, whose licence allows it.
-    """
+    """Make a study of runs, the first the reference; ``texts`` None shows texts of the shipped collection only."""
     _require_comparable(runs)
     first = runs[0]
     bootstrap = first.config["bootstrap"]
@@ -118,7 +114,6 @@ def _label(run: Run) -> str:
 
 
 def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> list[str]:
-    """Warnings, the first stage's quality, and the origin of each run."""
     found = reservations(runs)
     if (first_stage := runs[0].summary.first_stage.get(measure)) is not None:
         found.append(f"The first stage alone: {measure} {first_stage:.3f}.")

@@ -41,11 +41,9 @@ class RunConfig(Mapping[str, Any]):
 
     @cached_property
     def key(self) -> str:
-        """See :func:`results_key`."""
         return results_key(self._options)
 
     def without(self, *names: str) -> RunConfig:
-        """The configuration without some options."""
         return RunConfig({name: value for name, value in self.items() if name not in names}, self.inputs)
 
     def __getitem__(self, name: str) -> Any:

@@ -112,12 +112,7 @@ def allowed_packages(named: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def is_component(target: str, allowed: frozenset[str]) -> bool:
-    """Whether it is a class that such a package defines, or a class method of its own.
-
-    ``experiments.x.shutil.rmtree`` begins with an allowed package but is defined elsewhere. So are inherited methods
-    such as pydantic's ``parse_raw``, which can unpickle. A name that cannot be imported is refused later, with a better
-    message, unless it is no plain name: Hydra would resolve ``${...}`` in it.
-    """
+    """Whether such a package defines the class or class method itself: what it imports or inherits may run anything."""
     if not _NAME.fullmatch(target):
         return False
     logging.getLogger("hydra.utils").setLevel(logging.CRITICAL)  # it would print what the error's message has

@@ -1,8 +1,4 @@
-"""Golden decisions: fixed inputs, and the exact decisions that every estimator and every scheduler takes on them.
-
-``v<spec>/`` has a BEIR folder with a first-stage run and a score table, and below ``decisions/`` one file for each
-component, with its decisions beside each of its group's :data:`COUNTERPARTS`.
-"""
+"""Golden decisions: fixed inputs in ``v<spec>/``, and the decisions of every estimator and scheduler on them."""
 
 from __future__ import annotations
 
@@ -38,7 +34,6 @@ COMPARING = ("windows",)
 """The schedulers that an estimator is pinned with which asks for windows: no other one sends them."""
 
 _CHOSEN = {"dataset": "beir", "retriever": "runs", "budget": "unlimited"}
-_IDLE = dict.fromkeys(("executor", "tracking"), "")  # groups that take no part in a decision
 
 Decisions = dict[str, dict[str, dict[str, str]]]
 """What one component decides, by counterpart and query id: ``stop``, ``charged``, ``batches`` and ``order``, each as

@@ -117,13 +117,7 @@ _DOCUMENTS = Schema(
 
 
 class BeirDataset(DatasetLoader):
-    """A collection of documents, queries and judgments, each a file or folder in the collection's folder or elsewhere.
-
-    ``corpus`` and ``queries`` are JSON lines, CSV or TSV, gzipped or not, Parquet, or folders that Hugging Face's
-    ``datasets`` saved; queries may be TREC topics, judgments TREC qrels. The content decides the form.
-
-    Queries with judgments only in other splits are left out. Queries without any are replayed but not measured.
-    """
+    """A collection of documents, queries and judgments, in files whose content decides their form."""
 
     def __init__(
         self,

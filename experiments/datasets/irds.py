@@ -21,10 +21,7 @@ from ragtune.data.files.textfile import require_id, require_text
 
 
 class IrdsDataset(DatasetLoader):
-    """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``.
-
-    Datasets that the process has registered itself (``ir_datasets.registry.register``) work too.
-    """
+    """Any ir_datasets id with documents, queries and judgments, e.g. ``beir/scifact/test``."""
 
     def __init__(self, id: str, query_fields: str | Sequence[str] | None = None) -> None:
         import ir_datasets

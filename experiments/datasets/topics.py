@@ -29,10 +29,7 @@ _LABEL = re.compile(r"(number|topic|description|narrative)\s*:\s*", re.IGNORECAS
 
 
 def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yield the place of each topic (``FILE:LINE``), its id, and its fields with text, e.g. ``title``, ``description``.
-
-    A field ends where the next one begins. Of a field that comes again (subtopics), the first counts.
-    """
+    """Yield each topic's place (``FILE:LINE``), id, and fields with text; of repeated fields the first counts."""
     begun, field, texts, found = "", None, dict[str, str](), False
     for line, is_end, tag, attributes, text in _tags(file):
         if tag in _TOPICS and is_end:
@@ -76,7 +73,6 @@ def _tags(file: Path) -> Iterator[tuple[int, bool, str, str, str]]:
 
 
 def _topic(begun: str, texts: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """Id and fields of a topic."""
     plain = {name: _plain(name, text) for name, text in texts.items()}
     found = next((plain[name] for name in _IDS if plain.get(name)), None)
     if found is None:

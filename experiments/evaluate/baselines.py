@@ -176,12 +176,10 @@ class Evaluation:
             self._conclude()
 
     def outcomes(self) -> Outcomes:
-        """How all added queries ended."""
         self._conclude()
         return self._outcomes
 
     def steps(self) -> Steps:
-        """The anytime steps of the judged queries."""
         self._conclude()
         return Steps(**{name: rows.whole() for name, rows in self._steps.items()})
 

@@ -76,10 +76,7 @@ def _first_stage(record: QueryRecord) -> States:
 
 
 def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:
-    """For each query and number of documents, the latest of its own steps that it pays for, shape (q, d).
-
-    Takes each query's number of steps, shape (q,), and the documents charged by each step, shape (s,).
-    """
+    """The latest of each query's own steps that each number of documents pays for, shape (q, d)."""
     # One ascending row, so that one search finds all: each query's numbers lie behind those of the one before.
     behind = np.arange(len(counts)) * (max(spent.max(), docs.max()) + 1)
     found = np.searchsorted(spent + np.repeat(behind, counts), behind[:, None] + docs, side="right") - 1
@@ -88,10 +85,7 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
 
 
 def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
-    """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, and the rest behind them.
-
-    The replay is that of the largest depth or a deeper one. Documents that a failed call has put out are last.
-    """
+    """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, the rest behind them."""
     first, n = ranked.first, len(ranked.first)
     best = np.concatenate([ranked.final, first[np.isin(first, ranked.final, invert=True)]])
     place = np.empty(n, dtype=int)
@@ -139,7 +133,6 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Means over the queries, shape (s, m)."""
         mean: FloatArray = self.per_query.mean(axis=0)
         return mean
 
@@ -171,11 +164,7 @@ def curve(steps: Steps, measures: Sequence[str], bootstrap: Bootstrap, folder: P
 
 
 def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: bool) -> float:
-    """Mean height of the curve through (x, y) between ``low`` and ``high``: the area under it, divided by its width.
-
-    It keeps the height of its first point before that point, and of its last point behind it. It is a step curve, as of
-    a run between two batches, or joins its points by straight lines, as between the budgets of a study.
-    """
+    """Mean height of the curve through (x, y) between ``low`` and ``high``; the curve is level outside its points."""
     inside = (x > low) & (x < high)
     xs = np.concatenate(([low], x[inside], [high]))
     if stepwise:

@@ -50,7 +50,6 @@ class Rows:
         self._length = 0
 
     def extend(self, rows: NDArray[Any]) -> None:
-        """Add rows of the same shape and type."""
         self._held.append(rows)
         self._length += len(rows)
         self._room -= rows.nbytes

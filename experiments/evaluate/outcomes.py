@@ -38,7 +38,6 @@ class Outcome:
 
     @classmethod
     def of(cls, record: QueryRecord) -> Outcome:
-        """The outcome of a record."""
         return cls(
             record.query_id,
             record.stop_reason,

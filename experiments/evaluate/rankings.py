@@ -66,7 +66,6 @@ class States(NamedTuple):
         return cls(query_id, ranking, np.arange(len(ranking))[None])
 
     def at(self, steps: Sequence[int]) -> States:
-        """The rankings at some positions among these."""
         chosen = self.orders[list(steps)] if isinstance(self.orders, np.ndarray) else [self.orders[i] for i in steps]
         return self._replace(orders=chosen)
 
@@ -83,7 +82,6 @@ class States(NamedTuple):
         return [np.array(some, dtype=np.intp).reshape(len(some), -1) for some in rows]
 
     def rankings(self) -> list[list[str]]:
-        """The rankings as document ids."""
         return [[self.doc_ids[i] for i in order] for order in self.orders]
 
 
@@ -92,11 +90,7 @@ _KEPT = 10_000
 
 
 class RankMeasures:
-    """nDCG, RR, AP, P and R of many rankings in one pass.
-
-    Sums run down the ranks as in trec_eval (Buckley and Voorhees, github.com/usnistgov/trec_eval), so that the values
-    are its own to the last bit.
-    """
+    """nDCG, RR, AP, P and R of many rankings in one pass, to the last bit those of trec_eval."""
 
     def __init__(self, measures: Sequence[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._asked = [(_FORMULAS[m.NAME], m.params.get("cutoff"), m.params.get("rel", 1)) for m in measures]
@@ -156,7 +150,6 @@ class _Graded(NamedTuple):
     query: NDArray[np.intp]  # shape (t,), the row of each ranking in ideal
 
     def is_relevant(self, rel: int, cutoff: int | None) -> NDArray[np.bool_]:
-        """Which of the first documents found are relevant."""
         return self.found[:, :cutoff] >= rel
 
     def relevant(self, rel: int) -> FloatArray:

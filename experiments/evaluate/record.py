@@ -28,10 +28,7 @@ UNITS = NAMES
 
 
 def ties_of(scores: FloatArray) -> list[int]:
-    """How many of the scores that decide the top 10 another document has too, and how many decide it.
-
-    Those are the ten largest scores, and all that equal the smallest of them; unscored documents have NaN.
-    """
+    """How many of the scores that decide the top 10 another document has too, and how many decide it."""
     values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
     values, counts = values[::-1], counts[::-1]
     decides = counts.cumsum() - counts < 10
@@ -104,7 +101,6 @@ class QueryRecord:
 
     @classmethod
     def of(cls, output: ControllerOutput, *, traced: bool = True) -> QueryRecord:
-        """Make the record of a finished request of the controller, with or without its trace."""
         last = output.history[-1]
         return cls(
             query_id=output.query_id,
@@ -130,7 +126,6 @@ class QueryRecord:
 
     @property
     def ranking(self) -> list[str]:
-        """Document ids of the final ranking, best first."""
         return list(map(self.doc_ids.__getitem__, self.final.tolist()))
 
     def states(self, steps: Sequence[int] | None = None) -> States:
@@ -146,7 +141,6 @@ class QueryRecord:
 
     @property
     def pool_docs(self) -> int:
-        """Number of documents in the final pool."""
         return len(self.doc_ids)
 
     @property
@@ -155,7 +149,6 @@ class QueryRecord:
 
     @property
     def charged(self) -> Sequence[float]:
-        """The total cost charged, in each of ``UNITS``."""
         return self.costs[-1]
 
     @property
@@ -189,7 +182,6 @@ class QueryRecord:
 
     @classmethod
     def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
-        """Read a record from a line that :meth:`to_line` has written."""
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]
@@ -209,7 +201,6 @@ class Ranked(NamedTuple):
 
     @classmethod
     def of(cls, record: QueryRecord) -> Ranked:
-        """The same of a record."""
         return cls(
             record.query_id,
             record.doc_ids,
@@ -220,5 +211,4 @@ class Ranked(NamedTuple):
 
     @property
     def ranking(self) -> list[str]:
-        """Document ids of the final ranking, best first."""
         return [self.doc_ids[i] for i in self.final.tolist()]

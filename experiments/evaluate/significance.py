@@ -79,12 +79,7 @@ class PairedTests:
 
 
 def paired_tests(differences: FloatArray, *, permutations: int, seed: int) -> PairedTests:
-    """Test t columns of per-query differences, each by two tests.
-
-    These are the paired t-test, and Fisher's randomization test, which flips the signs of the queries' differences at
-    random and assumes nothing of their distribution (Smucker, Allan and Carterette, CIKM 2007). Columns without any
-    difference have p = 1. All columns share the random sign vectors.
-    """
+    """The paired t-test and Fisher's randomization test (Smucker et al., CIKM 2007) of t columns of differences."""
     from scipy.stats import ttest_1samp
 
     q, t = differences.shape
@@ -132,10 +127,7 @@ def pareto_front(costs: ArrayLike, qualities: ArrayLike) -> NDArray[np.bool_]:
 def cost_to_reach(
     costs: FloatArray, quality: FloatArray, goal: float, *, stepwise: bool = False
 ) -> tuple[float | None, bool]:
-    """Cheapest cost at which the curve reaches ``goal``, and whether less might do; None if it never does.
-
-    Less might do where the first point reaches it and has cost something.
-    """
+    """Cheapest cost at which the curve reaches ``goal`` (None: never), and whether less might do."""
     reached = np.flatnonzero(quality >= goal - TIE)
     if not len(reached):
         return None, False

@@ -134,7 +134,6 @@ class Summary(Figures):
 
     @property
     def headline(self) -> float:
-        """The mean of the first measure."""
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:

@@ -39,10 +39,7 @@ _FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def judge_in_terminal(desk: Desk, most: int | None) -> None:
-    """Ask for grades until the person quits, ``most`` labels were given, or nothing is left.
-
-    Keys are read from a terminal without Enter; of another input each character is a key.
-    """
+    """Ask for grades until the person quits, ``most`` labels were given, or nothing is left."""
     given = 0
     sys.stdout.write("\n".join([*LEGEND, ""]))
     with closing(_keys()) as keys:
@@ -164,10 +161,7 @@ class _Grade(BaseModel):
 
 
 def judge_by_model(desk: Desk, words: str, most: int, progress: Progress) -> tuple[str, int]:
-    """Let a model grade until the labels decide or ``most`` answers came.
-
-    Returns its name and the number of documents that it gave no grade.
-    """
+    """Let a model grade until the labels decide or ``most`` answers came; its name, and how many it did not grade."""
     node = _configured(words)
     client: LLMClient = instantiate(node["llm"], _convert_="all")
     prompts = PromptLibrary(node["prompts"]["source"])

@@ -45,10 +45,7 @@ class Label(BaseModel):
 
 
 class Labels:
-    """The latest label of each query and document, in the order of judging.
-
-    Each label is on the disk before the next one is asked for. A last line that a kill cut off is dropped.
-    """
+    """The latest label of each query and document, in the order of judging, each on the disk before the next."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +61,6 @@ class Labels:
 
     @property
     def by_models(self) -> dict[str, int]:
-        """How many of the grades each model gave."""
         models = [label.by for label in self.latest.values() if isinstance(label.grade, int) and label.by != PERSON]
         return {name: models.count(name) for name in sorted(set(models))}
 
@@ -77,7 +73,6 @@ class Labels:
         self._note(label)
 
     def undo(self) -> Label | None:
-        """Take back the latest label and return it; None where there is none."""
         if not self.latest:
             return None
         last = list(self.latest.values())[-1]
@@ -158,13 +153,11 @@ class Desk:
         self.write()
 
     def undo(self) -> Label | None:
-        """Take back the latest label; None where there is none."""
         label = self.labels.undo()
         self.write()
         return label
 
     def verdict(self) -> Verdict:
-        """What the labels say so far."""
         grades = self.labels.grades
         return Verdict(
             orders=self._orders,
@@ -175,7 +168,6 @@ class Desk:
         )
 
     def write(self) -> None:
-        """Write ``qrels.tsv`` and ``decision.json``."""
         self.labels.write_qrels()
         write_text(self.labels.folder / FILE, json.dumps(self.verdict().model_dump(), indent=1) + "\n")
 

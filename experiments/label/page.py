@@ -42,7 +42,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = TIMEOUT_S
 
     def do_GET(self) -> None:
-        """Answer with the page or with the state."""
         if not self._is_ours():
             self._send(HTTPStatus.FORBIDDEN, {"error": "this page is for this machine only"})
         elif self.path == "/":

@@ -69,10 +69,7 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
 
 
 def make_plan(rankings: Iterable[tuple[str, Sequence[str], Sequence[str]]], seed: int) -> Plan:
-    """Order all pairs of documents by what their judgments say (Carterette, Allan and Sitaraman, SIGIR 2006).
-
-    Queries are visited at random, one pair each before any second one: results differ more between queries than within.
-    """
+    """Order all pairs of documents by what their judgments say (Carterette, Allan and Sitaraman, SIGIR 2006)."""
     pairs = {query_id: list(_pairs(query_id, first, second)) for query_id, first, second in rankings}
     queries = sorted(pairs, key=lambda query_id: (_draw(seed, query_id), query_id))
     rounds = max(map(len, pairs.values()), default=0)
@@ -102,17 +99,13 @@ def _draw(seed: int, text: str) -> int:
 
 
 class Decision(BaseModel):
-    """What the judged pairs say.
-
-    ``gain`` is the mean over visited queries of weight x (grade of the document moved up - that of the one moved down).
-    Its sign is that of the difference in DCG@10. ``confidence`` is that this sign is right, in [0, 1].
-    """
+    """What the judged pairs say."""
 
     model_config = ConfigDict(frozen=True)
 
     verdict: Literal["helps", "harms", "undecided"]
-    confidence: float
-    gain: float
+    confidence: float  # that the sign is right, in [0, 1]
+    gain: float  # mean over visited queries; its sign is that of the difference in DCG@10
     low: float | None
     high: float | None
     queries: int
@@ -120,10 +113,7 @@ class Decision(BaseModel):
 
 
 def decide(plan: Plan, grades: Mapping[tuple[str, str], int]) -> Decision:
-    """Decide by an asymptotic confidence sequence (Waudby-Smith et al., Annals of Statistics 2024).
-
-    It holds at all sample sizes at once, so stopping as soon as it excludes 0 is allowed. A negative grade counts as 0.
-    """
+    """Decide by a confidence sequence (Waudby-Smith et al., 2024), which allows to stop as soon as it excludes 0."""
     gains: dict[str, float] = {}
     pairs = 0
     for pair in plan.pairs:

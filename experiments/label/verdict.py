@@ -40,7 +40,6 @@ class Verdict(BaseModel):
 
     @property
     def text(self) -> str:
-        """One sentence for ``helps``, ``harms`` or ``undecided``."""
         found = self.decision
         known = f"{_count(self.labels, 'label')} on {_count(found.queries, 'query', 'queries')}"
         if self.by_models:

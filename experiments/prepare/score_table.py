@@ -127,7 +127,8 @@ def _plan_line(plan: Plan) -> str:
 
 
 def _check(order: Order) -> None:
-    check_form(order.out)
+    if order.out.suffix not in (".parquet", ".run"):
+        raise ConfigError(f"--out {str(order.out)!r}: allowed are names that end in .parquet or .run (a TREC run)")
     if order.max_docs is not None:
         check_count("--max-docs", order.max_docs, low=1)
     if order.max_usd is not None:
@@ -191,12 +192,6 @@ def of_scores(file: Path) -> list[str]:
 
 Pair = tuple[str, str, float]
 """Query id, document id, score."""
-
-
-def check_form(file: Path) -> None:
-    """Refuse a name of a table that does not end in a known form."""
-    if file.suffix not in (".parquet", ".run"):
-        raise ConfigError(f"--out {str(file)!r}: allowed are names that end in .parquet or .run (a TREC run)")
 
 
 def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) -> None:

@@ -31,7 +31,6 @@ class Scored:
     ms_per_call: float
 
     def to_line(self) -> bytes:
-        """One line."""
         return json.dumps(asdict(self)).encode()
 
     def after(self, former: Scored | None) -> Scored:
@@ -137,7 +136,6 @@ class Scoring:
         return outcome
 
     def found(self) -> list[Scored]:
-        """Return the finished scores, in the order of the queries."""
         finished = self._finished
         return [finished[query_id] for query_id in self.session.dataset.queries if query_id in finished]
 

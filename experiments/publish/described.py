@@ -38,10 +38,7 @@ _TUNED = ("estimator", "scheduler", "acquisition", "vectors", "expander", "fusio
 
 
 def run_name(summary: Summary, config: Mapping[str, Any], varies: Sequence[str] = ()) -> str:
-    """The name of a run: policy, budget, every choice that its sweep varies, options of the policy, and collection.
-
-    MLflow's list cuts long names at the end, so the collection, which has a column, stands there.
-    """
+    """The name of a run: policy, budget, every choice that its sweep varies, options of the policy, and collection."""
     varied = [
         f"{key.rpartition('.')[2]}={value}"
         for key, value in choices_of(summary.overrides).items()
@@ -159,10 +156,7 @@ def sweep_tags(words: Sequence[str]) -> dict[str, str]:
 
 
 def description(summary: Summary, run_id: str) -> str:
-    """What a run found, in Markdown: the finding, a table with it and what it is compared with, and the curve.
-
-    MLflow shows no picture but one that its own server has: the artifact, by a relative address.
-    """
+    """What a run found, in Markdown: the finding, a table with it and what it is compared with, and the curve."""
     names = list(summary.measures)
     figures = []
     for name, value in summary.measures.items():

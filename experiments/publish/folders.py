@@ -39,11 +39,7 @@ def remove_if_empty(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, option: str = "hydra.run.dir") -> Iterator[None]:
-    """Keep an existing folder to this process.
-
-    The system releases the lock however its owner ends, so the file that a killed process leaves behind stops no other.
-    A file system without locks causes a warning.
-    """
+    """Keep an existing folder to this process; the system releases the lock however the process ends."""
     file = folder / LOCK
     descriptor = _acquired(file)
     if descriptor is None:

@@ -28,10 +28,7 @@ NOTE = f"*: differs from {FIXED_DEPTH} under the same budget, p < {SIGNIFICANT} 
 
 
 def print_sweep(summaries: Mapping[str, Summary], folder: Path, *, partial: str = "") -> list[Path]:
-    """Print one row a job, the best headline measure first, and write the table as ``sweep.csv`` and ``sweep.md``.
-
-    The CSV holds every figure in the order of the jobs. The Markdown holds the printed table with all columns.
-    """
+    """Print one row a job, the best headline measure first, and write the table as ``sweep.csv`` and ``sweep.md``."""
     files = [folder / f"sweep.{kind}" for kind in ("csv", "md")]
     if not summaries:
         for file in files:  # of the jobs that were here before
@@ -79,10 +76,7 @@ def _headings(options: Iterable[str], others: Sequence[str]) -> dict[str, str]:
 
 
 def _areas(folder: Path, summaries: Mapping[str, Summary], headline: str) -> tuple[dict[str, float], int]:
-    """The area under each job's curve of the headline, and the documents to which all of them go.
-
-    That is as far as the deepest job went; another one stays where it ended.
-    """
+    """The area under each job's curve of the headline, and the documents to which the deepest job went."""
     tables = {job: read_csv(file) for job in summaries if (file := folder / job / CURVE).is_file()}
     lines = {
         job: (np.array(table["documents"], dtype=float), np.array(table[headline], dtype=float))
@@ -136,10 +130,7 @@ def _cell(value: Any) -> str:
 def _fitting(
     rows: Sequence[Mapping[str, str]], words: Sequence[str], numbers: Sequence[str], console: Console
 ) -> tuple[Table, list[str]]:
-    """A table of the columns that have room, and the headings of the others.
-
-    The columns of words and those of ``numbers`` are always there; columns of words are folded first.
-    """
+    """A table of the columns that have room, columns of words folded first, and the headings of the others."""
     shown, limit = list(rows[0]), None
     if words and width_of(_table(rows, shown, words), console) > console.width:
         room = console.width - width_of(_table(rows, numbers, words), console)
@@ -205,7 +196,6 @@ class SweepFigures:
         return found | ({"jobs_planned": self.planned} if self.planned else {})
 
     def tags(self) -> dict[str, str]:
-        """The best job by name, the failures, and whether the table is partial."""
         batches = sum(job.failures.batches_failed for job in self.jobs.values())
         counts = {"jobs failed": self.failed, "jobs not tracked": self._untracked()}
         counts["batches failed in finished jobs"] = batches

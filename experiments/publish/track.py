@@ -59,7 +59,6 @@ class Tracking:
     """Interface of what finished runs are logged to. Its own methods log nothing."""
 
     def start_sweep(self, name: str) -> str | None:
-        """Open the parent run of a sweep and return its id."""
         return None
 
     def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
@@ -233,10 +232,7 @@ def keep_quiet() -> None:
 
 
 def prepare_file(file: Path) -> None:
-    """Make sure that a file holds a store of MLflow; a new one is put in place by one link.
-
-    MLflow makes it by migrations that are not one transaction: a kill between two leaves a file that no run can use.
-    """
+    """Make sure that a file holds a store of MLflow; a new one, made by many migrations, is put in place by a link."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if file.exists() and file.stat().st_size:
         _require_mlflows(file)

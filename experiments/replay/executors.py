@@ -86,10 +86,7 @@ class JoblibExecutor(Executor):
 
 
 class RayExecutor(Executor):
-    """Runs shards of queries as plain Ray tasks, which Ray gives to other workers if theirs die, three times.
-
-    Without an address, a local Ray is started and stopped afterwards. ``num_gpus`` is the share of a GPU of each task.
-    """
+    """Runs shards of queries as plain Ray tasks; starts a local Ray where no address is given."""
 
     def __init__(
         self, address: str | None = None, num_cpus: int | None = None, shards: int = 8, num_gpus: float = 0.0
@@ -125,10 +122,7 @@ class RayExecutor(Executor):
 
 
 def worker_of(root: str, home: str) -> Callable[[bytes, Sequence[str]], Any]:
-    """The task of a worker. Ray sends it by value, since a worker would look its module up before the code is found.
-
-    ``home`` is where relative paths begin, if the worker's machine has that folder.
-    """
+    """The task of a worker. Ray sends it by value, since a worker would look its module up before the code is found."""
 
     def in_worker(pickled: bytes, query_ids: Sequence[str]) -> Any:
         import contextlib

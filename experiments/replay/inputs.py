@@ -59,11 +59,7 @@ class InputFiles:
         self._sources = Sources()
 
     def of(self, config: Mapping[str, Any]) -> dict[str, str]:
-        """SHA-256 by path, sorted, of what the dataset reads and what the options of components name.
-
-        A component declares the files that it keeps itself, which are no inputs. Files that cannot be opened are left
-        out, since the run itself will refuse them.
-        """
+        """SHA-256 by path, sorted, of what the dataset reads and what the options of components name."""
         groups = {name: node for name, node in config.items() if name not in ("dataset", *WHERE_NOT_WHAT)}
         found = self._dataset(config["dataset"]) if "dataset" in config else {}
         for text, is_read in set(_texts(groups)):

@@ -171,7 +171,6 @@ class JournalOf(Generic[R]):
         self._end = self._file.seek(self._read())
 
     def remove(self) -> None:
-        """Remove the journal of a complete run whose files are written."""
         self._file.close()
         self.path.unlink(missing_ok=True)
 

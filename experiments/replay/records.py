@@ -83,11 +83,7 @@ def replay(
 
 
 class SweptRecords:
-    """Replays each query once for all jobs of a sweep that differ by their budget alone.
-
-    A record is the one that its job alone would have made. Where something fails under the other budgets, each job
-    replays its own queries from then on, since a failure affects the requests that follow (rule F3).
-    """
+    """Replays each query once for the jobs of a sweep that differ by budget; after a failure each job on its own."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, CostBudget], bytes] = {}

@@ -39,26 +39,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class Held:
-    """A claim with its result.
-
-    Attributes:
-        rows: a row for each comparison (collection, other policy, budget) with the ``difference`` in the headline,
-            ``p_holm`` (the larger of both tests), ``holds`` (not below by more than the margin), ``ahead``
-            (significantly above), and :func:`side_columns`.
-        short, order: names of the collections whose point estimates are below the claim, and of all, the worst first.
-        by_chance: by collection, the share of the resamples in which it would be below the claim if all true
-            differences were 0. NaN for a claim that asks for significance.
-        mean, low, high: mean difference over the rows of a collection, the collections of a group, and the groups.
-    """
+    """A claim with its result."""
 
     claim: Claim
-    rows: Any
-    short: Sequence[str]
-    order: Sequence[str]
+    rows: Any  # one for each comparison (collection, other policy, budget)
+    short: Sequence[str]  # collections whose point estimates are below the claim
+    order: Sequence[str]  # all collections, the worst first
     findings: Mapping[str, Finding]
     queries: Mapping[str, int]
-    by_chance: Mapping[str, float]
-    mean: float
+    by_chance: Mapping[str, float]  # share of resamples below the claim if no difference were other than 0
+    mean: float  # over the rows of a collection, the collections of a group, and the groups
     low: float
     high: float
 
@@ -167,10 +157,7 @@ def _others(
 
 
 def _between(study: Study, collection: Collection, policy: str, spent: float) -> FloatArray:
-    """Expected values of a policy that draws one of two neighbouring budgets so as to be charged ``spent`` on average.
-
-    Outside of the study's budgets it is the nearest one.
-    """
+    """Expected values of a policy that draws one of two neighbouring budgets so that it is charged ``spent``."""
     cells = [collection.cells[policy, column] for column in study.columns]
     charged = np.array([cell.in_unit(study.unit).mean() for cell in cells])
     place = float(np.interp(spent, charged, np.arange(len(cells))))
@@ -181,14 +168,7 @@ def _between(study: Study, collection: Collection, policy: str, spent: float) ->
 
 
 def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
-    """On which side of a line the means of t columns of per-query differences lie, by the paired t-test.
-
-    A randomization test is of no use here: most queries tie, and ties lie on one side of a line that is not 0.
-
-    Args:
-        differences: shape (q, t).
-        line: the mean that is tested.
-    """
+    """On which side of ``line`` the means of differences, shape (q, t), lie, by the t-test, since most queries tie."""
     from scipy.stats import t as student
 
     q = len(differences)
@@ -208,12 +188,7 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
 
 
 def findings(rows: Any, share: float) -> Mapping[str, Finding]:
-    """What a claim's comparisons prove, by collection.
-
-    Against each other policy, the comparisons of ``share`` of the budgets have to lie above the line. This is tested by
-    the partial conjunction of their p-values (Benjamini and Heller, Biometrics 2008). Of several other policies all
-    have to be proven, and one is enough to refute. Both proofs are Holm-corrected over the collections.
-    """
+    """What a claim's comparisons prove, by collection (partial conjunction: Benjamini and Heller, Biometrics 2008)."""
     collections = {
         str(name): [group for _, group in mine.groupby("against", sort=False)]
         for name, mine in rows.groupby("collection", sort=False)

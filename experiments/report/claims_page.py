@@ -150,10 +150,7 @@ def _interval(mean: float, low: float, high: float) -> str:
 
 
 def draw_claim(file: Path, study: Study, found: Held) -> None:
-    """Draw the differences of a claim that allows a margin, the worst collection on top.
-
-    A filled marker: the point estimate is below the claim. A colour: it fails by the tests.
-    """
+    """Draw the differences of a claim that allows a margin, the worst collection on top."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 1.0 + 0.19 * len(found.order)), layout="constrained")

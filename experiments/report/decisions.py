@@ -27,11 +27,7 @@ def counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
 
 
 def decisions_of(trace: Mapping[str, Any], ranking: Sequence[str], pool: Sequence[str] = ()) -> dict[str, Any]:
-    """The decisions of a request, from its trace (a parsed line of ``traces.jsonl.gz``) and its final ranking.
-
-    They are ``rows`` of :data:`ROW`, ``steps`` of :data:`STEP`, the final ``ranking`` (top 10), why it ended as
-    ``stop``, and ``notes``: the scheduler's remarks on a batch. ``pool`` has the ids in first-stage order, if known.
-    """
+    """The decisions of a request: ``rows`` of :data:`ROW`, ``steps`` of :data:`STEP`, top 10, why it ended, notes."""
     first, final = _ranks(pool), _ranks(ranking)
     rows: list[list[Any]] = []
     stop: dict[str, Any] = {}

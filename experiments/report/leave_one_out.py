@@ -1,8 +1,4 @@
-"""Chooses one of a study's policies by leaving one group of collections out at a time.
-
-The score of a group is that of the policy which all other groups choose. So none of its own queries takes part in the
-choice (leave-one-dataset-out, as in zero-shot evaluation).
-"""
+"""Chooses one of a study's policies by leaving one group of collections out at a time."""
 
 from __future__ import annotations
 
@@ -19,18 +15,13 @@ from experiments.report.tables import ends, resampled_means
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A group, its result by the choice of the others, and the best choice in hindsight.
-
-    Attributes:
-        same: share of the resamples of the others' queries in which they choose the same policy.
-        difference, low, high: gain of the chosen policy less that of the default, with the interval.
-    """
+    """A group, its result by the choice of the others, and the best choice in hindsight."""
 
     group: str
     chosen: str
-    same: float
+    same: float  # share of the resamples of the others' queries in which they choose the same policy
     gain: float
-    difference: float
+    difference: float  # gain of the chosen policy less that of the default, with the interval
     low: float
     high: float
     best: str
@@ -39,30 +30,19 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """The outcome of the protocol.
+    """The outcome of the protocol."""
 
-    Attributes:
-        gains: by policy, the default first: its gain on each group, in the order of ``left_out``.
-        difference, low, high: mean over the groups of their gain over the default, with the interval.
-        final: the policy that all groups together choose; ``shares``: how often, by policy, in the resamples.
-    """
-
-    gains: Mapping[str, FloatArray]
+    gains: Mapping[str, FloatArray]  # by policy, the default first: its gain on each group, as in ``left_out``
     left_out: Sequence[LeftOut]
-    difference: float
+    difference: float  # mean over the groups of their gain over the default, with the interval
     low: float
     high: float
-    final: str
-    shares: Mapping[str, float]
+    final: str  # the policy that all groups together choose
+    shares: Mapping[str, float]  # how often each policy is chosen in the resamples
 
 
 def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
-    """Choose among the policies of kind ``ours``.
-
-    A policy's gain on a collection is the mean of the headline above the reference's at the same budget, over the
-    budgets of the choice. On a group it is the mean over its collections, so a group counts once. Of equal policies the
-    default is chosen, then the one named first.
-    """
+    """Choose among the policies of kind ``ours`` by mean gain over the reference; each group counts once."""
     names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
     groups = list(dict.fromkeys(collection.group for collection in study.collections))
     by_collection = {c.name: _gains(study, choice, c, names) for c in study.collections}

@@ -23,7 +23,6 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """The table under its heading."""
         lines = [f"### {self.title}\n", f"| {' | '.join(self.columns)} |", f"|---|{'---:|' * (len(self.columns) - 1)}"]
         return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
 

@@ -32,10 +32,7 @@ class Work(NamedTuple):
 
 
 class Prices(BaseModel):
-    """Prices of a reranker in dollars and milliseconds, each >= 0.
-
-    A search unit pays for each ``docs_per_search_unit`` documents begun of each call, 100 at Cohere and Bedrock.
-    """
+    """Prices of a reranker in dollars and milliseconds, each >= 0."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -43,7 +40,7 @@ class Prices(BaseModel):
     usd_per_call: float = Field(default=0.0, ge=0.0)
     usd_per_1k_tokens: float = Field(default=0.0, ge=0.0)
     usd_per_search_unit: float = Field(default=0.0, ge=0.0)
-    docs_per_search_unit: int = Field(default=100, ge=1)
+    docs_per_search_unit: int = Field(default=100, ge=1)  # of each call, begun; 100 at Cohere and Bedrock
     ms_per_doc: float = Field(default=0.0, ge=0.0)
     ms_per_call: float = Field(default=0.0, ge=0.0)
 
@@ -54,10 +51,7 @@ class Prices(BaseModel):
         return [unit for unit in UNITS if unit not in ("usd", "ms") or unit in named]
 
     def bill(self, work: Work) -> dict[str, FloatArray]:
-        """What the work costs, by unit of :data:`UNITS`, in the shape of the work.
-
-        All calls of a request but its last are taken to be as large as its largest, which is how batches are made.
-        """
+        """What the work costs, by unit of :data:`UNITS`, in the shape of the work."""
         per_call = np.ceil(work.largest / self.docs_per_search_unit)
         units = np.where(work.calls > 0, per_call * work.calls, 0.0)
         usd = (

@@ -71,10 +71,7 @@ def recommended_in(text: str) -> Recommendation | None:
 
 
 def nearest_for_less(cells: Any, measure: str) -> str:
-    """The cheaper cell that is as good as the baseline on most collections, in a sentence; empty without any.
-
-    Tables of version 0.55 and before lack the comparison: of them nothing can be said.
-    """
+    """The cheaper cell that is as good as the baseline on most collections, in a sentence; empty without any."""
     if "full_diff" not in cells:
         return ""
     _, _, by_cell = _beside(cells, measure)

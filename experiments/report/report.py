@@ -183,7 +183,6 @@ def _calls_of_advice(study: Study, advice: Recommendation) -> str:
 
 
 def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
-    """What the view of the queries shows."""
     others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
     known = [policy.name for policy in others]
     ours = [policy.name for policy in others if policy.kind == "ours"]

@@ -61,24 +61,15 @@ class Policy:
 
 @dataclass(frozen=True)
 class Cell:
-    """Results of one policy under one budget for the q judged queries of a collection.
+    """Results of one policy under one budget for the q judged queries of a collection."""
 
-    Attributes:
-        values: shape (q, m), the measures.
-        charged: shape (q, u), in each of ``UNITS``, 0 where the reranker does not count them.
-        expanded: shape (q,), documents added to the pool.
-        ineligible: shape (q,), neighbours that an expander found and the reranker cannot score.
-        decisions: by query id, see ``decisions.py``; empty if they were not asked for.
-        warnings: numbers of missing ids, by what they are.
-    """
-
-    values: FloatArray
-    charged: FloatArray
-    expanded: NDArray[np.int64]
-    ineligible: NDArray[np.int64]
+    values: FloatArray  # shape (q, m), the measures
+    charged: FloatArray  # shape (q, u), in each of UNITS, 0 where the reranker does not count them
+    expanded: NDArray[np.int64]  # shape (q,), documents added to the pool
+    ineligible: NDArray[np.int64]  # shape (q,), neighbours found that the reranker cannot score
     stops: Sequence[str]
-    decisions: Mapping[str, Any] = field(default_factory=dict)
-    warnings: Mapping[str, int] = field(default_factory=dict)
+    decisions: Mapping[str, Any] = field(default_factory=dict)  # by query id; empty if not asked for
+    warnings: Mapping[str, int] = field(default_factory=dict)  # numbers of missing ids, by what they are
 
     def in_unit(self, unit: Unit) -> FloatArray:
         amounts: FloatArray = self.charged[:, UNITS.index(unit.name)]
@@ -87,76 +78,49 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """Quality against cost of one policy at s points.
+    """Quality against cost of one policy at s points."""
 
-    Attributes:
-        allowed, spent: shape (s,), amount allowed and mean amount charged, in the study's unit.
-        mean, low, high: shape (s, m), with the bootstrap interval.
-        costs: shape (s, u), mean charged in each of ``UNITS``.
-        steps: whether the curve keeps its height until the next point, as in a run. Otherwise lines join the points.
-    """
-
-    allowed: FloatArray
-    spent: FloatArray
-    mean: FloatArray
+    allowed: FloatArray  # shape (s,), in the study's unit
+    spent: FloatArray  # shape (s,), mean amount charged
+    mean: FloatArray  # shape (s, m), as its ends
     low: FloatArray
     high: FloatArray
-    costs: FloatArray
-    steps: bool = False
+    costs: FloatArray  # shape (s, u), mean charged in each of UNITS
+    steps: bool = False  # whether it keeps its height until the next point, as in a run
 
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection with its first stage and reranker, and everything measured on it.
-
-    Attributes:
-        query_texts, doc_texts, grades: what the report shows; empty where it must not show any.
-        cells: by policy name and column.
-        curves: by policy name: of a grid from 0 to the largest budget, of a run after each batch.
-        target: mean quality, shape (m,), that "95% of full quality" refers to; ``target_spent`` is its mean cost.
-        start: mean quality of the reference before anything is reranked, shape (m,); None if unknown.
-        dataset: name of the test collection. Collections over the same queries share it.
-        group: is left out together, and counts once in the mean of a claim.
-        plain: name of the collection that is this one without its signals, or empty.
-    """
+    """A collection with its first stage and reranker, and everything measured on it."""
 
     name: str
     queries: Sequence[str]
-    query_texts: Mapping[str, str]
+    query_texts: Mapping[str, str]  # shown in the report, as the next two; may be empty
     doc_texts: Mapping[str, str]
     grades: Mapping[str, Mapping[str, int]]
     cells: Mapping[tuple[str, str], Cell]
-    curves: Mapping[str, Line]
-    target: FloatArray
-    target_spent: float
-    start: FloatArray | None = None
-    dataset: str = ""
-    group: str = ""
-    plain: str = ""
+    curves: Mapping[str, Line]  # by policy name
+    target: FloatArray  # mean quality, shape (m,), that "95% of full quality" refers to
+    target_spent: float  # its mean cost
+    start: FloatArray | None = None  # mean of the reference before anything is reranked, shape (m,)
+    dataset: str = ""  # collections over the same queries share it
+    group: str = ""  # is left out together, and counts once in the mean of a claim
+    plain: str = ""  # name of the collection that is this one without its signals
 
 
 @checked(frozen=True, config=CHECKED)
 class Claim:
-    """On every collection, a policy is at most ``margin`` below the others in the headline measure.
-
-    Attributes:
-        depth: budget of the others: ``same``, ``spent`` (what the policy was charged on average, between two budgets),
-            ``fewer`` (every smaller budget), or one of the study's budgets.
-        ahead: share of the budgets, in (0, 1], at which the policy has to be significantly above each of the others;
-            None asks for no significance.
-        collections: shell patterns of names.
-        plain: the others do without the signals of the collection; only collections with signals count.
-    """
+    """On every collection, a policy is at most ``margin`` below the others in the headline measure."""
 
     name: str
     policy: str
     against: Texts
     budgets: Amounts
-    depth: Amount | str = "same"
+    depth: Amount | str = "same"  # of the others: same, spent (as charged), fewer (every smaller budget), or one
     margin: NotNegative = 0.0
     ahead: Annotated[float, Field(gt=0, le=1)] | None = None
-    collections: Texts = ("*",)
-    plain: bool = False
+    collections: Texts = ("*",)  # shell patterns of names
+    plain: bool = False  # the others do without the signals of the collection
 
     def is_about(self, name: str, plain: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.collections) and bool(plain or not self.plain)
@@ -172,38 +136,27 @@ class Choice:
 
 @dataclass(frozen=True)
 class Study:
-    """Results of policies on collections.
-
-    Attributes:
-        reference: name of the policy that the others are tested against.
-        columns: budgets as text, or the one column :data:`FINAL` where runs are compared.
-        measures: names; the first is the headline.
-        target_label: what ``Collection.target`` is.
-        traced_column: the column whose decisions can be looked at.
-        notes: warnings and sources of runs, one line each, Markdown.
-        unit: what the budgets limit and the lines' costs count.
-        is_grid: whether the columns are budgets; otherwise the study compares runs in a single column.
-    """
+    """Results of policies on collections."""
 
     name: str
     command: str
     git_sha: str
     collections: Sequence[Collection]
     policies: Sequence[Policy]
-    reference: str
-    columns: Sequence[str]
-    measures: Sequence[str]
-    target_label: str
-    traced_column: str
+    reference: str  # the policy that the others are tested against
+    columns: Sequence[str]  # budgets as text, or FINAL where runs are compared
+    measures: Sequence[str]  # the first is the headline
+    target_label: str  # what ``Collection.target`` is
+    traced_column: str  # whose decisions can be looked at
     resamples: int
     permutations: int
     level: float
     seed: int
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # one line each, Markdown
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
-    unit: Unit = DOCS
-    is_grid: bool = True
+    unit: Unit = DOCS  # what the budgets limit and the lines' costs count
+    is_grid: bool = True  # whether the columns are budgets
     question: str = ""
 
     @property

@@ -29,12 +29,7 @@ Key = tuple[str, str]
 
 
 def cells_table(study: Study) -> Any:
-    """One row for each (collection, policy, column).
-
-    For each measure M the columns are the mean ``M``, its interval ``M_low`` and ``M_high``, the difference from the
-    reference ``M_diff`` with its interval, and the p-values ``M_p_t`` and ``M_p_randomization``, also corrected by
-    Holm's method (``_holm``). ``full_diff`` is the difference from the dearest cell of the baseline.
-    """
+    """One row for each (collection, policy, column), with intervals, differences from the reference, and p-values."""
     import pandas as pd
 
     return pd.DataFrame([row for collection in study.collections for row in _rows(study, collection)])
@@ -71,10 +66,7 @@ def _interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def resampled_means(study: Study, collection: Collection, values: FloatArray) -> FloatArray:
-    """Means of values of shape (q, t) in each bootstrap resample of the queries, shape (resamples, t).
-
-    Collections over the same queries draw the same resamples, so their combinations stay paired.
-    """
+    """Means of values (q, t) by bootstrap resample; collections over the same queries draw the same ones."""
     q = len(values)
     random = np.random.default_rng([study.seed, crc32(collection.dataset.encode())])
     means: FloatArray = random.multinomial(q, np.full(q, 1.0 / q), size=study.resamples) @ values / q
@@ -138,10 +130,7 @@ def _against_full(study: Study, collection: Collection, keys: list[Key], values:
 
 
 def policies_table(study: Study) -> Any:
-    """One row for each (collection, policy): areas, what 95% and 99% of the target take, and the largest fall.
-
-    All curves of a collection have their areas over the same range: up to the most that any query was charged.
-    """
+    """One row for each (collection, policy): areas, what 95% and 99% of the target take, and the largest fall."""
     import pandas as pd
 
     rows = []

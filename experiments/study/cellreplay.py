@@ -24,17 +24,13 @@ from ragtune.core.units import LIMITS
 
 @dataclass(frozen=True)
 class Job:
-    """The replay of a collection through one policy under one hard budget, and the file of its cell.
-
-    ``limit`` is how much of ``unit`` (a short name) each query may spend; None for no limit. ``column`` is the budget
-    as text, or a name.
-    """
+    """The replay of a collection through one policy under one hard budget, and the file of its cell."""
 
     collection: str
     policy: str
-    column: str
+    column: str  # the budget as text, or a name
     config: Mapping[str, Any]
-    limit: float | None
+    limit: float | None  # of ``unit`` (a short name), for each query; None for no limit
     unit: str
     measures: Sequence[str]
     traced: bool

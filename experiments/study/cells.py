@@ -31,10 +31,7 @@ START = "start"
 
 
 def jobs_of(grid: Grid, folder: Path) -> list[Job]:
-    """The jobs of all cells of a grid, with files below the folder.
-
-    The full reranking of each collection comes first, and jobs that can share a session are neighbours.
-    """
+    """The jobs of all cells of a grid, full reranking first; jobs that can share a session are neighbours."""
     jobs: list[Job] = []
     inputs = InputFiles()
 
@@ -68,10 +65,7 @@ def compares_windows(config: Mapping[str, Any]) -> bool:
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
-    """Replay the jobs whose results are not kept yet, and return the cells by (collection, policy, column).
-
-    Jobs that differ by the budget alone share a replay. ``processes`` is -1 for one a core.
-    """
+    """Replay the jobs whose results are not kept yet, and return the cells by (collection, policy, column)."""
     files = {job.file: job for job in jobs}  # policies of the same configuration share one
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
     todo: dict[str, list[Job]] = {}

@@ -37,30 +37,23 @@ Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, config=CHECKED)
 class CollectionEntry:
-    """A collection with its first stage and reranker, as overrides of ``run.py``.
-
-    ``variables`` are what policies write as ``$name``; for ``group`` and ``plain`` see
-    :class:`experiments.report.study.Collection`.
-    """
+    """A collection with its first stage and reranker, as overrides of ``run.py``."""
 
     name: Name
     overrides: Sequence[str] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    group: str = ""
+    variables: Mapping[str, Any] = field(default_factory=dict)  # what policies write as ``$name``
+    group: str = ""  # see :class:`experiments.report.study.Collection`, as for ``plain``
     plain: str = ""
 
 
 @dataclass(frozen=True, config=CHECKED)
 class PolicyEntry:
-    """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection.
-
-    By default it is the preset of its name, and its label is the name, with blanks for underscores.
-    """
+    """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection."""
 
     name: Name
     kind: Literal["incumbent", "peer", "ours", "ceiling"]
-    label: str = ""
-    overrides: Sequence[str] | None = None
+    label: str = ""  # by default the name, with blanks for underscores
+    overrides: Sequence[str] | None = None  # by default the preset of its name
 
     @property
     def choices(self) -> Sequence[str]:
@@ -118,10 +111,7 @@ class Grid:
         return next(entry for entry in self.policies if entry.kind == "incumbent")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
-        """The grid with only the named collections and policies; no names mean all, and the baseline always stays.
-
-        Claims about a policy that is left out are left out, too, and others are held against those that stay.
-        """
+        """The grid with only the named collections and policies; no names mean all, and the baseline always stays."""
         chosen = {self.baseline.name, *policies} if policies else set(_names(self.policies))
         wanted = set(collections) or set(_names(self.collections))
         _require_known("policies", sorted(chosen), _names(self.policies))
@@ -143,10 +133,7 @@ class Grid:
 
 
 def load_grid(name: str, options: Sequence[str] = ()) -> Grid:
-    """Read the grid of ``conf/frontier/NAME.yaml`` or of a YAML file, and change it by ``key=value`` options.
-
-    A file that says ``base: OTHER`` replaces keys of that file, which is found in the same way.
-    """
+    """Read ``conf/frontier/NAME.yaml`` or a YAML file, which replaces keys of its ``base``; apply the options."""
     file = _file(name)
     register_resolvers()
     try:

@@ -12,10 +12,10 @@ import pytest
 from markupsafe import escape
 
 from experiments.report.figures import draw_lines
-from experiments.report.overview import overview_of, write_overview
 from experiments.report.recommendation import recommendation, recommended_in
 from experiments.report.study import Cell, Collection, Line, Policy, Study
 from experiments.report.tables import cells_table
+from experiments.report.write import overview_of, write_overview
 from ragtune.core.units import MONEY, UNITS
 
 RESULTS = Path(__file__).parents[4] / "results"
