@@ -33,7 +33,7 @@ def require_plotly() -> None:
     try:
         import plotly  # type: ignore[import-untyped]  # noqa: F401
     except ImportError:
-        raise MissingExtraError("the HTML report (or choose report=false)", "report") from None
+        raise MissingExtraError("the HTML report (or choose --no-report)", "report") from None
 
 
 def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:

@@ -37,8 +37,6 @@ class BaseRetriever(Component, ABC):
     State: none between requests; within a request, ``context.remember``.
 
     Examples:
-        >>> from ragtune import ScoredDocument
-        >>> from ragtune.core.interfaces import BaseRetriever
         >>> class Newest(BaseRetriever):
         ...     def retrieve(self, context, top_k):
         ...         return [ScoredDocument(id=f"d{i}", score=10.0 - i) for i in range(3)][:top_k]
@@ -63,12 +61,9 @@ class BaseSignal(Component, ABC):
     State: none between requests; within a request, ``context.remember``.
 
     Examples:
-        >>> from ragtune import ScoredDocument
-        >>> from ragtune.core.interfaces import BaseSignal
         >>> class Clicks(BaseSignal):
         ...     def values(self, context, documents):
-        ...         clicks = {"d1": 12.0}
-        ...         return {document.id: clicks[document.id] for document in documents if document.id in clicks}
+        ...         return {document.id: 12.0 for document in documents if document.id == "d1"}
         >>> Clicks().values(context=None, documents=[ScoredDocument(id="d1"), ScoredDocument(id="d2")])
         {'d1': 12.0}
     """
@@ -86,12 +81,10 @@ class BaseReformulator(Component, ABC):
     State: none between requests; within a request, ``context.remember``.
 
     Examples:
-        >>> from types import SimpleNamespace
-        >>> from ragtune.core.interfaces import BaseReformulator
         >>> class Plural(BaseReformulator):
         ...     def generate(self, context, first_round):
-        ...         return [f"{context.query}s"]
-        >>> Plural().generate(SimpleNamespace(query="tea"), first_round=[])
+        ...         return ["teas"]
+        >>> Plural().generate(context=None, first_round=[])
         ['teas']
     """
 
@@ -119,8 +112,6 @@ class BaseFusion(ABC):
     State: none, neither between requests nor within one.
 
     Examples:
-        >>> from ragtune import ScoredDocument
-        >>> from ragtune.core.interfaces import BaseFusion
         >>> class First(BaseFusion):
         ...     def fuse(self, lists):
         ...         return list(next(iter(lists.values())))
@@ -146,10 +137,6 @@ class BaseEstimator(Component, ABC):
             scheduler that sends them (:attr:`BaseScheduler.sends_again`); the controller refuses any other.
 
     Examples:
-        >>> import numpy as np
-        >>> from ragtune.core.interfaces import BaseEstimator
-        >>> from ragtune.core.pool.items import PoolItem
-        >>> from ragtune.core.pool.pool import CandidatePool
         >>> class ShortFirst(BaseEstimator):
         ...     def value(self, pool, context):
         ...         return pool.valuation(1 / (1 + pool.roster.token_counts))
@@ -178,11 +165,7 @@ class BaseScheduler(Component, ABC):
             windows do. Otherwise the request ends where no candidate is left.
 
     Examples:
-        >>> from ragtune.core.interfaces import BaseScheduler
         >>> from ragtune.core.policy.batching import propose
-        >>> from ragtune.core.pool.items import PoolItem
-        >>> from ragtune.core.pool.pool import CandidatePool
-        >>> from ragtune.core.types import RemainingBudgetView
         >>> class Pairs(BaseScheduler):
         ...     def select_batch(self, pool, budget):
         ...         return propose(pool.top_candidates(2), budget)
@@ -216,14 +199,11 @@ class BaseAcquisition(ABC):
     State: none, neither between requests nor within one.
 
     Examples:
-        >>> import numpy as np
-        >>> from ragtune.core.interfaces import BaseAcquisition
         >>> from ragtune.core.pool.belief import EmpiricalBelief
         >>> class LeastCertain(BaseAcquisition):
         ...     def utility(self, belief, pool):
         ...         return belief.variance
-        >>> belief = EmpiricalBelief(np.array([0.5, 0.5]), np.array([0.9, np.nan]))
-        >>> int(LeastCertain().utility(belief, pool=None).argmax())
+        >>> int(LeastCertain().utility(EmpiricalBelief(np.full(2, 0.5), np.array([0.9, np.nan])), None).argmax())
         1
     """
 
@@ -241,8 +221,6 @@ class BaseReranker(AccountedReranker, ABC):
         compares: whether a score ranks a document within its batch only (rule F6).
 
     Examples:
-        >>> from ragtune.core.interfaces import BaseReranker
-        >>> from ragtune.core.pool.items import PoolItem
         >>> class Mentions(BaseReranker):
         ...     def rerank(self, items, context, strategy):
         ...         return {item.doc_id: float("tea" in item.content) for item in items}
@@ -291,8 +269,6 @@ class BaseAssembler(Component, ABC):
         ordering: the order of the final list and of the anytime history.
 
     Examples:
-        >>> from ragtune.core.interfaces import BaseAssembler
-        >>> from ragtune.core.pool.ordering import Ordering
         >>> class Scored(BaseAssembler):
         ...     ordering = Ordering.RERANKED_FIRST
         >>> Scored().ordering.value
@@ -320,8 +296,6 @@ class BaseExpander(Component, ABC):
         is_active: False for the do-nothing expander.
 
     Examples:
-        >>> from ragtune import ScoredDocument
-        >>> from ragtune.core.interfaces import BaseExpander
         >>> class Neighbour(BaseExpander):
         ...     def expand(self, pool, context, limit):
         ...         return [ScoredDocument(id="d9")][:limit]
@@ -345,8 +319,6 @@ class BaseEmbedder(Component, ABC):
     State: none, neither between requests nor within one. The same text always has the same vector.
 
     Examples:
-        >>> import numpy as np
-        >>> from ragtune.core.interfaces import BaseEmbedder
         >>> class Length(BaseEmbedder):
         ...     name = "length"
         ...     def embed(self, texts):
@@ -373,8 +345,6 @@ class TextVectors(Protocol):
 
     def of(self, items: Sequence[PoolItem]) -> Any:
         """Return L2-normalised rows, shape (len(items), d), as an array or a ``csr_matrix``."""
-        ...
 
     def of_query(self, text: str) -> Any:
         """Return the vector of a query in the same form, shape (1, d); all zero without known words."""
-        ...
