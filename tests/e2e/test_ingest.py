@@ -173,7 +173,6 @@ def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
     ("arguments", "said"),
     [
         (["chunk.max_tokens=0"], "chunk.max_tokens=0: Input should be greater than or equal to 1"),
-        (["chunk.method=pages"], "chunk.method='pages': Input should be 'tokens', 'sentences', 'paragraphs'"),
         (["collection=not a name"], "collection name='not a name'"),
         (["+whatever=1"], "unknown option 'whatever': allowed are dataset, store, embedder, collection"),
         (["store.dsn=postgresql://["], "dsn"),

@@ -131,7 +131,6 @@ def test_limits_that_are_sums_of_prices_are_used_up_exactly():
     ("limits", "cost", "unit"),
     [
         ({"max_reranker_docs": 3}, CostObject(docs=3), "rerank_docs"),
-        ({"max_reranker_calls": 3}, CostObject(calls=3), "rerank_calls"),
         ({"max_latency_ms": 7.0}, CostObject(latency_ms=7.0), "latency_ms"),
     ],
 )

@@ -43,7 +43,6 @@ def test_an_empty_pool_stops_the_loop_before_it_starts(fakes):
     ("budget", "unit"),
     [
         (limits(max_reranker_docs=10), "rerank_docs"),
-        (limits(max_reranker_calls=2), "rerank_calls"),
         (limits(max_latency_ms=20.0), "latency_ms"),
     ],
 )
@@ -59,10 +58,8 @@ def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
     ("budget", "reason"),
     [
         (limits(max_reranker_docs=7), "doc_limit_exceeded"),
-        (limits(max_tokens=140, assembly_token_buffer=0), "token_limit_exceeded"),
         (limits(max_tokens=240, assembly_token_buffer=100), "token_limit_exceeded"),
         (limits(max_latency_ms=15.0), "latency_exceeded"),
-        (limits(max_cost_usd=0.15), "cost_limit_exceeded"),
     ],
 )
 def test_a_batch_over_budget_is_denied_whole_before_it_runs(fakes, budget, reason):

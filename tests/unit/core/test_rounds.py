@@ -40,7 +40,6 @@ def test_the_default_depths_are_the_specs():
     "fields",
     [
         {"original_query_depth": 0},
-        {"depth_per_reformulation": 0},
         {"num_reformulations": -1},
         {"original_query_depth": 4, "depth_per_reformulation": 5},
         {"depth": 3},

@@ -137,7 +137,6 @@ def test_any_url_is_joined_rightly(dialect: str, url: str | None, address: str) 
         ({"url": None, "model": None}, "reranker model=None: allowed is the name of a model of https://api.cohere.com"),
         ({"scale": "rank"}, "scale='rank': allowed are identity, logit, log_prob, cosine"),
         ({"batch_size": 0}, "reranker batch_size=0: allowed is a whole number >= 1"),
-        ({"usd_per_search_unit": -1}, "reranker usd_per_search_unit=-1: allowed is a number >= 0"),
         ({"api_key_env": KEY}, "reranker api_key_env: allowed is the NAME"),
     ],
 )
