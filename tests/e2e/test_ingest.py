@@ -195,18 +195,6 @@ def test_a_server_that_is_not_there_is_exit_code_1_without_its_password(call: Ru
     assert "secret" not in done.err
 
 
-def test_another_embedder_is_refused_naming_both(call: Run, job: Run) -> None:
-    call("collection=tiny")
-    for refused in (
-        call("collection=tiny", "embedder.dims=32"),
-        job("retriever.collection=tiny", "retriever.embedder.dims=32"),
-    ):
-        assert refused.code == 2
-        assert "dims=256" in refused.err
-        assert "dims=32" in refused.err
-        assert len(refused.err.splitlines()) == 1
-
-
 def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(
     call: Run, job: Run, collection: Path
 ) -> None:

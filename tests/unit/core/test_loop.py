@@ -219,19 +219,6 @@ def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
     assert output.history[-1].ranking == output.ranking
 
 
-def test_history_costs_never_fall_and_failed_documents_keep_their_places(fakes):
-    script = [RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}]
-    output = fakes.controller(reranker=fakes.Reranker(script=script)).run("q")
-    for unit in ("docs", "calls", "tokens", "latency_ms", "usd"):
-        series = [getattr(step.cost, unit) for step in output.history]
-        assert series == sorted(series)
-    everything = {f"doc_{i:03d}" for i in range(20)}
-    assert all(len(step.ranking) == 20 and set(step.ranking) == everything for step in output.history)
-    assert output.history[1].ranking == output.history[0].ranking
-    assert len(output.dropped) == 9
-    assert output.ranking[:9] == tuple(sorted(output.dropped))  # by their estimates
-
-
 def test_a_step_of_the_history_is_what_a_smaller_budget_would_have_given(fakes):
     whole = fakes.controller().run("q")
     for step in whole.history:

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from ragtune import BudgetedReranker
-from ragtune.core.errors import InputError
 from ragtune.facade.models import reranker_for
 from ragtune.facade.ranking import Ranking
 
@@ -64,21 +63,6 @@ def test_arrays_and_series_are_lists_by_position(plain: Any, given: Any) -> None
 def test_records_of_a_frame_may_lack_a_title() -> None:
     frame = pd.DataFrame({"text": TEXTS, "title": [None, "x", np.nan, pd.NA]})
     assert [d.index for d in ranked(frame.to_dict("records"))] == [d.index for d in ranked(TEXTS)]
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"documents": pd.DataFrame({"text": TEXTS})}, "DataFrame.*to_dict"),
-        ({"documents": set(TEXTS)}, "documents of type set"),
-        ({"documents": pd.Series([*TEXTS[:3], None])}, "document 3 is None"),
-        ({"top_k": np.float64(2.0)}, "top_k=np.float64"),
-        ({"top_k": pd.NA}, "top_k=<NA>"),
-    ],
-)
-def test_what_is_no_number_and_no_list_is_refused(given: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ranked(**given)
 
 
 def test_a_reranking_function_may_return_a_series() -> None:

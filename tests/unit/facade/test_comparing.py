@@ -171,18 +171,3 @@ def test_places_in_batches_that_share_no_document_are_warned_of() -> None:
 def test_a_language_model_that_cannot_be_made_is_named(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         language_model("test", **options)
-
-
-@pytest.mark.parametrize(
-    ("how", "policy", "calls"), [("listwise", "plackett_luce", 2), ("setwise", "setwise_insertion", 90)]
-)
-def test_a_language_model_over_http_is_asked_as_often_as_the_budget_says(
-    llm_server: Any, how: str, policy: str, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    model = language_model("test", how, base_url=llm_server.url, usd_per_1k_tokens=0.001)
-    texts = [f"{'tea ' if i == 7 else ''}text {i}" for i in range(12)]
-    ranking = BudgetedReranker(model, policy=policy, calls=calls).rank("tea", texts)
-    assert 0 < len(llm_server.requests) == ranking.cost.calls <= calls
-    assert ranking.cost.usd > 0.0
-    assert ranking[0].index == 7

@@ -17,7 +17,6 @@ from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
 from ragtune.cli.commands.rerank_options import add_rerank_options
-from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
@@ -332,30 +331,6 @@ def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
 
 def dead(query: str, texts: Sequence[str]) -> list[float]:
     raise OSError("no such host")
-
-
-def test_a_dead_reranker_leaves_the_first_stages_order_and_is_named() -> None:
-    scores = [3.0, 9.0, 2.0, 5.0, 8.0, 7.0, 6.0, 1.0]
-    reranker = make(dead, failures=FailurePolicy(batches_in_a_row=2))
-    for ranking in [reranker.rank(QUERY, TEXTS, scores), *reranker.rank_many([Job(QUERY, TEXTS, scores)] * 3)]:
-        check(ranking, len(TEXTS))
-        assert not any(document.reranked for document in ranking)
-        assert [document.index for document in ranking] == sorted(range(len(TEXTS)), key=lambda i: -scores[i])
-        assert set(ranking.failures.values()) <= {"OSError: no such host"}
-        assert ranking.stop is not None
-
-
-def test_one_failed_batch_costs_its_documents_only() -> None:
-    def once(query: str, texts: Sequence[str]) -> list[float]:
-        calls.append(len(texts))
-        return overlap(query, texts) if len(calls) > 1 else dead(query, texts)
-
-    calls: list[int] = []
-    ranking = make(once, docs=8).rank(QUERY, TEXTS)
-    check(ranking, len(TEXTS))
-    assert len(ranking.failures) == 2
-    assert {document.index for document in ranking[-2:]} != set(ranking.failures), "they keep a place by their estimate"
-    assert sum(document.reranked for document in ranking) == 6
 
 
 @pytest.mark.parametrize(

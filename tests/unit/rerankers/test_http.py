@@ -300,18 +300,6 @@ def test_reported_units_are_charged_whether_the_scores_are_new_or_kept(
     assert contexts[1].meter.actual == CostObject()
 
 
-def test_reported_tokens_are_charged_whether_the_scores_are_new_or_kept(
-    llm_server: Any, make: Any, make_context: MakeContext
-) -> None:
-    llm_server.alter = lambda reply: reply | {"usage": {"total_tokens": 1001}}
-    fresh, kept = make_context(), make_context()
-    for context in (fresh, kept):
-        make("jina", usd_per_1k_tokens=2.0).rerank(items(7), context, "x")
-    assert (charged(fresh).tokens, charged(fresh).usd) == (1001, pytest.approx(2.002))
-    assert charged(kept) == charged(fresh)
-    assert (fresh.meter.actual, kept.meter.actual) == (charged(fresh), CostObject())
-
-
 # -- health (rule F3) --------------------------------------------------------------------------------------------------
 
 TEXTS = [f"text {i}" for i in range(6)]

@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.datasets import beir
 from experiments.datasets.beir import BeirDataset, read_qrels
 from experiments.datasets.dataset import add_judgment, assemble
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.storedcorpus import StoredCorpus
 
 
 def load(folder: Path, split: str = "test"):
@@ -33,20 +31,6 @@ def test_a_collection_is_read_in_the_order_of_its_files(collection: Path) -> Non
     assert dataset.corpus["heart-1"].title == "Heart"
     assert list(dataset.queries) == dataset.judged == ["q1", "q2", "q3", "q4"]
     assert dataset.qrels["q1"] == {"heart-1": 1, "heart-2": 3, "heart-3": 2}
-
-
-def test_documents_of_large_files_stay_on_disk_and_are_the_same(
-    collection: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = load(collection)
-    monkeypatch.setattr(beir, "STORED_FROM", 1)
-    dataset = load(collection)
-    assert isinstance(dataset.corpus, StoredCorpus)
-    assert (list(dataset.corpus), dataset.corpus.digest) == (list(expected.corpus), expected.corpus.digest)
-    assert dataset.warnings == expected.warnings
-    append(collection, "corpus.jsonl", '{"_id": "ship-1", "text": "t"}\n')
-    with pytest.raises(DatasetError, match=r"corpus.jsonl: duplicate document id 'ship-1'"):
-        load(collection)
 
 
 def test_a_document_without_text_is_kept_and_counted(collection: Path) -> None:
