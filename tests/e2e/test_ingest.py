@@ -138,18 +138,6 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
 # -- in this process ---------------------------------------------------------------------------------------------------
 
 
-def test_ingesting_again_changes_nothing_and_the_job_runs(call: Run, job: Run, dsn: str) -> None:
-    first, again = call(), call()
-    name = first.out.partition(":")[0]
-    assert name.startswith("tiny-")
-    expected = "12 documents ({} unchanged, 1 without text, 0 pruned), 11 chunks: {} inserted, 0 updated, {} unchanged"
-    assert expected.format(0, 11, 0) in first.out
-    assert expected.format(11, 0, 11) in again.out
-    assert (again.code, again.err) == (0, "")
-    ended = job("retriever.mode=hybrid", "budget=tight")
-    assert (ended.code, ended.err) == (0, "")
-
-
 def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
     call: Run, collection: Path, dsn: str
 ) -> None:

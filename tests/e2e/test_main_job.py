@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.config.paths import CONF
 from experiments.publish.described import metrics
 from experiments.publish.files import read_summary
 
@@ -92,9 +91,6 @@ def test_traces_explain_every_query(demo: SimpleNamespace) -> None:
 def summary_of(ended: SimpleNamespace) -> dict:
     assert ended.code == 0, ended.err
     return json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
-
-
-ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
 
 
 def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean(

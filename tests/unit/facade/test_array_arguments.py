@@ -27,21 +27,6 @@ def ranked(documents: Any = TEXTS, scores: Any = None, **further: Any) -> Rankin
 @pytest.mark.parametrize(
     ("plain", "given"),
     [
-        ({"docs": 3}, {"docs": np.int64(3)}),
-        ({"docs": 3}, {"docs": np.array(3)}),
-        ({"docs": 3, "batch_size": 2}, {"docs": 3, "batch_size": np.int16(2)}),
-        ({"docs": 3, "trust": 0.5}, {"docs": 3, "trust": np.float32(0.5)}),
-        ({"docs": 3, "policy": "settled"}, {"docs": 3, "policy": np.str_("settled")}),
-    ],
-)
-def test_numpy_scalars_of_the_constructor_are_the_numbers_that_they_are(plain: Any, given: Any) -> None:
-    one, other = (BudgetedReranker(words, **options).rank("green tea", TEXTS) for options in (plain, given))
-    assert one.documents == other.documents
-
-
-@pytest.mark.parametrize(
-    ("plain", "given"),
-    [
         ({"top_k": 2}, {"top_k": np.int64(2)}),
         ({"scores": SCORES}, {"scores": np.array(SCORES, dtype=np.float32)}),
         ({"scores": SCORES}, {"scores": pd.Series(SCORES, index=[3, 2, 1, 0])}),

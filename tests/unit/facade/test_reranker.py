@@ -329,10 +329,6 @@ def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
-def dead(query: str, texts: Sequence[str]) -> list[float]:
-    raise OSError("no such host")
-
-
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -456,19 +452,6 @@ def test_the_querys_vector_speaks_for_the_documents_near_it() -> None:
 def test_a_signal_that_is_none_is_named(given: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         make().rank(QUERY, TEXTS, **given)
-
-
-@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop", "fixed_depth"])
-def test_twins_keep_equal_scores_and_stay_together(policy: str) -> None:
-    texts = [f"text {i} of {'many' if i % 3 else 'few'} words" for i in range(20)]
-    texts[14] = texts[2]  # far apart in the first stage
-    own = {text: 0.9 - 0.04 * i for i, text in enumerate(sorted(set(texts)))}
-    reranker = BudgetedReranker(lambda query, batch: [own[text] for text in batch], policy=policy, docs=20)
-    ranking = reranker.rank("many words", texts, scores=[20.0 - i for i in range(20)])
-    [(first, one), (second, other)] = [(place, doc) for place, doc in enumerate(ranking) if doc.index in (2, 14)]
-    assert one.reranker_score == other.reranker_score == pytest.approx(own[texts[2]])
-    assert one.score == other.score
-    assert (one.index, second - first) == (2, 1)
 
 
 @pytest.mark.parametrize(

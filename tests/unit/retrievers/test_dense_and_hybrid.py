@@ -28,11 +28,10 @@ class Counting(BaseEmbedder):
 
     def __init__(self, inner: BaseEmbedder, name: str = "") -> None:
         self.inner = inner
-        self.texts = self.preparations = 0
+        self.texts = 0
         self._name = name or inner.name
 
     def prepare(self) -> None:
-        self.preparations += 1
         self.inner.prepare()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
