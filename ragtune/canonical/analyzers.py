@@ -26,10 +26,7 @@ _LATEST = "2"
 
 @dataclass(frozen=True)
 class Analyzer:
-    """A text analysis: ``terms`` returns a text's terms in order, with repetitions.
-
-    ``name`` is language and version, e.g. ``english-2``; ``details`` are the stopwords and the stemmer's version.
-    """
+    """A text's terms in order, with repetitions; ``name`` is language and version, e.g. ``english-2``."""
 
     name: str
     details: str
@@ -51,12 +48,7 @@ def languages() -> tuple[str, ...]:
 
 @cache
 def load_analyzer(name: str) -> Analyzer:
-    """The analyzer of a name, in its latest version if the name has no number.
-
-    - A language has stems without its stopwords, and pairs of neighbours for runs of Han, kana and Hangul.
-    - ``cjk`` has words and such pairs; ``none`` has words.
-    - Words have any length, ``C++`` and ``C#`` too, in compatibility form (NFKC) with their combining marks.
-    """
+    """The analyzer of a language, ``cjk`` or ``none``, in its latest version if the name has no number."""
     language, _, number = name.partition("-")
     if language not in languages() or number not in ("", _LATEST):
         raise ConfigError(f"analyzer={name!r}: allowed are {', '.join(languages())}")

@@ -25,11 +25,7 @@ def embed(
     batch_size: int = 64,
     cache_dir: str | Path | None = AUTO,
 ) -> Embedding:
-    """Vectors of texts or of chunks' contents. Equal texts are embedded once.
-
-    Each batch is cached at once, so interrupted work continues where it stopped: in the platform's cache folder for
-    ``auto``, in another folder, or not at all for None. Rows are as the embedder gives them: L2-normalised.
-    """
+    """L2-normalised vectors of texts or chunks' contents. Equal texts are embedded once, and each batch is cached."""
     check_count("embed batch_size", batch_size, low=1)
     texts = [item.content if isinstance(item, Chunk) else item for item in texts_or_chunks]
     if not texts:

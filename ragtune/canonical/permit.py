@@ -16,12 +16,7 @@ class CancelledWorkError(RagtuneError):
 
 
 class Permit:
-    """Permission for the work of one request, which the working thread finds by :func:`current`.
-
-    Cancelled work never commits: either :meth:`cancel` or the commit comes first, and both sides know which.
-
-    A model scores background work while no request is under way. ``queued_ms`` is how long batches wait for the model.
-    """
+    """Permission for one request's work: either :meth:`cancel` or the commit is first, and both sides know which."""
 
     def __init__(self, is_background: bool = False) -> None:
         self.is_background = is_background

@@ -179,20 +179,7 @@ def _merged(copies: Sequence[Candidate], fused: ScoredDocument, has_names: bool)
 
 
 def rerank(query: str, candidates: Sequence[Candidate], model: BaseReranker | None = None) -> list[Candidate]:
-    """Candidates by the model's score, ties by (doc_id, chunk_index); deterministic for a given model.
-
-    Args:
-        query: the query that candidates are scored for.
-        candidates: the candidates, each once, in any order.
-        model: the reranker; None leaves candidates, scores and order as they are.
-
-    Returns:
-        Candidates with the model's score, in [0, 1], without those that it could not score.
-
-    Raises:
-        InputError: on a candidate that occurs twice.
-        InvalidScoreError: on a score that is not a finite number.
-    """
+    """Candidates by the model's score in [0, 1], ties by (doc_id, chunk_index); as they are where ``model`` is None."""
     if model is None or not candidates:
         return list(candidates)
     by_id = {f"{candidate.doc_id}#{candidate.chunk_index}": candidate for candidate in candidates}

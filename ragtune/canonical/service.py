@@ -50,11 +50,7 @@ class ServiceLimits(BaseModel):
 
 
 class RagService:
-    """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe.
-
-    Methods with the name of a function of :mod:`ragtune.canonical` call it within the limits. A collection is searched
-    and filled with its own embedder. Other processes may drop and create collections meanwhile.
-    """
+    """A database with embedders (the first is the default) and rerankers that clients choose by name; thread-safe."""
 
     def __init__(
         self,

@@ -181,15 +181,7 @@ class StoreCounts(BaseModel):
 
 
 class UpsertCounts(BaseModel):
-    """The outcome of an upsert, in chunks.
-
-    Attributes:
-        documents: documents in the call.
-        inserted: chunks that did not exist.
-        updated: chunks whose content, vector, tags, metadata or span changed.
-        unchanged: chunks that existed in the same form.
-        deleted: other chunks of these documents.
-    """
+    """The outcome of an upsert, in chunks; ``unchanged`` ones existed in the same form, ``deleted`` are all others."""
 
     documents: int = 0
     inserted: int = 0

@@ -27,14 +27,7 @@ def id_ranks(doc_ids: Sequence[str]) -> IntArray:
 
 
 def best_positions(scores: NDArray[np.floating[Any]], tie_ranks: IntArray, k: int, above: float = -np.inf) -> IntArray:
-    """Positions of the ``k`` highest scores that exceed ``above``, best first, equal scores by tie rank. O(n).
-
-    Args:
-        scores: shape (n,), finite.
-        tie_ranks: shape (n,), from :func:`id_ranks`.
-        k: how many at most.
-        above: scores of this value or less are left out.
-    """
+    """Positions of the ``k`` highest finite scores, shape (n,), that exceed ``above``, best first, ties by rank."""
     positions = np.flatnonzero(scores > above)
     if k < len(positions):
         threshold = -np.partition(-scores[positions], k - 1)[k - 1] if k > 0 else np.inf

@@ -27,17 +27,7 @@ _HIGHEST = 1 + 1e-4
 
 
 class GraphManifest(BaseModel):
-    """The description of a graph, ``graph.json``.
-
-    Attributes:
-        corpus: digest of the collection, see :attr:`ragtune.data.corpus.Corpus.digest`.
-        documents: N, documents of the collection.
-        k: K, neighbours stored of each.
-        kind: kind of nearness, e.g. ``tfidf``, ``bm25``, ``dense``.
-        settings: settings of that nearness.
-        build_seconds: seconds that building took.
-        library: versions of the libraries that built it.
-    """
+    """The description ``graph.json``: the corpus's digest, N, K, kind and settings of the nearness, seconds it took."""
 
     corpus: str
     documents: int = Field(ge=1)
@@ -150,10 +140,7 @@ class CorpusGraph:
 
 
 def nearest(scores: NDArray[np.floating[Any]], position: int, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Make a graph's row of a document's nearness to all N documents: neighbours and weights, each of shape (k,).
-
-    Only positive scores count; equal ones (as float32, which is stored) go by corpus position.
-    """
+    """A document's neighbours and weights, shape (k,) each; positive scores only, equal ones by corpus position."""
     row = scores.astype(np.float32)
     row[position] = 0.0
     best = best_positions(row, np.arange(len(row)), k, above=0.0)

@@ -21,10 +21,7 @@ _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060\u00ad\0"
 
 
 class Join(BaseModel):
-    """How many ids two sides have in common, with an id that the other side lacks, and a hint at another form of ids.
-
-    ``left`` and ``right`` say what the ids are of, e.g. ``judged queries`` and ``run bm25.run``.
-    """
+    """How many ids two sides share, an id that the other side lacks, and a hint at another form of ids."""
 
     left: str
     right: str

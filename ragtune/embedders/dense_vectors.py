@@ -16,12 +16,7 @@ from ragtune.data.docvectors import DocumentVectors
 
 
 class DenseVectors(DocumentVectors):
-    """Rows of an embedder's document vectors, for estimators whose covariance is text similarity.
-
-    The alternative to :class:`ragtune.embedders.tfidf.TfidfEmbedder`: ``estimator.vectors._target_``. A Gram matrix of
-    any vectors is positive semi-definite, so negative cosines do no harm. The vectors are made in the constructor, so
-    that no request is charged the time.
-    """
+    """Rows of an embedder's document vectors, for estimators whose covariance is text similarity."""
 
     are_words = False
 

@@ -14,10 +14,7 @@ from ragtune.llm.client import LLMClient
 
 
 class OpenAICompatibleEmbedder(BaseEmbedder):
-    """Vectors of the ``/embeddings`` call of an OpenAI-compatible server, L2-normalised here.
-
-    Blank texts are not sent, since servers refuse them: their rows are zero.
-    """
+    """Vectors of an OpenAI-compatible server, L2-normalised here; blank texts are not sent, their rows are zero."""
 
     def __init__(self, llm: LLMClient, dims: int | None = None) -> None:
         self._llm = llm

@@ -38,10 +38,7 @@ class _Model:
 
 
 class TfidfEmbedder(BaseEmbedder):
-    """TF-IDF (Salton and Buckley 1988) over the collection's stemmed terms, L2-normalised, by scikit-learn.
-
-    All embedders of a collection with the same settings share one fit in a process, which is cached on disk.
-    """
+    """TF-IDF (Salton and Buckley 1988) over stemmed terms, L2-normalised; a collection's fit is shared and cached."""
 
     are_words = True
 
@@ -64,10 +61,7 @@ class TfidfEmbedder(BaseEmbedder):
         return csr_matrix(self._model.vectorizer.transform([text]))
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
-        """Vectors of documents of the collection: ``scipy.sparse.csr_matrix``, shape (len(doc_ids), terms), float64.
-
-        ``rows @ rows.T`` is their matrix of cosines, in [0, 1]; a document without terms has a zero row.
-        """
+        """Vectors of documents: ``csr_matrix``, shape (len(doc_ids), terms), L2-normalised or zero, float64."""
         return self._model.matrix[[self._corpus.position(doc_id) for doc_id in doc_ids]]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -14,11 +14,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class QrelsOracleEstimator(BaseEstimator):
-    """Values a candidate by its judged grade (rule C5), divided by the highest grade of the collection.
-
-    With ``assembler.ordering=posterior`` the final order is the judgments' too: the best that any order of the pool
-    can reach. With the other orders it is the best choice of what to rerank, ordered by the reranker.
-    """
+    """Values a candidate by its judged grade (rule C5), divided by the highest grade of the collection."""
 
     def __init__(self, qrels: Mapping[str, Mapping[str, int]]) -> None:
         self._qrels = qrels

@@ -12,9 +12,7 @@ from ragtune.core.request.context import RAGtuneContext
 
 
 class ScoreOracleEstimator(BaseEstimator):
-    """Values a candidate by the score that the reranker will give it (rule C5): no policy that trusts its
-    reranker can choose documents better.
-    """
+    """Values a candidate by the score that the reranker will give it (rule C5)."""
 
     def __init__(self, reranker: BaseReranker) -> None:
         if not reranker.is_recorded:

@@ -46,14 +46,20 @@ class Failure:
         return self.kind in ("unavailable", "timeout", "connection", "malformed_response", "too_large")
 
 
+def http_library() -> Any:
+    """The HTTP library, or a MissingExtraError that names the extra."""
+    try:
+        import httpx2
+    except ModuleNotFoundError:
+        raise MissingExtraError("a language model or a reranker over HTTP", "llm") from None
+    return httpx2
+
+
 class Connection:
     """A pool of connections to one service, in an event loop: only a coroutine can be stopped at any moment."""
 
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
-        try:
-            import httpx2
-        except ModuleNotFoundError:
-            raise MissingExtraError("a language model or a reranker over HTTP", "llm") from None
+        httpx2 = http_library()
         self.owner = os.getpid()
         self._redactor = credentials.redactor
         self._base_url = credentials.base_url

@@ -17,7 +17,7 @@ from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.failures import CircuitBreaker, Permit
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
-from ragtune.llm.connection import Connection, Failure
+from ragtune.llm.connection import Connection, Failure, http_library
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import ServiceError
 from ragtune.llm.wire import Usage
@@ -105,6 +105,7 @@ class Transport:
         own = self.settings
         with self._lock:
             if self._connection is None or self._connection.owner != os.getpid():
+                http_library()  # a missing extra is reported before a missing key
                 credentials = read_credentials(own.base_url, own.default_base_url, own.api_key_env)
                 self._connection = Connection(credentials, own.follow_redirects)
             return self._connection

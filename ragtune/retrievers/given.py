@@ -8,11 +8,7 @@ from ragtune.core.types import ScoredDocument
 
 
 class GivenRetriever(BaseRetriever):
-    """Returns the candidates of the request, in the given order.
-
-    For callers with their own first stage: ``controller.run(query, candidates=[...])``. A rewrite of the query finds
-    nothing further. Without candidates, the answer is empty.
-    """
+    """Returns the candidates of the request in their order; a rewrite of the query finds nothing further."""
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         return list(context.candidates[:top_k])

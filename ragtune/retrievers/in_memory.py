@@ -11,10 +11,7 @@ from ragtune.data.corpus import Corpus
 
 
 class InMemoryRetriever(BaseRetriever):
-    """Documents that contain the query as a substring, case ignored; all of them if none does (rule A5). For tests.
-
-    The score is the reciprocal of the 1-based place among the matches, in the order of the corpus or the list.
-    """
+    """Documents that contain the query, case ignored, all if none does (rule A5); scores are 1 / place. For tests."""
 
     def __init__(self, documents: Corpus | Sequence[ScoredDocument]) -> None:
         if isinstance(documents, Corpus):

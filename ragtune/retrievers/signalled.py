@@ -57,12 +57,7 @@ class SignalledRetriever(BaseRetriever):
         return {name: ids for part in self._signals.values() for name, ids in documents_of(part).items()}
 
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
-        """Return the documents of the first stage, in the order of all sources.
-
-        Signals judge documents that a rewrite finds by the user's query. Documents without a value have the same value
-        as in the first round. A signal whose values are all equal in the first round is left out of all rounds, and
-        written to the trace.
-        """
+        """The documents of the first stage in the order of all sources; signals judge them by the user's query."""
         found = self.retriever.retrieve(context, top_k)
         heard = context.remember(self, lambda: _Heard(context.query))
         asked = context.model_copy(update={"query": heard.query, "round": ORIGINAL})
@@ -86,10 +81,7 @@ class _Heard:
 def with_signals(
     documents: Sequence[ScoredDocument], signals: Mapping[str, Mapping[str, float]], fusion: BaseFusion
 ) -> list[ScoredDocument]:
-    """Return the documents with each signal among their ``sources``, merged with the first stages' lists.
-
-    The rules are those of :class:`SignalledRetriever`.
-    """
+    """The documents with each signal among their ``sources``, merged as by :class:`SignalledRetriever`."""
     known = _known(documents, signals)
     return _merged(documents, known, _unknown(known), fusion)
 

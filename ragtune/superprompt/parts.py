@@ -112,11 +112,7 @@ def make_pipeline(options: PromptOptions, memory: BaseMemory, clock: Clock | Non
 
 @contextmanager
 def open_pipeline(options: PromptOptions, clock: Clock | None = None) -> Iterator[Pipeline]:
-    """Read the documents or open the collection, and give the pipeline of the options.
-
-    ``clock`` is for the stages' milliseconds; None for the monotonic clock. Raises ``InputError`` on options, documents
-    or a collection that cannot be used, ``StoreError`` if the database cannot be reached or started.
-    """
+    """Open the documents or collection, and give the options' pipeline; None is the monotonic ``clock``."""
     check_options(options)
     folder = options.memory.folder or (None if options.memory.collection else demo_folder())
     sets = [] if folder is None else [read_folder(folder)]

@@ -118,7 +118,7 @@ def build_pipeline(
         MissingExtraError: if the cross-encoder needs a package that is not installed.
 
     Examples:
-        >>> from ragtune.superprompt.build import build_pipeline
+        >>> from ragtune.superprompt.pipeline import build_pipeline
         >>> list(build_pipeline(rerank_stage=None).stages)[:2]
         ['A0_PreProcessing', 'A2_PromptShaper']
     """
@@ -150,11 +150,7 @@ def build_pipeline(
 
 
 def answer(sp: SuperPrompt, client: LLMClient | None) -> ChatResult:
-    """Send the final prompt to a language model, the last step of auto mode, and return its answer with the cost.
-
-    System_MD is the system message. The other blocks of ``prompt_ready`` are the user's message. The SuperPrompt stays
-    unchanged.
-    """
+    """Send the final prompt to a language model, with System_MD as system message; the SuperPrompt stays unchanged."""
     system = blocks([(BLOCKS[0], sp.system_md)])
     if sp.stage != LIFECYCLE[-1] or not sp.system_md or not sp.prompt_ready.startswith(system):
         raise StageError(f"the final prompt is not there yet: run the stages up to {ORDER[-1]}")

@@ -21,11 +21,7 @@ from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 
 class SuperPromptRetriever(BaseRetriever):
-    """A0, A2 and Retrieval without a language model (rules E5 to E7), one chunk a document.
-
-    The query is the user's raw prompt. Scores are Retrieval's, in [-1, 1]. A prompt that A0 refuses returns none, with
-    the reason in the trace.
-    """
+    """A0, A2 and Retrieval (rules E5 to E7) of the raw prompt, one chunk a document, with scores in [-1, 1]."""
 
     reads_files = ("config",)
 

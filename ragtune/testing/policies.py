@@ -33,11 +33,7 @@ def _world(name: str) -> World:
 
 
 class _InWorlds(ComponentContract):
-    """Base of the suites that run in every world.
-
-    Attributes:
-        world: the world of the running test, for ``make``.
-    """
+    """Base of the suites that run in every world; ``world`` is that of the running test, for ``make``."""
 
     world: World = _world("plain")
 

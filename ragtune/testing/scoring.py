@@ -120,13 +120,7 @@ class ComparingRerankerContract(_CommonContract):
 
 
 class KnownBelief(Belief):
-    """A belief with a given covariance.
-
-    Args:
-        mean: shape (n,); also the key of the final order.
-        covariance: shape (n, n).
-        noise: variance of a score around the latent relevance.
-    """
+    """A belief with mean, shape (n,), covariance, shape (n, n), and the variance of a score's noise."""
 
     def __init__(self, mean: list[float], covariance: FloatArray, noise: float = 0.1) -> None:
         self.mean = np.array(mean, dtype=float)

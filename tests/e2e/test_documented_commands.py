@@ -299,14 +299,10 @@ def called(*words: str) -> int:
     ("words", "meant"),
     [
         (["study", "--polices", "x"], "did you mean --policies?"),
-        (["study", "--policies", "uncertanty"], "did you mean uncertainty?"),
         (["study", "--config", "opne"], "did you mean open?"),
         (["serve", "--modle", "x"], "did you mean --model?"),
-        (["run", "--multirn"], "did you mean --multirun?"),
-        (["sweep", "--budgt=20"], "did you mean budget=VALUE?"),
         (["advise", "--datset=demo"], "did you mean dataset=VALUE?"),
         (["run", "experimnt=gar"], "did you mean experiment?"),
-        (["run", "experiment=gra"], "did you mean gar?"),
         (["run", "bugdet=20"], "did you mean budget?"),
     ],
 )

@@ -138,18 +138,6 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
 # -- in this process ---------------------------------------------------------------------------------------------------
 
 
-def test_ingesting_again_changes_nothing_and_the_job_runs(call: Run, job: Run, dsn: str) -> None:
-    first, again = call(), call()
-    name = first.out.partition(":")[0]
-    assert name.startswith("tiny-")
-    expected = "12 documents ({} unchanged, 1 without text, 0 pruned), 11 chunks: {} inserted, 0 updated, {} unchanged"
-    assert expected.format(0, 11, 0) in first.out
-    assert expected.format(11, 0, 11) in again.out
-    assert (again.code, again.err) == (0, "")
-    ended = job("retriever.mode=hybrid", "budget=tight")
-    assert (ended.code, ended.err) == (0, "")
-
-
 def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
     call: Run, collection: Path, dsn: str
 ) -> None:
@@ -173,7 +161,6 @@ def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(
     ("arguments", "said"),
     [
         (["chunk.max_tokens=0"], "chunk.max_tokens=0: Input should be greater than or equal to 1"),
-        (["chunk.method=pages"], "chunk.method='pages': Input should be 'tokens', 'sentences', 'paragraphs'"),
         (["collection=not a name"], "collection name='not a name'"),
         (["+whatever=1"], "unknown option 'whatever': allowed are dataset, store, embedder, collection"),
         (["store.dsn=postgresql://["], "dsn"),
@@ -194,18 +181,6 @@ def test_a_server_that_is_not_there_is_exit_code_1_without_its_password(call: Ru
     assert (done.code, done.out) == (1, "")
     assert len(done.err.splitlines()) == 1
     assert "secret" not in done.err
-
-
-def test_another_embedder_is_refused_naming_both(call: Run, job: Run) -> None:
-    call("collection=tiny")
-    for refused in (
-        call("collection=tiny", "embedder.dims=32"),
-        job("retriever.collection=tiny", "retriever.embedder.dims=32"),
-    ):
-        assert refused.code == 2
-        assert "dims=256" in refused.err
-        assert "dims=32" in refused.err
-        assert len(refused.err.splitlines()) == 1
 
 
 def test_a_collection_that_does_not_serve_the_job_is_refused_with_what_to_do(

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from experiments.config.paths import CONF
 from experiments.publish.described import metrics
 from experiments.publish.files import read_summary
 
@@ -86,27 +85,12 @@ def test_traces_explain_every_query(demo: SimpleNamespace) -> None:
     assert {"propose", "consume_rerank", "rerank", "stop", "assemble"} <= actions
 
 
-def test_the_run_is_in_mlflow_under_the_id_that_the_summary_names(demo: SimpleNamespace) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=demo.uri)
-    run = client.get_run(demo.summary["mlflow_run_id"])
-    assert run.info.status == "FINISHED"
-    assert run.data.metrics["nDCG_10"] == demo.summary["measures"]["nDCG@10"]
-    assert run.data.tags["estimator"] == "uncertainty"
-    steps = pd.read_csv(demo.folder / "curve.csv")["documents"].tolist()
-    assert sorted(m.step for m in client.get_metric_history(run.info.run_id, "curve/nDCG_10")) == steps
-
-
 # -- in this process ---------------------------------------------------------------------------------------------------
 
 
 def summary_of(ended: SimpleNamespace) -> dict:
     assert ended.code == 0, ended.err
     return json.loads((Path(ended.lines[-1]) / "summary.json").read_text())
-
-
-ESTIMATORS, SCHEDULERS = (sorted(f.stem for f in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler"))
 
 
 def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean(
@@ -120,19 +104,6 @@ def test_a_judged_query_that_retrieved_nothing_scores_zero_and_stays_in_the_mean
     assert summary["measures"]["nDCG@10"] == pytest.approx(0.75)
     assert summary["stop_reasons"]["empty_pool"] == 1
     assert pd.read_parquet(Path(ended.lines[-1]) / "per_query.parquet")["nDCG@10"].tolist() == [1.0, 1.0, 1.0, 0.0]
-
-
-def test_a_failing_component_costs_its_batch_and_the_run_goes_on_and_reports_it(main: Main, tiny: list[str]) -> None:
-    broken = ["reranker._target_=misbehaving.Broken", "+reranker.on=ship-1", "scheduler.batch_size=2"]
-    ended = main(*tiny, *broken, "budget=unlimited")
-    summary = summary_of(ended)
-    assert summary["dropped_docs"] == 8  # a batch of two in each of four queries
-    assert summary["cost"]["charged"]["docs"] == 4 * 12
-    assert (summary["failures"]["batches_failed"], summary["failures"]["status"]) == (4, "finished")
-    unscored = "without a score, ordered like unscored candidates: 8 documents; 4 of 24 batches failed (see traces)"
-    assert unscored in " ".join(ended.out.split())
-    with gzip.open(Path(ended.lines[-1]) / "traces.jsonl.gz", "rt") as file:
-        assert "the model server is on fire" in file.read()
 
 
 @pytest.mark.parametrize("signal", ["[]", "lexical"])

@@ -192,7 +192,6 @@ BAD = {
         "nowhere",
     ),
     "url without model": (["--corpus", "NOTES", "--auto", "--llm-base-url", "http://x"], "--llm-model"),
-    "answer without model": (["--corpus", "NOTES", "--answer"], "--llm-model"),
 }
 
 

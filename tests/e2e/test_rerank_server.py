@@ -155,27 +155,17 @@ def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_pat
 WRONG = {
     "budget_alone": (["--docs", "20"], "--docs: allowed with --model only"),
     "upstream_scale": (["--model", "http://localhost:1", "--upstream-scale", "raw"], "reranker scale='raw'"),
-    "policy": (["--model", "m", "--policy", "best"], "policy='best'"),
-    "budget": (["--model", "m", "--docs", "-1"], "docs=-1"),
-    "shadow_alone": (["--shadow", "0.1"], "--shadow: allowed with --model only"),
     "shadow_share": (["--model", "m", "--shadow", "2"], "shadow share=2"),
-    "shadow_file": (["--model", "m", "--shadow-file", "f"], "--shadow-file: allowed with --shadow only"),
     "shadow_folder": (["--model", "m", "--shadow", "1", "--shadow-file", "/"], "shadow file /: cannot be written"),
     "upstream_calls": (["--model", "http://127.0.0.1:1", "--upstream-concurrency", "0"], "concurrency=0"),
     "retry": (["--model", "http://127.0.0.1:1", "--retry-after", "-1"], "--retry-after"),
-    "cap": (["--model", "http://127.0.0.1:1", "--max-docs", "-1"], "docs=-1"),
     "missing": (["--model", "/there/is/none"], "/there/is/none"),
     "llm": (["--model", "m", "--llm", "pairwise"], "how a language model compares='pairwise': allowed are listwise"),
     "llm_dollars": (
         ["--llm", "listwise", "--llm-base-url", "http://127.0.0.1:1", "--model", "m", "--usd", "0.1"],
         "usd=0.1: the reranker has no price",
     ),
-    "cache_file": (["--model", "http://127.0.0.1:1", "--score-cache", __file__], "(--score-cache)"),
     "llm_thoughts": (["--model", "m", "--llm", "listwise", "--llm-thinking-tokens", "-1"], "thinking_tokens=-1"),
-    "llm_upstream": (
-        ["--model", "m", "--llm", "listwise", "--upstream-model", "x"],
-        "--upstream-model: allowed without",
-    ),
     "windows": (["--model", "m", "--policy", "knockout", "--batch-size", "4"], "batch_size=4: allowed is None"),
     "cache": (["--model", "http://127.0.0.1:1", "--score-cache", "FOLDER"], "the score cache"),
 }

@@ -61,13 +61,10 @@ def fill(server: Served) -> None:
     ("arguments", "variables", "said"),
     [
         (["--host", "0.0.0.0", "--store", "memory"], {}, "RAGTUNE_API_KEY"),
-        (["--store", "memory", "--port", "70000"], {}, "70000"),
         (["--store", "memory", "--timeout", "0"], {}, "timeout_s"),
         (["--store", "memory", "--max-batch", "0"], {}, "--max-batch"),
-        (["--store", "memory", "--dsn", "host=x"], {}, "--dsn"),
         (["--dsn", "postgresql://u:hidden@[x"], {}, "dsn"),
         (["--store", "memory", "--embedder", "sentence_transformer"], {}, "--embedder-model"),
-        (["--store", "memory", "--reranker", "cross_encoder"], {}, "--reranker-model"),
     ],
 )
 def test_bad_input_ends_with_one_line_and_exit_code_2(

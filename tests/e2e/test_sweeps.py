@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
@@ -20,18 +18,6 @@ from ragtune.core.errors import DatasetError
 from ragtune.schedulers.one_shot import OneShotScheduler
 
 Run = Callable[..., SimpleNamespace]
-
-
-def test_names_and_amounts_of_budgets_are_one_axis(main: Run, tiny: list[str]) -> None:
-    grid = [*tiny[:-1], "budget=zero,2,tight", "hydra.sweep.dir=sweep", "verbosity=0"]
-    ended = main("-m", *grid)
-    assert (ended.code, ended.err) == (0, "")
-    table = pd.read_csv("sweep/sweep.csv")
-    assert table["budget"].tolist() == ["zero", "2docs", "tight"]
-    assert table["docs"].tolist()[:2] == [0.0, 2.0]
-    for job, budget in enumerate(("zero", "2", "tight")):
-        assert main(*tiny[:-1], f"budget={budget}", "hydra.run.dir=single", "verbosity=0").code == 0
-        assert Path(f"sweep/{job}/run.trec").read_bytes() == Path("single/run.trec").read_bytes()
 
 
 @pytest.mark.parametrize("executor", ["inline", "joblib"])
@@ -95,20 +81,6 @@ def test_submitits_jobs_are_processes_that_find_this_checkout(run: Run, tiny: li
     assert ended.code == 0, ended.err
     assert pd.read_csv(tmp_path / "sweep" / "sweep.csv")["estimator"].nunique() == 2
     assert len(list((tmp_path / "sweep" / ".submitit").glob("*/*_submitted.pkl"))) >= 2
-
-
-def test_a_sweep_whose_table_finds_no_room_is_no_success(
-    main: Run, tiny: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("experiments.cli.sweep.print_sweep", full)
-    ended = main("-m", *tiny, "budget=2,4", "hydra.sweep.dir=sweep", "verbosity=0")
-    assert ended.code == 1
-    last = ended.err.splitlines()[-1]
-    assert last.startswith("error: no room for a file: No space left on device; finished queries are kept")
-    assert last.endswith("resume=true")
 
 
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])

@@ -45,21 +45,3 @@ def modules_after(statement: str) -> set[str]:
 )
 def test_an_import_pulls_in_nothing_that_it_does_not_need(statement: str, unwanted: str) -> None:
     assert not set(unwanted.split()) & modules_after(statement)
-
-
-def test_our_datasets_folder_never_stands_for_the_package_of_that_name() -> None:
-    """With the root on the path, datasets/ would be a namespace package and break whoever probes for the real one."""
-    code = (
-        "import importlib.util, os, runpy, sys\n"
-        "sys.path.insert(0, os.getcwd())\n"
-        "runpy.run_path('run.py', run_name='imported')\n"
-        "spec = importlib.util.find_spec('datasets')\n"
-        "print([] if spec is None else list(spec.submodule_search_locations or []))"
-    )
-    command = [sys.executable, "-c", code]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=HANG_S
-    )
-    assert str(ROOT / "datasets") not in done.stdout
-    assert list((ROOT / "datasets").rglob("*.py")) == []

@@ -43,10 +43,7 @@ def dump_golden(observations: Observations) -> str:
 
 
 def generated_chunks(count: int) -> list[Json]:
-    """Chunks of 8 to 27 made-up words, frequent and rare ones, the same on every platform.
-
-    Every 50th has the tag ``few``, every third ``many``. The metadata ``page`` is 0 to 6.
-    """
+    """Chunks of 8 to 27 made-up words, frequent and rare ones, the same on every platform."""
     state, made = 1, []
     for place in range(count):
         words = []

@@ -23,10 +23,7 @@ _PAGE = 100  # document ids, more than the fixtures have
 
 
 def observe(target: Target, fixtures: Json) -> Observations:
-    """The target's answers by case. A case that fails is ``{"error": ...}`` and does not affect the others.
-
-    Everything is written to collections of the suite, which are dropped at the end.
-    """
+    """The target's answers by case; a case that fails is ``{"error": ...}``. Its collections are dropped at the end."""
     observer = _Observer(target, fixtures, f"conformance-{uuid.uuid4().hex[:12]}")
     observations: Observations = {}
     try:

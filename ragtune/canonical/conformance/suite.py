@@ -54,11 +54,7 @@ _SHOWN = 200
 
 
 def differences(observed: Observations, golden: Observations) -> dict[str, list[str]]:
-    """Differences by case, one line each. Every golden case is a key.
-
-    Answers must be equal, but scores (``score``, ``sources``) may differ by :data:`SCORE_TOLERANCE`. Observed lists
-    must also be in order: score descending, equal scores by (doc_id, chunk_index) (rule D12).
-    """
+    """Differences by golden case, one line each; scores may differ by :data:`SCORE_TOLERANCE`, lists are in order."""
     found = {name: _in_case(observed.get(name), expected) for name, expected in golden.items()}
     return found | {name: ["not pinned"] for name in observed if name not in golden}
 

@@ -39,10 +39,7 @@ class TargetError(RagtuneError):
 
 
 class Target(ABC):
-    """The operations of a server (those of its OpenAPI document), by name.
-
-    ``reranker`` is the target's name for the reranker of the golden answers, None if it has none (rule D9).
-    """
+    """A server's operations by name; ``reranker`` is its name for the golden answers' one, None if it has none."""
 
     name: str
     reranker: str | None

@@ -28,13 +28,7 @@ _NAME_MAX = 50
 
 
 class PostgresRetriever(BaseRetriever):
-    """Searches a PostgreSQL collection with the chunks of the corpus, which ``ragtune ingest`` creates.
-
-    A document has the score of its best chunk; equal scores are ordered by document id. The number of requested chunks
-    doubles until there are ``top_k`` documents or no more chunks. In ``hybrid`` mode, ``sources`` has the document's
-    best score in the lists ``vector`` and ``lexical``, and its score is the fused one. The collection must hold the
-    documents of the corpus; its default name changes with their text.
-    """
+    """Searches the chunks of a PostgreSQL collection; a document has its best chunk's score, ties go by document id."""
 
     keeps_files = ("folder",)  # of the embedded server
 
@@ -88,10 +82,7 @@ class PostgresRetriever(BaseRetriever):
 
 
 def collection_name(dataset_name: str, corpus: Corpus) -> str:
-    """The default name of a collection, e.g. ``demo-1f3a5c7e`` for ``demo/test``.
-
-    It consists of the first part of the dataset's name, as all splits share a corpus, and of the corpus's digest.
-    """
+    """A name by dataset and corpus digest, e.g. ``demo-1f3a5c7e`` for ``demo/test``: all splits share a corpus."""
     first = _NOT_IN_NAMES.sub("-", dataset_name.partition("/")[0]).strip("-_.")[:_NAME_MAX]
     return f"{first or 'corpus'}-{corpus.digest[:8]}"
 

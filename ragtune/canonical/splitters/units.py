@@ -98,10 +98,7 @@ def _begins_line(text: str, reach: int, position: int) -> bool:
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text and the start and end of its tokens, shape (tokens,) each.
-
-    Cuts are token numbers, so that counting the tokens of a piece is a subtraction.
-    """
+    """A text with the start and end of its tokens, shape (tokens,) each. Cuts are token numbers."""
 
     text: str
     starts: IntArray
@@ -171,11 +168,7 @@ _SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
 def words(text: TokenizedText, max_tokens: int) -> IntArray:
-    """Tokens at which a window may begin: after white space, and before any character of a long word.
-
-    Long is a word of more than 8 tokens or of more than a window holds. A combining mark, and what a zero-width joiner
-    joins, is never parted from the character before it.
-    """
+    """Tokens at which a window may begin: after white space, and before any character of a word that is too long."""
     begins = np.ones(len(text), dtype=bool)
     begins[1:] = text.starts[1:] != text.ends[:-1]
     firsts = np.flatnonzero(begins)

@@ -20,10 +20,7 @@ from ragtune.core.interfaces import BaseEmbedder
 
 
 class BaseStore(ABC):
-    """One collection of a database, with its embedder and analyzer. Safe to use from several threads.
-
-    Every search orders by score descending, then ``doc_id`` (by code point), then ``chunk_index`` (rule D12).
-    """
+    """One collection. Searches order by score descending, then ``doc_id`` (by code point), then ``chunk_index``."""
 
     collection: Collection
     embedder: BaseEmbedder
@@ -31,14 +28,7 @@ class BaseStore(ABC):
 
     @abstractmethod
     def upsert(self, chunks: Sequence[Chunk], embeddings: Embedding) -> UpsertCounts:
-        """Make the documents in ``chunks`` consist of exactly these chunks, in one transaction.
-
-        Give all chunks of a document in one call: its other chunks are deleted.
-
-        Args:
-            chunks: all chunks of some documents, in any order; (doc_id, chunk_index) is unique.
-            embeddings: shape (len(chunks), embed_dims), finite.
-        """
+        """Make the documents in ``chunks`` consist of exactly these chunks, in one transaction."""
 
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
         """Upsert batches of whole documents in bounded memory. Batches before a failure stay committed."""

@@ -151,11 +151,7 @@ class EmbeddedServer:
         self._run("pg_ctl", "-D", str(self._data), "-l", log, "-o", options, *_WAITING, "start")
 
     def _outlives_starter(self) -> bool:
-        """Whether a server runs after all, one whose start was not complete when its starter was killed.
-
-        Processes that a killed server left at work are ended; committed data are safe. PostgreSQL trusts the lock files
-        of a killed server, though their process id may belong to another process by now. So the caller removes them.
-        """
+        """Whether a server runs after all, whose starter was killed. Processes left by a killed server are ended."""
         deadline = time.monotonic() + _OLD_SERVER_S
         while left := processes_on(self._data):
             if is_running(self._data):

@@ -71,10 +71,7 @@ class PostgresStore(BaseStore):
         return self._write(chunks, embeddings, self._exact_below)
 
     def load(self, stream: Iterable[tuple[Sequence[Chunk], Embedding]]) -> UpsertCounts:
-        """As in the interface. Batches of about a thousand chunks are fastest.
-
-        Each batch is committed before the next one is read. Missing indexes are built after the last batch.
-        """
+        """As in the interface. Each batch is committed before the next one is read; about 1,000 chunks are fastest."""
         counts = sum((self._write(chunks, embeddings, None) for chunks, embeddings in stream), UpsertCounts())
         self._run(lambda connection: build_indexes(connection, self._sql, self._exact_below))
         return counts

@@ -31,10 +31,7 @@ _LARGE = 1e16  # from here on jsonb writes a float without a fraction, so JSON r
 
 @dataclass(frozen=True)
 class Row:
-    """A chunk with sorted tags and metadata as ``jsonb`` gives them back, and its vector, L2-normalised or zero.
-
-    ``content_digest`` is of everything but the vector.
-    """
+    """A chunk as ``jsonb`` gives it back, with its vector; ``content_digest`` is of everything but the vector."""
 
     chunk: Chunk
     vector: Embedding
@@ -137,10 +134,7 @@ def check_query(embedding: Embedding, dims: int) -> Embedding:
 
 
 def cosines(matrix: Embedding, query: Embedding) -> list[float]:
-    """Cosine of each row, shape (n, d), with a query, shape (d,), all L2-normalised, to 6 decimals.
-
-    The last bits of a float32 sum depend on its order, and those of a matrix product on the other rows.
-    """
+    """Cosine of each L2-normalised row, shape (n, d), with a query, shape (d,), to 6 decimals, as float32 sums vary."""
     products = (matrix.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
     return [float(value) for value in np.round(np.clip(products, -1.0, 1.0), _DECIMALS) + 0.0]
 

@@ -42,10 +42,7 @@ def default_cache_dir() -> Path:
 
 
 class DiskCache:
-    """Folders of files, one per key, each with a manifest of checksums.
-
-    An entry is written aside and renamed into place. A cache that cannot be used costs time and a logged warning only.
-    """
+    """Folders of files with checksums, one per key. A cache that cannot be used costs time and a warning only."""
 
     def __init__(self, kind: str, cache_dir: str | Path | None = AUTO) -> None:
         folder = resolve_cache_dir(cache_dir)

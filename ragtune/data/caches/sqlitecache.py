@@ -24,11 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteCache(Generic[V]):
-    """Values by content key in one SQLite file in WAL mode; safe for several threads, processes and after kill -9.
-
-    A damaged file is moved aside (``*.corrupt``), never deleted, since its values were paid for. SQLite notices no
-    damage within a value, so each value has a checksum.
-    """
+    """Values with checksums in one SQLite file; safe after kill -9. A damaged file is kept aside (``*.corrupt``)."""
 
     def __init__(self, path: Path, noun: str, column: str) -> None:
         self.path = path

@@ -68,11 +68,7 @@ class Schema:
 
 
 def read_records(path: Path, schema: Schema) -> Iterator[Row]:
-    """Yield the place of each record (``FILE:LINE`` or ``FILE: row N``) and its values in the schema's order.
-
-    A missing value is None. Values of text files are text, others have the type of their form. The content decides the
-    form; in a TSV nothing is quoted. Files are read a piece at a time.
-    """
+    """Yield the place of each record (``FILE:LINE``) and its values in the schema's order, None for a missing one."""
     for file in record_files(path):
         form = text_form(file, is_spaced=schema.is_spaced)
         if form == "markup":
@@ -86,11 +82,7 @@ def read_records(path: Path, schema: Schema) -> Iterator[Row]:
 
 
 def record_files(path: Path) -> list[Path]:
-    """Return the files of a path, in order: the file itself, or those of a folder.
-
-    A folder holds the pieces of one table, in the order of their names, as Hugging Face's ``datasets`` saves a split.
-    Of several splits, one has to be named: ``FOLDER/SPLIT``.
-    """
+    """The file, or a folder's pieces of one table in order of name; of several splits, ``FOLDER/SPLIT`` names one."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -112,10 +104,7 @@ def record_files(path: Path) -> list[Path]:
 
 
 def text_form(path: Path, *, is_spaced: bool = False) -> str:
-    """Return the form of a file: ``arrow``, ``json``, ``markup``, ``tsv``, ``csv``, ``spaced``, ``empty``.
-
-    A Parquet file is Arrow too.
-    """
+    """The form of a file: ``arrow`` (Parquet too), ``json``, ``markup``, ``tsv``, ``csv``, ``spaced``, ``empty``."""
     if path.suffix in (".parquet", ".arrow"):
         return "arrow"
     with path.open("rb") as file:

@@ -152,10 +152,7 @@ def said(place: Place) -> str:
 
 
 def entries_of(path: Path, needs_scores: bool) -> Iterator[Found]:
-    """Yield the entries of a run in the order of its file or folder.
-
-    The arguments are those of :func:`read_run`.
-    """
+    """Yield the entries of a run in the order of its file or folder."""
     files = record_files(path)
     form = text_form(files[0], is_spaced=True)
     if form in ("arrow", "json", "csv") or (form != "empty" and _is_header(line := next(read_lines(files[0]))[1])):

@@ -46,11 +46,7 @@ def marked_words(text: str) -> list[str]:
 
 
 def words_or_pairs(text: str) -> list[str]:
-    """As :func:`marked_words`, and pairs of characters where a script shows no words.
-
-    In scripts without blanks between words, every pair of neighbouring characters is a word, and a character alone is
-    one. A text that has any of them is brought to compatibility form (NFKC).
-    """
+    """As :func:`marked_words`, and pairs of neighbouring characters (NFKC) where a script shows no words."""
     if text.isascii() or not _IS_UNSPACED.search(text):
         return marked_words(text)
     found: list[str] = []
@@ -64,10 +60,7 @@ def _pairs(characters: Sequence[str]) -> list[str]:
 
 
 def all_words(text: str) -> list[str]:
-    """Words of any length in lower case and compatibility form (NFKC), marks and ``++`` and ``#`` of a letter included.
-
-    What an apostrophe cuts off (``don't``, ``l'eau``) is no word of one letter.
-    """
+    """Words of any length in lower case and NFKC, with marks, ``++`` and ``#``; no letter after an apostrophe."""
     lowered = text.lower() if text.isascii() else _folded(text)
     return _any_length(text.isascii()).findall(lowered)
 
@@ -141,10 +134,7 @@ _MOST_WORDS = 500_000
 
 
 class Stems(dict[str, str]):
-    """Word -> stem, the empty string for a stopword; filled on demand, since words repeat and stemming is slow.
-
-    Begun anew when it is full, or a service that is asked ever new words would grow for ever.
-    """
+    """Word -> stem, the empty string for a stopword; filled on demand and begun anew when full."""
 
     def __init__(self, language: str = "english", stopwords: Collection[str] = STOPWORDS) -> None:
         import Stemmer

@@ -31,11 +31,7 @@ class Ask(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a call said of a window.
-
-    Tiers hold the judged documents, best first, those together that were not told apart: a setwise call has the best
-    one and the rest, a listwise call has tiers of one.
-    """
+    """What a call said of a window: tiers of judged documents, best first, those together that were not told apart."""
 
     order: Sequence[int]  # the window, best first; documents of which nothing was said keep their places
     tiers: Sequence[Sequence[int]]
@@ -47,10 +43,7 @@ Play = Generator[Ask, Verdict, Sequence[int]]
 
 
 def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
-    """The verdict on a window by the scores of the documents in it that were judged; equal scores say nothing.
-
-    A batch that the budget cut short, or that lost documents, orders those that are left among their own places.
-    """
+    """The verdict on a window by the scores of its documents that were judged; equal scores say nothing."""
     judged = [position for position in window if position in scores]
     best_first = sorted(judged, key=lambda position: -scores[position])
     ordered = iter(best_first)

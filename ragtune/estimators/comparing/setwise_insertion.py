@@ -62,9 +62,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
     def _selected(
         self, everything: Sequence[int], champion: int
     ) -> Generator[Ask, Verdict, tuple[list[int], list[int]]]:
-        """The first top k in order, the best of what is left at a time, and what comes behind them; ``champion`` is the
-        best of the first window.
-        """
+        """The first top k, the best of what is left at a time, and the rest; ``champion`` leads the first window."""
         left, waiting, top = list(everything[: self.top_k]), list(everything[self.top_k :]), list[int]()
         rivals = left[self.window :]
         while left:

@@ -132,9 +132,7 @@ class AlternationState(ABC):
         self._turn = 0
 
     def order(self, pool: CandidatePool, context: RAGtuneContext) -> tuple[IntArray, int]:
-        """Eligible positions, best first, where the first mention of one counts, and how many of them are the source's
-        whose turn it is. Every batch that was sent passes the turn on.
-        """
+        """Eligible positions, best first, and how many of them are the source's whose turn it is."""
         if new := len(pool.batches) - self._observed:
             self._observed += new
             self._next_turn = self._turn + new

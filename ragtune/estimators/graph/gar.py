@@ -66,10 +66,7 @@ class _Gar(AlternationState):
         return order
 
     def _feed(self, pool: CandidatePool, batch: SentBatch, limit: float) -> None:
-        """Put the neighbours of a batch into the queue, where they gain by it and can still be reached.
-
-        Scored documents lead to theirs best first; equal ones by id, descending, as in the reference.
-        """
+        """Queue a batch's neighbours that gain by it and can still be reached; equal ones by id, descending."""
         known = zip(pool.scores[batch.positions].tolist(), batch.positions.tolist(), strict=True)
         scored = sorted(((score, pool.doc_ids[i], i) for score, i in known if not math.isnan(score)), reverse=True)
         sources = [i for _, _, i in scored]

@@ -34,11 +34,7 @@ class Corroboration:
         self._agreement = agreement[self._pairs]
 
     def unexplained(self, mean: FloatArray, variance: FloatArray) -> float | None:
-        """Unexplained agreement of the sources as far as it is believed, in [0, 1]; None of a single source.
-
-        Each pair is weighted by its own value, so pairs with a source of noise take nothing from the others. The spread
-        of relevance is that of the means plus the mean variance.
-        """
+        """Unexplained agreement of the sources as far as it is believed, in [0, 1]; None of a single source."""
         if len(self._names) < 2:
             return None
         spread = max(float(np.sqrt(mean.var() + np.maximum(variance, 0.0).mean())), _TINY)
@@ -57,11 +53,7 @@ class Corroboration:
         return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
 
     def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:
-        """How much better each source agrees with the others than the reranker does, on the scored documents.
-
-        For source j it is the mean of rho_jk - rho_rk over the others k, in [-2, 2]; none where documents are too few
-        or too alike.
-        """
+        """By source j the mean of rho_jk - rho_rk over the others k, in [-2, 2]; none where it cannot be told."""
         if len(self._names) < 2 or (docs := np.count_nonzero(scored)) < _LEAST_DOCS:
             return {}
         views = np.empty((docs, len(self._names) + 1))

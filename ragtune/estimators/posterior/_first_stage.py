@@ -42,11 +42,7 @@ class FirstStageEvidence:
 def first_stage_evidence(
     items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()
 ) -> FirstStageEvidence:
-    """Evidence from the items' ``sources``.
-
-    A source ranks its documents by score, ties by the pool's order; a document that it lacks ranks at twice its worst
-    rank and has its lowest score. A first stage is one source, whatever rewrites it was asked.
-    """
+    """Evidence from the items' ``sources``; a missing document has twice the worst rank and the lowest score."""
     views = scores_by_stage(items)
     if views:
         columns = np.column_stack([_column(view) for view in views.values()])
@@ -56,10 +52,7 @@ def first_stage_evidence(
 
 
 def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
-    """How much of a single source each of S sources counts for, shape (S,), in [0, 1]; a single one counts in full.
-
-    A weight is the product of two factors, see :func:`_said_once` and :func:`_said_of_texts`.
-    """
+    """How much each of S sources counts, shape (S,), in [0, 1]; a single one counts in full."""
     count = columns.shape[1]
     if count == 1:
         return np.ones(1)
@@ -69,10 +62,7 @@ def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
 
 
 def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
-    """Scores by first stage, each of shape (n,), NaN where it did not find the document.
-
-    Of what a stage found for the query and for its rewrites, which are on one scale, the best counts.
-    """
+    """The best scores by first stage, rewrites included, each of shape (n,), NaN where it did not find the document."""
     views: dict[str, FloatArray] = {}
     for name in dict.fromkeys(name for item in items for name in item.sources):
         view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)

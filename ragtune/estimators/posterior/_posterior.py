@@ -145,10 +145,7 @@ class RelevancePosterior:
         return len(self.mean)
 
     def update(self, positions: Iterable[int], scores: Iterable[float], strategies: Iterable[str | None]) -> None:
-        """Condition on rerank scores in [0, 1] of documents not scored before.
-
-        The first strategy ever seen is the reference; scores of the others are calibrated to it.
-        """
+        """Condition on scores in [0, 1] of new documents; the first strategy ever seen is the reference."""
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
         for position, score, strategy in zip(positions, scores, strategies, strict=True):

@@ -90,10 +90,7 @@ class BAGELEstimator(BaseEstimator):
 def process(
     cosines: FloatArray, observed: IntArray, scores: FloatArray, noise: float
 ) -> tuple[float, FloatArray, FloatArray]:
-    """The length scale of the largest marginal likelihood, and mean and variance of all scores but the query's by it.
-
-    The documents and, behind them, the query have ``cosines``, shape (n + 1, n + 1), and scores at ``observed``.
-    """
+    """The length scale of the largest marginal likelihood, and with it all documents' means and variances."""
     spread = float(np.std(scores))
     centre, spread = (float(np.mean(scores)), spread) if spread > 1e-9 else (0.0, 1.0)
     distances = (cosines[np.ix_(observed, observed)] - 1.0)[None]

@@ -96,10 +96,7 @@ class Contract(BaseModel):
 
 
 class BaseAgent(Generic[ConfigT]):
-    """Asks a language model one kind of question, and remembers nothing.
-
-    It charges the cost of answers to the meter. The caller charges the cost of a raised ``LLMError``.
-    """
+    """Asks a language model one kind of question and charges answers to the meter, not a raised ``LLMError``."""
 
     def __init__(self, config: ConfigT, client: LLMClient) -> None:
         self.config = config

@@ -121,10 +121,7 @@ class ChooserConfig(AgentConfig):
         return create_model(self.title, __base__=_Record, **fields)
 
     def items_contract(self, most: int) -> type[Contract]:
-        """Return the contract of a list ``items`` of at most ``most`` objects with ``id`` and the fields.
-
-        For servers that enforce schemas an entry requires all keys, so a small model cannot leave one out.
-        """
+        """The contract of a list ``items`` of at most ``most`` objects; an entry requires ``id`` and all fields."""
         properties: dict[str, Any] = {"id": {"type": "integer"}}
         properties |= {name: {"enum": field.allowed} for name, field in self.fields.items()}
         entry = {"type": "object", "properties": {**properties, CERTAINTY: SHARE}, "required": [*properties, CERTAINTY]}
@@ -142,10 +139,7 @@ class Chooser(BaseAgent[ChooserConfig]):
         return self.config.decide(answer)
 
     def choose_each(self, parts: Mapping[str, str], items: Sequence[str], meter: CostMeter) -> list[Choices]:
-        """Choose for every item, in order, in as few calls as the input limit allows.
-
-        An answer counts for the items of its own call only, and the first entry for an item counts.
-        """
+        """Choose for every item, in order, in as few calls as the input limit allows; its first entry counts."""
         groups = self.split(parts, list(enumerate(items, start=1)), self.config.max_items_per_call)
         if not groups:
             return []

@@ -94,11 +94,7 @@ def into_sections(text: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def sectioned(lines: Mapping[str, Sequence[str]], max_tokens: int) -> str:
-    """Return the Markdown with each section under ``## NAME``.
-
-    Lines are removed from the end of the longest section until the whole has at most ``max_tokens`` tokens. The last
-    remaining line is cut instead. A section without lines holds ``- none``.
-    """
+    """Each section under ``## NAME`` (``- none`` if empty), the longest ones cut to ``max_tokens`` in all."""
     kept = {name: [(line, count_tokens(line)) for line in given] for name, given in lines.items()}
     room = max_tokens - sum(count_tokens(f"## {name}\n{_NONE}") for name in kept)
     sizes = {name: sum(size for _, size in given) for name, given in kept.items()}

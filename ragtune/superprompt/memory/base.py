@@ -14,12 +14,7 @@ from ragtune.superprompt.super_prompt import ContextChunk
 
 @dataclass(frozen=True)
 class Matches:
-    """Chunks with their similarity to each piece of the query.
-
-    Attributes:
-        chunks: the chunks in any order; ids may repeat across sources.
-        cosines: shape (len(chunks), pieces), in [-1, 1].
-    """
+    """Chunks in any order, with their cosines to each piece of the query, shape (len(chunks), pieces), in [-1, 1]."""
 
     chunks: Sequence[ContextChunk]
     cosines: NDArray[np.float64]

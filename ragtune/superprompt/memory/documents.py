@@ -55,11 +55,7 @@ class TermIndex:
         return np.log((1.0 + self.counts.shape[0]) / (1.0 + frequency)) + 1.0
 
     def cosines(self, pieces: Sequence[str]) -> NDArray[np.float64]:
-        """Return TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1].
-
-        Weights are those of scikit-learn's TfidfVectorizer with sublinear_tf and smooth_idf. Stopwords of a piece do
-        not count. Unknown terms do in its norm, so a text is not similar only because little of the piece is known.
-        """
+        """TF-IDF cosines of all texts with every piece, shape (texts, pieces), in [0, 1]."""
         idf = self.idf(self.frequencies)
         query = np.zeros((len(idf), len(pieces)))
         for column, piece in enumerate(pieces):
@@ -142,11 +138,7 @@ class DocumentMemory(BaseMemory):
 
 
 class StoreMemory(BaseMemory):
-    """A collection of a canonical store and further documents, searched as one.
-
-    The vector index gives one list a piece. A chunk that a full list lacks gets the list's lowest cosine, an upper
-    bound where the index is exact. A further document replaces the collection's document of the same name.
-    """
+    """A canonical store's collection and further documents, which replace those of the same name, searched as one."""
 
     def __init__(
         self, store: BaseStore, beside: Iterable[ContextChunk] = (), database: BaseDatabase | None = None

@@ -45,10 +45,7 @@ def demo_folder() -> Path:
 
 
 def read_folder(folder: str | Path) -> Documents:
-    """Return the passages of a folder's ``corpus.jsonl``, or without one all Markdown and text files below the folder.
-
-    Names are paths below the folder, in order, without hidden files. The path of one such file is a set too.
-    """
+    """The passages of a folder's ``corpus.jsonl``, else of all Markdown and text files below it; or of one file."""
     root = Path(folder).expanduser()
     if root.is_file() and root.suffix.lower() in SUFFIXES:
         return {root.name: _read(root, root.name)}

@@ -32,11 +32,7 @@ _Search = tuple[tuple[Documents, ...], MemoryOptions, EmbedderOptions, Chunking]
 
 
 class PageSession:
-    """One person's work on one prompt: inputs, SuperPrompt, failures and allowed actions.
-
-    After a change of prompt, conversation or what is searched, the results stay and only A0 may run. Other settings
-    count for the next stages, so a stage that failed with a language model can run without one.
-    """
+    """One person's work on one prompt. A changed input keeps the results, and only A0 may run then."""
 
     def __init__(self, prompt: str = "") -> None:
         self.prompt = prompt

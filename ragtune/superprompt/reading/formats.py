@@ -85,10 +85,7 @@ def recipe_for(text: str, recipes: Sequence[FormatRecipe]) -> FormatRecipe | Non
 
 
 def format_in_task(task: str, recipes: Sequence[FormatRecipe]) -> tuple[FormatRecipe, str] | None:
-    """Return the format that a task asks for in passing ("... as a JSON array"), and the words that ask for it.
-
-    The last request counts. A format that allows nothing else is none where the task wants more text.
-    """
+    """The last format that a task asks for in passing ("... as a JSON array"), and the words that ask for it."""
     wishes = list(_wishes(task))
     for wish in reversed(wishes):
         if (recipe := recipe_for(wish, recipes)) is not None:

@@ -53,10 +53,7 @@ def one_line(text: str) -> str:
 
 
 def normalize_name(name: str) -> str:
-    """Return a header's name without case, width, numbering, emphasis, extra spacing and invisible characters.
-
-    A letter of another script that only looks the same stays, so a homoglyph is a different name.
-    """
+    """A header's name without case, width, numbering, emphasis, extra spacing and invisible characters."""
     plain = _DECORATION.sub("", unicodedata.normalize("NFKC", as_seen(name).casefold()))
     return _GAPS.sub(" ", plain).strip()
 
@@ -71,10 +68,7 @@ _NAMES = frozenset(normalize_name(name) for name in BLOCKS)
 
 
 def fenced(text: str, label: str, /, **labels: str) -> str:
-    """Return ``text`` behind a fence of :func:`ragtune.llm.prompts.fence`, under a line for each label.
-
-    Lines that name a block's heading or look like a fence's marker get a backslash.
-    """
+    """``text`` behind a fence of :func:`ragtune.llm.prompts.fence`, borders escaped, under a line for each label."""
     head = [f"{name}: {one_line(value)}" for name, value in labels.items()]
     body = "\n".join(_escaped(line, is_quoted=True) for line in clean(text).split("\n"))
     return "\n".join([*head, fence(body, label)])
@@ -86,10 +80,7 @@ def blocks(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def escape_borders(text: str) -> str:
-    """Return ``text`` with a backslash before each line that could be read as a block's heading or a fence's marker.
-
-    Outside code those are all level-1 headings, inside it the headings with a block's name. Open code is closed.
-    """
+    """``text`` with a backslash before lines that could be read as a block's heading or a fence's marker."""
     lines = []
     code = ""
     for line in clean(text).split("\n"):

@@ -30,11 +30,7 @@ class _Parts(NamedTuple):
 
 
 class A0PreProcessing(BaseStage):
-    """Parses headers, maps them with the ladder, and fills the MUST keys. It asks no model unless the schema says so.
-
-    It may run at any stage; then everything downstream is cleared and the history continues. The chooser maps unknown
-    headers where ``prompt_schema.modes.semantic_enabled``. A choice without certainty has confidence 0.
-    """
+    """Parses headers, maps them with the ladder and fills the MUST keys; run again, it clears everything downstream."""
 
     name: ClassVar[str] = "A0_PreProcessing"
     writes: ClassVar = frozenset({"body", "prompt_ready"})

@@ -29,10 +29,7 @@ class ShaperConfig(ChooserConfig):
 
 
 class A2PromptShaper(AgentStage[ShaperConfig, Chooser, Sequence[Choices]]):
-    """Chooses the five meta-fields. A value that the user wrote stays; a value of an enum gets its usual form.
-
-    With two passes the agent is asked again with its first answer in the input, and only the second answer counts.
-    """
+    """Chooses the five meta-fields; a value that the user wrote stays. Of two passes only the second answer counts."""
 
     name: ClassVar[str] = "A2_PromptShaper"
     writes: ClassVar = frozenset({"body", "prompt_ready"})

@@ -49,11 +49,7 @@ class FloorOptions(Frozen):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Scores, coverage and support of candidates by id, and the floor for them. Any of them may be empty.
-
-    Scores in [0, 1] are the reranker's, or Retrieval's where it compares no terms. Coverage is a share of the prompt's
-    term weights.
-    """
+    """Scores in [0, 1], coverage and support of candidates by id, and the floor for them; any may be empty."""
 
     ids: Sequence[str]
     scores: Mapping[str, float]
@@ -129,11 +125,7 @@ class Gating:
 
 
 class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
-    """Keeps or drops each candidate and never changes one. Kept candidates stay in the reranked order.
-
-    A filter limits the working set and drops trivial candidates. The agent decides on the rest. Without a model
-    duplicates and candidates below the floor are dropped.
-    """
+    """Keeps or drops each candidate in its order; without a model, duplicates and what is below the floor go."""
 
     name: ClassVar[str] = "A3_NLI_Gate"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids"})
@@ -219,10 +211,7 @@ def is_trivial(text: str, min_word_tokens: int) -> bool:
 
 
 def duplicates(texts: Mapping[str, str], threshold: float) -> dict[str, str]:
-    """Return the ids of texts that repeat an earlier text, each with the id of the first one.
-
-    Repeats differ in case and spacing only, or have sets of terms with a Jaccard index of ``threshold`` or more.
-    """
+    """Ids of texts that repeat an earlier one (its id is the value), by terms with a Jaccard index of ``threshold``."""
     kept: dict[str, tuple[str, frozenset[str]]] = {}
     found: dict[str, str] = {}
     for text_id, text in texts.items():

@@ -75,11 +75,7 @@ class Condensed:
 
 
 class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
-    """Writes S_CTX_MD from the selection, and trims the selection to N3 ids and ``max_attachment_tokens``.
-
-    The most relevant chunks stay, each if it still fits. If some do not, the agent is asked again with the rest, so
-    S_CTX_MD rests on the final selection and its ``[n]`` is attachment n. Without a model S_CTX_MD quotes them.
-    """
+    """Writes S_CTX_MD from the selection, trimmed to N3 ids and ``max_attachment_tokens``; ``[n]`` is attachment n."""
 
     name: ClassVar[str] = "A4_Condenser"
     writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
@@ -189,10 +185,7 @@ def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collecti
 
 
 def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
-    """Return ``text`` without citations ``[n]`` outside 1 to ``sources``, and the removed lines.
-
-    A line with false citations only is removed. So is a line ``[n]: url``, which would turn every ``[n]`` into a link.
-    """
+    """``text`` without citations outside 1 to ``sources`` and links ``[n]: url``, and the removed lines."""
     kept: list[str] = []
     rejected: list[str] = []
     for line in text.split("\n"):
@@ -225,10 +218,7 @@ def _pattern(cues: Sequence[str]) -> re.Pattern[str]:
 
 
 def sentences(text: str, begins_inside: bool = False) -> list[str]:
-    """Return sentences, list items and rows of tables, each on one line, without headings, code and introductions.
-
-    For a later part of a text (``begins_inside``) an incomplete one at the beginning is left out.
-    """
+    """Sentences, list items and rows, without headings, code, introductions and an incomplete first one."""
     found: list[str] = []
     for number, unit in enumerate(_units(text, begins_inside)):
         starts = [0, *sentence_starts(unit)]

@@ -100,10 +100,7 @@ class Extractor(BaseAgent[EnforcerConfig]):
 
 
 class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
-    """Normalises the format and restates the rules. It changes neither selection nor S_CTX_MD.
-
-    Without a language model a recipe describes ``body["format"]``, or the format that the task asks for.
-    """
+    """Normalises the format and restates the rules; without a model a recipe does. Selection and S_CTX_MD stay."""
 
     name: ClassVar[str] = "A5_Format_Enforcer"
     writes: ClassVar = frozenset({"body", "prompt_ready"})

@@ -35,13 +35,7 @@ _BOOKKEEPING = frozenset({"stage", "history_of_stages", "extras"})
 
 
 class FailedStageError(StageError):
-    """A stage began and failed; the SuperPrompt is unchanged.
-
-    Attributes:
-        stage: the stage's name.
-        cost: the cost charged before the failure.
-        paid: the part of that cost that this run paid.
-    """
+    """A stage failed, and the SuperPrompt is unchanged; of the charged ``cost`` this run paid ``paid``."""
 
     def __init__(self, message: str, stage: str, cost: CostObject, paid: CostObject) -> None:
         super().__init__(message)
@@ -112,11 +106,7 @@ class BaseStage(ABC):
 
 
 class AgentStage(BaseStage, Generic[ConfigT, AgentT, AnswerT]):
-    """A stage whose answer comes from an agent or, without one, from a documented rule.
-
-    ``config.llm_failure`` chooses between the rule and a failure for an agent that fails. ``ask`` and ``default`` only
-    read the SuperPrompt, and only ``write`` changes it, so a failed answer leaves no trace.
-    """
+    """A stage whose answer comes from an agent or a documented rule; ``ask`` and ``default`` only read."""
 
     def __init__(self, config: ConfigT, agent: AgentT | None = None) -> None:
         self.config = config

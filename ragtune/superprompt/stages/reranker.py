@@ -73,10 +73,7 @@ class TopRerankStage(BaseRerankStage):
 
 
 class BudgetedRerankStage(TopRerankStage):
-    """Scores at most ``docs`` candidates of a prompt, and stops once the top is settled.
-
-    The budgeted controller's posterior chooses the next documents. It takes similarity from the candidates' texts.
-    """
+    """Scores at most ``docs`` candidates of a prompt, chosen by the posterior, and stops once the top is settled."""
 
     def __init__(self, reranker: BaseReranker, docs: int) -> None:
         super().__init__(reranker)

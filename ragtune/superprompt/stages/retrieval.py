@@ -30,10 +30,7 @@ _DECIMALS = 6
 
 
 class Retrieval(BaseStage):
-    """Deterministic vector search. Ties go by source (conversation first), document, position in it.
-
-    A chunk without a positive cosine to any piece is no candidate.
-    """
+    """Deterministic vector search; ties go by source (conversation first), document, position in it."""
 
     name: ClassVar[str] = "Retrieval"
     writes: ClassVar = frozenset({"base_context_chunks", "views_by_stage"})
@@ -97,10 +94,7 @@ def conversation_chunks(turns: Sequence[Turn], policy: ChunkPolicy) -> list[Cont
 
 
 def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[str]:
-    """Cut a query into at most ``count`` pieces of about equal length, with ``min_tokens`` on average or more.
-
-    Within ``slack`` of a piece's length a cut moves to the nearest end of a sentence or line, else gap between words.
-    """
+    """At most ``count`` pieces of about equal length, cut within ``slack`` at an end of sentence, line or word."""
     starts = [start for start, _ in token_spans(query)]
     pieces = min(count, len(starts) // min_tokens)
     if pieces < 2:

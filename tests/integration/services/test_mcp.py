@@ -46,13 +46,6 @@ CALLS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("retrieve", "POST", "/v1/retrieve", {"collection": "none", "query": "q"}),
     ("retrieve", "POST", "/v1/retrieve", {"collection": "tea"}),
     ("retrieve", "POST", "/v1/retrieve", {"collection": "tea", "query": "q", "plan": '{"k": 3}'}),
-    (
-        "retrieve",
-        "POST",
-        "/v1/retrieve",
-        {"collection": "tea", "query": "q", "plan": {"k": 2000, "candidate_pool": 2000}},
-    ),
-    ("create_collection", "POST", "/v1/collections", {"collection": "tea", "embedder": "large"}),
     ("list_collections", "GET", "/v1/collections", {"more": 1}),
 ]
 

@@ -156,18 +156,6 @@ def test_a_budget_is_kept_and_what_it_saved_is_told(url: str) -> None:
     assert everything["ragtune"]["saved"]["docs"] == 0
 
 
-def test_signals_and_vectors_say_what_is_read_first(url: str) -> None:
-    def read(**given: Any) -> list[int]:
-        body = {"query": "tea", "documents": TEXTS, "budget": {"docs": 1}, **given}
-        reranked: list[int] = ask(url, "/v2/rerank", body).json()["ragtune"]["reranked"]
-        return reranked
-
-    assert read() == [0]
-    assert read(signals={"clicks": [0, None, 1, 90, 2], "dates": [1, 2, 3, 90, 5]}) == [3]
-    vectors = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.0, 1.0]]
-    assert read(vectors=vectors, query_vector=[0.0, 2.0], signals={"dates": [1, 2, 3, 5, 90]}) == [4]
-
-
 def test_the_servers_budget_holds_unit_by_unit_unless_a_request_names_its_own(url: str) -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", budget={"docs": 2, "calls": 1}, batch_size=2)
 
@@ -189,10 +177,8 @@ WRONG = [
     (b'{"query": "tea", "documents": ["a"], "scores": [NaN]}', 400, "malformed-request", "Invalid JSON"),
     ({"query": "tea"}, 422, "invalid-request", "/documents"),
     ({"query": "tea", "documents": [{"title": "a"}]}, 422, "invalid-request", "/documents/0"),
-    ({"query": "tea", "documents": ["a"], "top_n": -1}, 422, "invalid-request", "/top_n"),
     ({"query": "tea", "documents": ["a"], "budget": {"docks": 1}}, 422, "invalid-request", "/budget/docks"),
     ({"query": "tea", "documents": ["a"], "scores": [1, 2]}, 422, "invalid-request", "2 scores"),
-    ({"query": "tea", "documents": ["a"], "signals": {"x": [1, 2]}}, 422, "invalid-request", "2 values of signal 'x'"),
     ({"query": "tea", "documents": ["a"], "query_vector": [1]}, 422, "invalid-request", "without vectors"),
     ({"query": "tea", "documents": ["a"] * 101}, 422, "limit-exceeded", "101"),
     ({"query": "tea", "documents": ["a" * 20_000]}, 413, "too-large", "10000 bytes"),

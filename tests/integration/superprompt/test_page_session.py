@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.superprompt import parts
 from ragtune.superprompt.memory.inputs import demo_folder, parse_conversation, read_folder
-from ragtune.superprompt.options import load_options
 from ragtune.superprompt.page.session import PageSession, read_uploads
 from ragtune.superprompt.stages.base import ORDER
 
@@ -60,26 +58,6 @@ def test_a_conversation_is_read_as_lines() -> None:
     for wrong in ("Hello", "User:"):
         with pytest.raises(ConfigError, match="conversation"):
             parse_conversation(wrong)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"limits": {"N0_QUERY_PIECES": 0}}, "N0_QUERY_PIECES"),
-        ({"reranker": {"kind": "cross_encoder", "model": " "}}, "reranker.model="),
-        ({"embedder": {"kind": "sentence_transformer"}}, "needs embedder.model"),
-        ({"embedder": {"kind": "tfidf"}, "memory": {"collection": "notes"}}, "a collection has vectors"),
-        ({"llm": {"model": "m", "base_url": "ftp://x"}}, "base_url"),
-    ],
-)
-def test_a_setting_that_is_not_allowed_is_named(session: PageSession, settings: dict[str, Any], message: str) -> None:
-    before = session.options
-    session.set_settings("", settings)
-    assert re.search(message, session.input_problems["settings"])
-    assert session.options == before
-    session.set_settings()
-    assert not session.input_problems
-    assert session.options == load_options()
 
 
 def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:

@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune import CostBudget, ScoredDocument
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.hits import Facts, Hits, checked_documents
 from ragtune.core.pool.columns import PoolColumns
 from ragtune.core.rounds import aggregate
 from ragtune.core.types import ReformulationResult
 from ragtune.data.corpus import Corpus, Document
-from ragtune.schedulers.greedy import GreedyScheduler
 
 FACTS = [Facts(f"d{i}", f"text {i} ü", {"title": "t"} if i % 2 else {}, token_count=i) for i in range(6)]
 
@@ -61,27 +59,6 @@ def test_hits_read_as_a_list_of_documents():
     assert list(found) == found
     assert found[:2] == list(found)[:2]
     assert found[-1].sources == {"bm25": 1.0}
-
-
-def test_a_pool_that_grew_by_hits_is_the_one_that_grew_by_their_documents(fakes):
-    """Twice, so that items of three origins are made late."""
-    found = hits([0.5, 0.4, 0.3, 0.2, 0.1, 0.05], "graph", FACTS)
-    outputs = []
-    for kind in (lambda hits: hits, list):
-        retrieved = [ScoredDocument(id=f"r{i}", score=9.0 - i, content="x") for i in range(4)]
-        outputs.append(
-            fakes.controller(
-                documents=retrieved,
-                expander=fakes.Expander(lambda pool, limit, kind=kind: kind(found[len(pool) - 4 : len(pool) - 1])),
-                scheduler=GreedyScheduler(batch_size=2),
-                budget=CostBudget.unlimited(),
-            ).run("q", query_id="q")
-        )
-    mine, expected = outputs
-    assert len(mine.trace.find("expand")) == 2
-    assert [(e.action, e.details) for e in mine.trace.events] == [(e.action, e.details) for e in expected.trace.events]
-    assert mine.documents == expected.documents
-    assert len(mine.documents) == 10
 
 
 def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():

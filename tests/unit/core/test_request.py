@@ -120,16 +120,3 @@ def test_find_filters_by_action_and_component():
     assert [e.details["n"] for e in trace.find("x")] == [1, 2]
     assert [e.details["n"] for e in trace.find("x", "b")] == [2]
     assert trace.find("z") == []
-
-
-def test_a_trace_survives_json():
-    trace = ControllerTrace(query_id="q", clock=VirtualClock())
-    trace.add("a", "x", ids=["1"], cost={"docs": 1})
-    text = trace.model_dump_json()
-    assert text == (
-        '{"query_id":"q","events":[{"timestamp":0.0,"component":"a","action":"x",'
-        '"details":{"ids":["1"],"cost":{"docs":1}}}]}'
-    )
-    again = ControllerTrace.model_validate_json(text)
-    assert again.events == trace.events
-    assert again.query_id == "q"

@@ -22,12 +22,10 @@ TEXTS = [
     [
         ("", 0),
         ("   \n\t", 0),
-        ("one", 1),
         ("sixsix", 1),
         ("sevenxx", 2),
         ("don't stop!", 5),
         ("photosynthesis", 3),
-        ("a-b", 3),
         ("naïve café", 2),
         ("茶", 1),
         ("...", 3),

@@ -78,17 +78,8 @@ def test_a_stored_corpus_is_the_one_in_memory_and_is_read_once(private_cache: Pa
             assert disk.position(document.id) == memory.position(document.id)
             assert disk.scored(document.id, 1.0) == memory.scored(document.id, 1.0)
         ids = [document.id for document in documents]
-        unknown = [
-            "",
-            "b",
-            "zz",
-            "u" * 65,
-            "u" * 64 + "aa",
-            "an id that is longer than all of them",
-            "z\0",
-            "half \ud800",
-        ]
-        mixed = [name for pair in zip(ids, unknown * 2, strict=False) for name in pair]
+        unknown = ["", "b", "zz", "u" * 65, "z\0", "half \ud800"]
+        mixed = [name for pair in zip(ids, unknown * 3, strict=False) for name in pair]
         for names in ([], ids, unknown, mixed):
             found = disk.places(names)
             assert found.tolist() == memory.places(names).tolist()

@@ -63,24 +63,6 @@ def test_a_damaged_manifest_is_refused(letters, folder, manifest):
         CorpusGraph.open(folder, letters)
 
 
-@pytest.mark.parametrize("name", [NEIGHBOURS, WEIGHTS])
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda file: file.unlink(),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.write_bytes(file.read_bytes()[:-8]),
-        lambda file: np.save(file, np.zeros((5, 2), dtype=np.int32)),
-        lambda file: np.save(file, np.zeros((5, 3), dtype=np.float64)),
-    ],
-    ids=["missing", "empty", "cut off", "other shape", "other type"],
-)
-def test_damaged_arrays_are_refused(letters, folder, name, harm):
-    harm(Path(folder) / name)
-    with pytest.raises(ConfigError, match="damaged corpus graph"):
-        CorpusGraph.open(folder, letters)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [

@@ -116,12 +116,9 @@ def test_options_that_change_results_change_the_fingerprint(override: str) -> No
     ("short", "unit", "limit"),
     [
         ("20", "max_reranker_docs", 20),
-        ("20docs", "max_reranker_docs", 20),
         ("3calls", "max_reranker_calls", 3),
         ("0.002usd", "max_cost_usd", 0.002),
-        ("1e-3usd", "max_cost_usd", 0.001),
         ("500ms", "max_latency_ms", 500),
-        ("4000tokens", "max_tokens", 4000),
     ],
 )
 def test_a_budget_can_be_an_amount(short: str, unit: str, limit: float) -> None:

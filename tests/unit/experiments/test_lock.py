@@ -23,18 +23,6 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
-    with locked(tmp_path):
-        before = [(file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()]
-        said = rf"{tmp_path}' is in use by another run: wait for its end, or choose another hydra\.run\.dir"
-        with pytest.raises(ConfigError, match=said), locked(tmp_path):
-            pass
-        assert [(file.name, file.stat().st_mtime_ns) for file in tmp_path.iterdir()] == before
-    with locked(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

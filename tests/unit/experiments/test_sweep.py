@@ -69,19 +69,6 @@ def test_jobs_come_by_their_numbers_and_a_failed_one_is_no_row_though_it_has_res
     assert failed_jobs(folder) == {"3": 1, "4": 1, "10": 1}
 
 
-def test_a_sweep_ends_with_a_table_its_folder_and_the_worst_exit_code(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as end:
-        begun(folder).end()
-    assert end.value.code == 2
-    out, err = capfd.readouterr()
-    assert "10 runs" in out
-    assert out.splitlines()[-1] == str(folder)
-    assert err == "error: failed jobs: 3, 10\n"
-    assert len((folder / "sweep.csv").read_text().splitlines()) == 11
-
-
 def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     begun(tmp_path / "sweep", "nowhere.Tracking").abandon(is_interrupted=True)
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err

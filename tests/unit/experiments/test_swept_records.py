@@ -12,7 +12,6 @@ from experiments.replay import records
 from experiments.replay.build import session_for
 from experiments.replay.component import component
 from experiments.replay.records import replay_shard
-from ragtune.core.controller import RAGtuneController
 from ragtune.core.request.budget import CostBudget
 
 QUERIES = ["q01", "q02", "q03"]
@@ -34,20 +33,6 @@ def _lines(config: RunConfig) -> list[bytes]:
 
 def _alone(config: RunConfig) -> list[bytes]:
     return _lines(config.without())
-
-
-@pytest.mark.parametrize("limits", [(5, 10, 20), (20, 5, 10), (10, None, 10)])
-@pytest.mark.parametrize("options", [("experiment=uncertainty",), ("experiment=settled",)])
-def test_a_sweep_over_a_limit_replays_once_what_no_budget_changes(
-    monkeypatch: pytest.MonkeyPatch, limits: Sequence[int | None], options: Sequence[str]
-) -> None:
-    configs = _configs(limits, *options)
-    expected = [_alone(config) for config in configs]
-    opened: list[str] = []
-    begin = RAGtuneController._open
-    monkeypatch.setattr(RAGtuneController, "_open", lambda *a: (opened.append(a[1].query_id), begin(*a))[1])
-    assert [_lines(config) for config in configs] == expected
-    assert len(opened) == len(QUERIES)
 
 
 @pytest.mark.parametrize("room", [0, 20_000])

@@ -112,7 +112,6 @@ def test_what_is_no_order_is_named(returned: Any) -> None:
     ("options", "said"),
     [
         ({"policy": "knockout", "batch_size": 4}, "batch_size=4: allowed is None, policy 'knockout' has its own"),
-        ({"policy": "tourrank", "batch_size": 20}, "batch_size=20: allowed is None, policy 'tourrank' has its own"),
         ({"policy": "tdpart", "batch_size": 1}, "batch_size=1"),
         ({"policy": "plackett_luce", "trust": 2.0}, "trust=2.0"),
         ({"policy": "placket_luce"}, "policy='placket_luce': allowed are uncertainty, .*, knockout.*plackett_luce"),
@@ -165,8 +164,6 @@ def test_places_in_batches_that_share_no_document_are_warned_of() -> None:
         ({"how": "pairwise"}, "how a language model compares='pairwise': allowed are listwise, setwise"),
         ({"usd_per_1k_tokens": -1.0}, "usd_per_1k_tokens=-1.0"),
         ({"window": 1}, "reranker window=1"),
-        ({"window": "3"}, "reranker window='3'"),
-        ({"how": "setwise", "window": "3"}, "reranker set_size='3'"),
         ({"base_url": "ftp://x"}, "base_url"),
         ({"tempature": 0.0}, "the language model cannot be made: .*'tempature'"),
     ],
@@ -174,18 +171,3 @@ def test_places_in_batches_that_share_no_document_are_warned_of() -> None:
 def test_a_language_model_that_cannot_be_made_is_named(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         language_model("test", **options)
-
-
-@pytest.mark.parametrize(
-    ("how", "policy", "calls"), [("listwise", "plackett_luce", 2), ("setwise", "setwise_insertion", 90)]
-)
-def test_a_language_model_over_http_is_asked_as_often_as_the_budget_says(
-    llm_server: Any, how: str, policy: str, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    model = language_model("test", how, base_url=llm_server.url, usd_per_1k_tokens=0.001)
-    texts = [f"{'tea ' if i == 7 else ''}text {i}" for i in range(12)]
-    ranking = BudgetedReranker(model, policy=policy, calls=calls).rank("tea", texts)
-    assert 0 < len(llm_server.requests) == ranking.cost.calls <= calls
-    assert ranking.cost.usd > 0.0
-    assert ranking[0].index == 7

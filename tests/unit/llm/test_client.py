@@ -194,10 +194,8 @@ def test_a_missing_key_is_told_at_once_where_every_call_needs_it(mode: str, refu
     [
         ("model", " "),
         ("mode", "dead"),
-        ("temperature", -1),
         ("max_tokens_field", "length"),
         ("timeout_s", 0),
-        ("concurrency", 0),
         ("json_mode", "maybe"),
     ],
 )

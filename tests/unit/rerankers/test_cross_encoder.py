@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,12 +12,10 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.data.corpus import Corpus, Document
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
 
 MakeContext = Callable[..., RAGtuneContext]
-SHARED = Path(__file__).parents[3].parent / "shared"
 QUERY = "what lowers blood pressure"
 
 
@@ -148,22 +145,3 @@ def test_a_model_with_several_outputs_is_refused(
     AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(tmp_path / "classifier")
     with pytest.raises(ModelLoadError, match="3 outputs"):
         CrossEncoderReranker(str(tmp_path / "classifier")).rerank(items, make_context(QUERY), "default")
-
-
-@pytest.mark.shared
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the collections beside the checkout (../shared) are absent")
-def test_a_live_model_reproduces_its_score_table(make_context: MakeContext) -> None:
-    data = SHARED / "data" / "nfcorpus"
-    with (data / "corpus.jsonl").open(encoding="utf-8") as lines:
-        corpus = Corpus(Document(id=d["_id"], title=d["title"], text=d["text"]) for d in map(json.loads, lines))
-    with (data / "queries.jsonl").open(encoding="utf-8") as lines:
-        queries = {q["_id"]: q["text"] for q in map(json.loads, lines)}
-    table = [line.split() for line in (data / "scores" / "ce.run").read_text().splitlines()[::650]]
-    reranker = CrossEncoderReranker(
-        str(SHARED / "models" / "ce-minilm-nfcorpus-scifact"), max_length=192, device="cpu", cache_dir=None
-    )
-    assert len(table) > 30
-    for query_id, _, doc_id, _, score, _ in table:
-        item = PoolItem(doc_id=doc_id, content=corpus[doc_id].content)
-        live = reranker.rerank([item], make_context(queries[query_id]), "default")
-        assert live[doc_id] == pytest.approx(float(score), abs=1e-4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,7 @@ from llm_server import Chat
 
 from experiments.config.paths import CONF
 from ragtune import CostBudget
-from ragtune.core.errors import ConfigError, LLMError
+from ragtune.core.errors import LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject, ScoredDocument
@@ -101,20 +100,6 @@ def test_a_batch_of_one_is_in_order_and_asks_nothing(asking: Asking, make_contex
     assert made.reranker.rerank(candidates(1), context, "x") == {"d0": 0.5}
     assert made.service.chats == []
     assert context.meter.charged == made.reranker.expected_cost(candidates(1), context) == CostObject(docs=1)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"window": 1}, "window=1"),
-        ({"step": 0}, "step=0"),
-        ({"window": 5, "step": 5}, "step=5.*window=5"),
-        ({"max_answer_tokens": 0}, "max_answer_tokens=0"),
-    ],
-)
-def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        asking(LLMListwiseReranker, **options)
 
 
 # -- setwise -----------------------------------------------------------------------------------------------------------

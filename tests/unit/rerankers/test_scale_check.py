@@ -48,13 +48,11 @@ DRAWS = {
     ("drawn", "declared", "said"),
     [
         ("probabilities", "identity", "silent"),
-        ("massed", "identity", "silent"),
         ("log", "log_prob", "silent"),
         ("cosines", "cosine", "silent"),
         ("logits", "logit", "silent"),
         ("probabilities", "logit", "stop"),
         ("probabilities", "cosine", "warn"),
-        ("massed", "cosine", "warn"),
         ("log", "logit", "stop"),
         ("bm25", "logit", "warn"),
         ("distances", "logit", "warn"),

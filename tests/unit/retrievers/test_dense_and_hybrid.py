@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,11 +28,10 @@ class Counting(BaseEmbedder):
 
     def __init__(self, inner: BaseEmbedder, name: str = "") -> None:
         self.inner = inner
-        self.texts = self.preparations = 0
+        self.texts = 0
         self._name = name or inner.name
 
     def prepare(self) -> None:
-        self.preparations += 1
         self.inner.prepare()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -71,31 +68,6 @@ def test_documents_are_embedded_once_and_only_when_needed(
     assert again.retrieve(make_context("tea"), 3) == before
     assert embedder.texts == len(corpus) + 2
     assert isinstance(again._documents.matrix, np.memmap)
-
-
-def test_what_was_prepared_embeds_the_query_alone(
-    corpus: Corpus, embedder: Counting, make_context: MakeContext
-) -> None:
-    retriever = HybridRetriever(corpus, {"dense": partial(DenseRetriever, embedder=embedder)}, ConcatFusion())
-    retriever.prepare()
-    retriever.prepare()
-    assert (embedder.texts, embedder.preparations) == (len(corpus), 2)
-    retriever.retrieve(make_context("tea"), 3)
-    assert embedder.texts == len(corpus) + 1
-
-
-def test_corrupt_vectors_are_made_anew_and_said_so(
-    corpus: Corpus,
-    embedder: Counting,
-    private_cache: Path,
-    make_context: MakeContext,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    before = DenseRetriever(corpus, embedder).retrieve(make_context("tea"), 3)
-    for file in private_cache.rglob("embeddings.npy"):
-        file.write_bytes(file.read_bytes()[:-100])
-    assert DenseRetriever(corpus, embedder).retrieve(make_context("tea"), 3) == before
-    assert "corrupt cache entry" in caplog.text
 
 
 MakeContext = Callable[..., RAGtuneContext]

@@ -43,7 +43,6 @@ def parts(text: str) -> dict[str, str]:
         "[TASK]\nsing",
         "[Task]: sing",
         "**Task:** sing",
-        "**Task**: sing",
         "__Task__\nsing",
         "Your task is: sing",
         "Deine Aufgabe ist es sing",

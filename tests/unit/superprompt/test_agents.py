@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import Chat, Fault
 from pydantic import ValidationError
@@ -13,7 +13,6 @@ from superprompt_agents import agent_client
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import CostMeter
-from ragtune.core.tokens import count_tokens
 from ragtune.llm.errors import ServiceError
 from ragtune.superprompt.agents.agent import AgentConfig, agent_config
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
@@ -116,21 +115,6 @@ def test_the_prompt_offers_exactly_what_may_be_answered(llm_server: Any) -> None
     items = chooser(llm_server).messages({}, [(7, "x")])[1].content
     assert '{"items": [{"id": 7, "colour": "red", "size": "big", "certainty": 0.9}]}' in items
     assert "## Facts\n## Gaps\n(at most 60 tokens in all)" in writer(llm_server).messages({})[1].content
-
-
-@given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 4), st.integers(1, 600))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_items_are_split_in_order_without_loss_within_the_limit(
-    llm_server: Any, texts: list[str], most: int, limit: int
-) -> None:
-    agent = chooser(llm_server, max_input_tokens=limit)
-    items = list(enumerate(texts, start=1))
-    groups = agent.split({"task": "x"}, items, most)
-    assert [item for group in groups for item in group] == items
-    for group in groups:
-        assert 1 <= len(group) <= most
-        size = sum(count_tokens(message.content) for message in agent.messages({"task": "x"}, group))
-        assert len(group) == 1 or size <= limit
 
 
 # -- choosers ----------------------------------------------------------------------------------------------------------

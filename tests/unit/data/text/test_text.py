@@ -18,9 +18,6 @@ TEXTS = {
     "japanese": "東京の天気は晴れです。",
     "thai": "ภาษาไทยไม่เว้นวรรคระหว่างคำ",
     "korean": "서울의 날씨는 맑습니다",
-    "khmer": "ភាសាខ្មែរគ្មានដកឃ្លា",
-    "burmese": "မြန်မာဘာသာစကား",
-    "lao": "ພາສາລາວບໍ່ມີຊ່ອງຫວ່າງ",
     "english": "the weather is good for a walk",
 }
 QUERIES = {
@@ -28,9 +25,6 @@ QUERIES = {
     "japanese": "東京",
     "thai": "ไทย",
     "korean": "날씨",
-    "khmer": "ខ្មែរ",
-    "burmese": "ဘာသာ",
-    "lao": "ລາວ",
     "english": "weather",
 }
 

@@ -64,28 +64,6 @@ def test_files_that_cannot_be_had_are_an_error_that_says_where_to_put_them(
         dataset.load()
 
 
-@pytest.mark.parametrize(
-    ("part", "content", "said"),
-    [
-        ("docs", "d1\n", "local/tiny"),
-        ("docs", DOCS + "d1\tagain\n", "duplicate document id 'd1'"),
-        ("queries", "q1\n", "local/tiny"),
-        ("docs", "d\u00a01\ttext\n", "document id 'd\\xa01': an id holds no whitespace"),
-        ("queries", QUERIES + "q1\tagain\n", "duplicate query id 'q1'"),
-        ("queries", QUERIES + "q 3\tt\n", "query id 'q 3': an id holds no whitespace"),
-        ("qrels", QRELS + "q1 0 d1 1\n", "document 'd1' is judged 2 and 1 for query 'q1'"),
-        ("qrels", QRELS + f"q1 0 d9 1{'0' * 30}\n", "grade 1000000000000000000000000000000"),
-        ("qrels", QRELS + "q1 0 d9 " + "x" * 10**5 + "\n", "malformed line"),
-    ],
-)
-def test_what_no_result_could_hold_is_refused(register: Callable[..., str], part: str, content: str, said: str) -> None:
-    files = {"docs": DOCS, "queries": QUERIES, "qrels": QRELS} | {part: content}
-    with pytest.raises(DatasetError) as refused:
-        IrdsDataset(register(**files)).load()
-    assert said in str(refused.value)
-    assert len(str(refused.value)) < 300
-
-
 def test_the_chosen_fields_of_a_topic_are_the_query(register: Callable[..., str]) -> None:
     name = register(docs=DOCS, queries=QUERIES, qrels=QRELS)
     assert IrdsDataset(name, "text").load().queries == IrdsDataset(name).load().queries
