@@ -338,7 +338,7 @@ def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
         (lambda query, texts: dict.fromkeys(range(len(texts)), 0.5), "allowed is one number a text"),
         (lambda query, texts: "01", "allowed is one number a text"),
     ],
-    ids=["logits without a scale", "too few", "nothing", "words", "by index", "a set", "a text"],
+    ids=["logits without a scale", "too few", "words", "by index", "a text"],
 )
 def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any, said: str) -> None:
     for act in (
