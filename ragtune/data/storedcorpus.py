@@ -102,7 +102,8 @@ class StoredCorpus(Corpus):
             raise DuplicateIdError(names[again.min()])
         ranks = np.empty_like(order)
         ranks[order] = np.arange(len(order))
-        columns = ids, order, ranks, np.frombuffer(tokens, np.uint32), np.frombuffer(ends, np.int64)
+        columns: list[NDArray[Any]] = [ids, order, ranks]
+        columns += [np.frombuffer(tokens, np.uint32), np.frombuffer(ends, np.int64)]
         for name, column in zip(_COLUMNS, columns, strict=True):
             np.save(folder / f"{name}.npy", column)
         facts = {"digest": digest, "without_text": without_text}
