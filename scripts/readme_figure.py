@@ -75,7 +75,7 @@ def _draw(file: Path, fixed: Curve, ours: Curve, full: float, reached: int | Non
         (fixed, f"fixed depth: begins at BM25 alone, {fixed.mean[0, 0]:.3f}"),
         (ours, f"experiment=settled: begins at its own order, {ours.mean[0, 0]:.3f}"),
     )
-    for (drawn, label), style in zip(lines, styles_of(["incumbent", "ours"]), strict=True):
+    for (drawn, label), style in zip(lines, styles_of(["baseline", "ours"]), strict=True):
         interval = drawn.low[:, 0], drawn.high[:, 0]
         axes.fill_between(drawn.docs, *interval, step="post", color=style.ink, alpha=0.15, lw=0)
         axes.step(drawn.docs, drawn.mean[:, 0], where="post", color=style.ink, ls=style.dash, label=label)

@@ -98,7 +98,7 @@ def _policies(runs: Sequence[Run]) -> list[Policy]:
     for run, label in zip(runs, labels, strict=True):
         unique = f"{label} ({run.name})" if labels.count(label) > 1 else label
         kind = "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
-        found.append(Policy(run.name, unique, "incumbent" if _choices(run) == _choices(runs[0]) else kind))
+        found.append(Policy(run.name, unique, "baseline" if _choices(run) == _choices(runs[0]) else kind))
     return found
 
 

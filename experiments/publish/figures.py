@@ -22,18 +22,18 @@ BLACK, BLUE, GREEN, SKY = "#000000", "#0072B2", "#009E73", "#56B4E9"
 VERMILION, PURPLE, ORANGE, GREY = "#D55E00", "#CC79A7", "#E69F00", "#767676"
 
 INKS = {
-    "incumbent": (BLACK,),
+    "baseline": (BLACK,),
     "ours": (BLUE, GREEN, SKY),
     "peer": (VERMILION, PURPLE, ORANGE),
     "ceiling": (GREY,),
 }
 DASHES: dict[str, tuple[Any, ...]] = {
-    "incumbent": ((0, (4, 2)),),
+    "baseline": ((0, (4, 2)),),
     "ours": ("-", (0, (7, 2)), (0, (7, 2, 2, 2)), (0, (2, 1.5))),
     "peer": ((0, (5, 1.5)), (0, (2, 1.5)), (0, (8, 2, 2, 2)), "-"),
     "ceiling": ((0, (1, 2)), (0, (3, 3))),
 }
-MARKERS = {"incumbent": "s", "ours": "oDXP*", "peer": "^v<>ph", "ceiling": "+x1"}
+MARKERS = {"baseline": "s", "ours": "oDXP*", "peer": "^v<>ph", "ceiling": "+x1"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def styles_of(kinds: Sequence[str]) -> list[Style]:
 FIXED_DEPTH = "fixed_depth"
 """Column of a curve's table with what fixed depth reaches, where that is known."""
 
-_FIXED, _OURS = styles_of(["incumbent", "ours"])
+_FIXED, _OURS = styles_of(["baseline", "ours"])
 
 
 def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:

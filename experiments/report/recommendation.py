@@ -87,7 +87,7 @@ def _beside(cells: Any, measure: str) -> tuple[Any, Any, Any]:
     """The cells beside the baseline at its largest cost, that baseline, and the cells by policy and budget."""
     spent = f"{unit_of(cells).name}_mean"
     rows = cells.assign(budget=cells["budget"].astype(str))
-    baseline = rows[rows["kind"] == "incumbent"]
+    baseline = rows[rows["kind"] == "baseline"]
     full = baseline.loc[baseline.groupby("collection", sort=False)[spent].idxmax()]
     theirs = rows["collection"].map(full.set_index("collection")[measure])
     costs = rows["collection"].map(full.set_index("collection")[spent])

@@ -52,7 +52,7 @@ def unit_of(cells: Any) -> Unit:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy; its kind is ``incumbent`` (fixed depth), ``peer`` (published), ``ours`` or ``ceiling`` (an oracle)."""
+    """A policy; its kind is ``baseline`` (fixed depth), ``peer`` (published), ``ours`` or ``ceiling`` (an oracle)."""
 
     name: str
     label: str

@@ -115,7 +115,7 @@ def _tests(study: Study, keys: list[Key], differences: FloatArray) -> dict[str, 
 
 def _against_full(study: Study, collection: Collection, keys: list[Key], values: FloatArray) -> dict[str, FloatArray]:
     """The headline of each cell less that of the baseline's dearest; all cells are one family of tests."""
-    own = [key for key in keys if study.by_name[key[0]].kind == "incumbent"]
+    own = [key for key in keys if study.by_name[key[0]].kind == "baseline"]
     full = max(own, key=lambda key: float(collection.cells[key].in_unit(study.unit).mean()))
     differences = values - collection.cells[full].values[:, :1]
     low, high = _interval(study, differences)

@@ -51,7 +51,7 @@ class PolicyEntry:
     """A policy, as overrides of ``run.py``; ``$name`` in them stands for a variable of the collection."""
 
     name: Name
-    kind: Literal["incumbent", "peer", "ours", "ceiling"]
+    kind: Literal["baseline", "peer", "ours", "ceiling"]
     label: str = ""  # by default the name, with blanks for underscores
     overrides: Sequence[str] | None = None  # by default the preset of its name
 
@@ -108,7 +108,7 @@ class Grid:
 
     @property
     def baseline(self) -> PolicyEntry:
-        return next(entry for entry in self.policies if entry.kind == "incumbent")
+        return next(entry for entry in self.policies if entry.kind == "baseline")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
         """The grid with only the named collections and policies; no names mean all, and the baseline always stays."""
@@ -197,9 +197,9 @@ def _require(grid: Grid) -> None:
     for what, names in (("collections", pairs), ("policies", policies), ("claims", _names(grid.claims))):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"{what}: the name {twice[0]!r} is given twice")
-    fixed = [entry.name for entry in grid.policies if entry.kind == "incumbent"]
+    fixed = [entry.name for entry in grid.policies if entry.kind == "baseline"]
     if len(fixed) != 1:
-        raise ConfigError(f"policies: exactly one of kind incumbent is needed, there are {fixed}")
+        raise ConfigError(f"policies: exactly one of kind baseline is needed, there are {fixed}")
     _require_known("traces.budget", [grid.traces.budget], budgets)
     _require_known("traces.policies", grid.traces.policies, policies)
     for entry in grid.collections:

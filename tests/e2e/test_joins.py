@@ -119,7 +119,7 @@ def test_a_study_repeats_what_its_collections_lack(
         "name: small\nbudgets: [5]\nmeasures: [nDCG@10]\nreport: false\nfigures: false\njobs: 1\nresamples: 10\n"
         "permutations: 9\ntraces: {budget: 5}\n"
         f"collections: [{{name: two, overrides: [{', '.join(partial)}]}}]\n"
-        "policies: [{name: fixed, label: fixed depth, kind: incumbent, overrides: [experiment=fixed_depth]}]\n"
+        "policies: [{name: fixed, label: fixed depth, kind: baseline, overrides: [experiment=fixed_depth]}]\n"
     )
     for _ in range(2):  # replayed, and from the finished cells
         assert call(study, "--config", str(grid), "--out", str(tmp_path / "out")) == 0

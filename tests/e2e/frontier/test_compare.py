@@ -37,7 +37,7 @@ def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, r
         summary = json.loads((folder / "summary.json").read_text())
         assert table.loc[name, "nDCG@10"] == pytest.approx(summary["measures"]["nDCG@10"], abs=1e-5)
         assert table.loc[name, "docs_mean"] == pytest.approx(summary["cost_per_query"]["charged"]["docs"])
-    assert table.loc["fixed", "kind"] == "incumbent"
+    assert table.loc["fixed", "kind"] == "baseline"
     assert pd.isna(table.loc["fixed", "nDCG@10_p_t"])
     assert 0 <= table.loc["ours", "nDCG@10_p_t_holm"] <= 1
 

@@ -15,7 +15,7 @@ from experiments.report.study import Cell, Choice, Claim, Collection, Policy, St
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import CALLS, UNITS
 
-KINDS = {"fixed": "incumbent", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
+KINDS = {"fixed": "baseline", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
 CHOICE = Choice("default", [10, 20])
 Quality = Mapping[str, tuple[float, float]]
 

@@ -25,7 +25,7 @@ def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], colum
     """A study of one collection, whose baseline is called fixed."""
     one = Collection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
     named = [
-        Policy(name, label, "incumbent" if name.startswith("fixed") else "ours") for name, label in policies.items()
+        Policy(name, label, "baseline" if name.startswith("fixed") else "ours") for name, label in policies.items()
     ]
     rest = (columns, ["nDCG@10"], "all", "", 300, 300, 0.95, 0)
     return Study("t", "c", "abc", [one], named, named[0].name, *rest, is_grid=columns != ["final"])
@@ -112,7 +112,7 @@ def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
     for number, costs in enumerate((spent, spent * 0)):  # at last every budget is too small for a batch
         lines = dict.fromkeys(("fixed", "ours"), Line(costs, costs, quality, quality, quality, costs))
         one = Collection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
-        policies = [Policy("fixed", "fixed", "incumbent"), Policy("ours", "ours", "ours")]
+        policies = [Policy("fixed", "fixed", "baseline"), Policy("ours", "ours", "ours")]
         rest = (["1e-05", "0.0001", "0.001"], ["nDCG@10"], "all", "", 1, 1, 0.95, 0)
         draw_lines(tmp_path / f"{number}.png", Study("t", "c", "abc", [one], policies, "fixed", *rest, unit=MONEY), one)
     assert len(list(tmp_path.glob("*.png"))) == 2

@@ -20,7 +20,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.units import FLOPS, UNITS
 
 POLICIES = [
-    Policy("fixed", "fixed depth", "incumbent"),
+    Policy("fixed", "fixed depth", "baseline"),
     Policy("ours", "ours <b>&</b>", "ours"),
     Policy("oracle", "oracle", "ceiling"),
 ]

@@ -39,7 +39,7 @@ def grid(collection: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
         {
             "name": "t",
             "collections": [{"name": "tiny", "overrides": overrides}],
-            "policies": [{"name": "fixed", "label": "fixed", "kind": "incumbent", "overrides": []}],
+            "policies": [{"name": "fixed", "label": "fixed", "kind": "baseline", "overrides": []}],
             "budgets": [2],
             "measures": ["nDCG@10"],
             "traces": {"budget": 2},
@@ -140,7 +140,7 @@ def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Gri
 
 def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to_the_deepest(grid: Grid) -> None:
     def studied(budgets: Sequence[int]) -> Study:
-        fixed_depth = PolicyEntry("fixed", "incumbent", overrides=["experiment=fixed_depth"])
+        fixed_depth = PolicyEntry("fixed", "baseline", overrides=["experiment=fixed_depth"])
         ours = PolicyEntry("ours", "ours", overrides=["estimator=uncertainty", "scheduler=greedy"])
         wider = replace(grid, policies=[fixed_depth, ours], budgets=budgets, traces=TraceChoice(budgets[0]))
         return study_of(wider, run_jobs(jobs_of(wider, Path("out")), 1, lambda done, total: None), "")

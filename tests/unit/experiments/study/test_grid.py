@@ -21,7 +21,7 @@ def raw() -> Callable[..., dict[str, Any]]:
     """The smallest configuration, keys replaced."""
 
     def make(**changes: Any) -> dict[str, Any]:
-        fixed = {"name": "fixed", "label": "fixed depth", "kind": "incumbent"}
+        fixed = {"name": "fixed", "label": "fixed depth", "kind": "baseline"}
         ours = {"name": "ours", "label": "ours", "kind": "ours"}
         base = {"name": "t", "collections": [{"name": "demo"}], "policies": [fixed, ours], "budgets": [5, 10]}
         return {**base, "measures": ["nDCG@10"], "traces": {"budget": 5}, **changes}
@@ -49,7 +49,7 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"level": 1.0}, "level=1.0: Input should be less than 1"),
         ({"collections": [{"name": "a"}, {"name": "a"}]}, "given twice"),
         ({"collections": [{"name": "a/b"}]}, "collections.0.name=a/b: "),
-        ({"policies": [{"name": "x", "kind": "ours"}]}, "exactly one of kind incumbent"),
+        ({"policies": [{"name": "x", "kind": "ours"}]}, "exactly one of kind baseline"),
         ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown 'nobody'"),
         ({"depth": 3}, "depth=3: Unexpected keyword argument; conf/frontier/demo.yaml explains every key"),
         ({"collections": [{"name": "a", "plain": "b"}]}, "plain of 'a': unknown 'b': allowed are a"),
@@ -115,7 +115,7 @@ def test_a_missing_file_and_a_missing_data_folder_are_named() -> None:
 
 def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_path: Path) -> None:
     base = {"collections": [{"name": "a", "group": "g"}, {"name": "b", "plain": "a"}], "budgets": [5, 10]}
-    fixed = {"name": "fixed", "kind": "incumbent", "overrides": []}
+    fixed = {"name": "fixed", "kind": "baseline", "overrides": []}
     ours = [{"name": name, "kind": "ours", "overrides": []} for name in ("ours", "other")]
     base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "traces": {"budget": 5}, "claims": [CLAIM]}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
