@@ -173,6 +173,8 @@ def _run(
     try:
         return run_experiment(config, folder, overrides, sweep=sweep)
     except SystemExit as end:  # its code would pass for the run's, and end a sweep
+        if isinstance(end.__context__, BrokenPipeError):  # of Rich: who reads the table has seen enough
+            raise
         raise RagtuneError(f"a component ended the program: {end!r}; {_what_is_kept(folder, None)}") from end
 
 
