@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.summary import Summary
 from experiments.publish import progress
-from experiments.publish.progress import library_progress, progress_bar
+from experiments.publish.progress import progress_bar
 from experiments.publish.sweep_table import print_sweep
 from experiments.publish.terminal import print_run
 
@@ -123,14 +122,6 @@ def test_the_areas_of_a_sweep_are_over_the_same_documents(swept: Callable[..., s
     assert areas == pytest.approx([(2 * 0.2 + 6 * 0.6) / 8, (4 * 0.2 + 4 * 0.6) / 8])
 
 
-def test_a_sweep_names_options_that_end_alike_in_full(swept: Callable[..., str], tmp_path: Path) -> None:
-    overrides = [[f"retriever.model=a{job}", f"reranker.model=b{job}", f"scheduler.docs={job}"] for job in "12"]
-    out = swept([{"overrides": each} for each in overrides], 120)
-    assert all(value in out for value in ("a1", "a2", "b1", "b2"))
-    heads = (tmp_path / "sweep.md").read_text(encoding="utf-8").splitlines()[0].split(" | ")
-    assert heads[2:5] == ["retriever.model", "reranker.model", "scheduler.docs"]
-
-
 def test_a_sweep_shows_every_varied_option_at_any_width(swept: Callable[..., str]) -> None:
     options = [f"group.option{letter}" for letter in "abc"]
     out = swept([{"overrides": [f"{name}={f'{job}{name[-1]}/' * 9}" for name in options]} for job in "12"], 60)
@@ -138,12 +129,6 @@ def test_a_sweep_shows_every_varied_option_at_any_width(swept: Callable[..., str
     assert all(f"option{letter}" in out for letter in "abc")
     assert max(map(len, out.splitlines())) <= 60
     assert "correction" not in out  # of the column that has no room
-
-
-def test_brackets_and_colons_in_overrides_are_printed_as_they_are(swept: Callable[..., str]) -> None:
-    out = "".join(swept([{"overrides": ["paths=[a.run]", "[/bold]", "query=a:x:b"]}]).split())
-    assert "[a.run]" in out
-    assert "a:x:b" in out
 
 
 def test_a_sweep_without_a_finished_job_prints_nothing(swept: Callable[..., str], tmp_path: Path) -> None:
@@ -185,15 +170,3 @@ def test_progress_shows_only_where_wanted_and_only_on_what_takes_long(
     out, err = capsys.readouterr()
     assert ("replaying" in err) is shown
     assert out == ""
-
-
-def test_what_the_library_tells_of_long_work_is_shown_once_and_only_if_wanted(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    log = logging.getLogger("ragtune.retrievers.bm25")
-    for enabled in (True, False):
-        with library_progress(enabled=enabled):
-            log.info("%d of 9 documents read", enabled)
-            log.debug("a detail")
-    log.info("afterwards")
-    assert capsys.readouterr().err == "1 of 9 documents read\n"

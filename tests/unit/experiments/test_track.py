@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import sqlite3
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,10 +17,10 @@ import yaml
 from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
-from experiments.publish.described import NOTE, budget_name, params, run_name
+from experiments.publish.described import NOTE, params, run_name
 from experiments.publish.files import read_summary, write_summary
 from experiments.publish.sweep_table import SweepFigures
-from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking, TrackingError, keep_quiet
+from experiments.publish.track import ARTIFACTS, TRACKING_ERROR, MlflowTracking, TrackingError
 
 
 @pytest.fixture
@@ -162,14 +160,6 @@ def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
     assert not [name for name in told if name.startswith("tracking")]
 
 
-@pytest.mark.parametrize(
-    ("override", "name"),
-    [("tight", "tight"), ("20", "tight"), ("3calls", "3 calls"), ("unlimited", "unlimited"), ("0.5usd", "0.5 usd")],
-)
-def test_a_budget_is_called_by_its_name_or_its_limits(override: str, name: str) -> None:
-    assert budget_name(compose([f"budget={override}"])["budget"]) == name
-
-
 def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace) -> None:
     tags = logged.run.data.tags
     assert logged.run.info.run_name == "baseline + greedy, unlimited, tiny/test"
@@ -237,16 +227,6 @@ def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(
     assert data.tags["mlflow.note.content"].startswith("**nDCG@10 0.500, 12.5 docs**")
     said = "Failures and warnings: 3 of 9 batches failed; 2 queries went on without reformulation"
     assert said in data.tags["mlflow.note.content"]
-
-
-def test_mlflows_own_warnings_do_not_reach_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    keep_quiet()
-    import mlflow
-
-    logging.getLogger("mlflow.tracking.client").warning("a warning of MLflow")
-    warnings.warn_explicit("a warning of MLflow", FutureWarning, mlflow.__file__, 1, module="mlflow.tracking")
-    logging.getLogger("ours").warning("a warning of ours")
-    assert "of MLflow" not in capfd.readouterr().err
 
 
 def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
