@@ -22,7 +22,7 @@ PERSON = "person"
 
 GRADES = (0, 1, 2, 3)
 SKIPPED = "skip"
-"""In place of a grade: nobody can say."""
+"""In place of a grade: undecidable."""
 
 LEGEND = (
     "0  it has nothing to do with the query",

@@ -45,7 +45,7 @@ COST_COLUMNS = tuple(unit.column for unit in units.UNITS)
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that a finished run reports; the outcomes stand in the order in which the queries are told."""
+    """Everything that a finished run reports; the outcomes stand in the order of the queries."""
 
     config: Mapping[str, Any]
     dataset: Dataset

@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay as measured."""
+    """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay the same."""
 
     verdict: Verdict
     p: float

@@ -125,7 +125,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def flush_output() -> None:
-    """Write what stdout still holds, so that a full disk is told like any other failure."""
+    """Write what stdout still holds, so that a full disk is reported like any other failure."""
     try:
         sys.stdout.flush()
     except OSError:

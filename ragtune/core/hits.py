@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a document, shared by all hits of it; ``token_count`` is 0 where nobody has counted."""
+    """What is known of a document, shared by all hits of it; ``token_count`` is 0 where it is unknown."""
 
     id: str
     content: str

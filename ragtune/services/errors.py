@@ -40,7 +40,7 @@ class FieldError(BaseModel):
 
 
 class AdapterError(RagtuneError):
-    """A failure of a service itself: a key of :data:`KINDS`, and what the client is told."""
+    """A failure of a service itself: a key of :data:`KINDS`, and the text that the client gets."""
 
     def __init__(
         self,

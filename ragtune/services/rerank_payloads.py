@@ -127,7 +127,7 @@ class Usage(TypedDict):
 
 
 Spending = dict[str, int | float]
-"""A cost by unit; those that nobody has priced are left out."""
+"""A cost by unit; those without a price are left out."""
 
 
 class Stop(TypedDict):
