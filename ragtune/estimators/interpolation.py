@@ -1,4 +1,4 @@
-"""Fixed depth's order, interpolated with the first stage's."""
+"""Fixed depth whose final order also counts the first stage's scores."""
 
 from __future__ import annotations
 
@@ -17,10 +17,28 @@ _CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are 
 
 
 class InterpolationEstimator(BaseEstimator):
-    """Scores candidates in the first stage's order, and ranks what is scored by both.
+    """Values candidates by the first stage's scores, and ranks scored ones by both scores.
 
-    The final key of a scored document is weight * z(first-stage score) + (1 - weight) * z(logit of its score), both
-    standardised over the scored documents of the query. The others stand behind, in the first stage's order.
+    The ranking key of a scored document is weight * z(first-stage score) + (1 - weight) * z(logit of its score), both
+    standardised over the scored documents of the query. Documents without a score stand behind, in the first stage's
+    order. Source: Wang et al., "BERT-based Dense Retrievers Require Interpolation with BM25" (ICTIR 2021).
+
+    Args:
+        weight: of the first stage, in [0, 1]; 0 gives the order of fixed depth.
+
+    Raises:
+        ConfigError: on a weight out of range.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> from ragtune.estimators.interpolation import InterpolationEstimator
+        >>> from ragtune.facade.policies import Policy
+        >>> from ragtune.schedulers.one_shot import OneShotScheduler
+        >>> policy = Policy(InterpolationEstimator(weight=0.5), OneShotScheduler())
+        >>> model = lambda query, texts: [{"first": 0.55, "second": 0.6, "third": 0.1}[text] for text in texts]
+        >>> reranker = BudgetedReranker(model, docs=3, policy=policy)
+        >>> [hit.index for hit in reranker.rank("q", ["first", "second", "third", "fourth"], [9.0, 4.0, 3.0, 2.0])]
+        [0, 1, 2, 3]
     """
 
     def __init__(self, weight: float = 0.2) -> None:
@@ -30,12 +48,18 @@ class InterpolationEstimator(BaseEstimator):
         first, scored = first_stage_scores(pool), pool.reranked
         key = np.array(first)
         if len(scored):
-            clipped = np.clip(pool.scores[scored], _CLIP, 1.0 - _CLIP)
-            logits = np.log(clipped / (1.0 - clipped))
-            mixed = self.weight * _standardised(first[scored]) + (1.0 - self.weight) * _standardised(logits)
+            mixed = interpolated(first[scored], pool.scores[scored], self.weight)
             key += mixed.min() - 2.0  # first-stage scores are in [0, 1]
             key[scored] = mixed
         return pool.valuation(first, posterior=read_only(key))
+
+
+def interpolated(first: FloatArray, scores: FloatArray, weight: float) -> FloatArray:
+    """The ranking keys of m > 0 scored documents, shape (m,), from first-stage scores and scores in [0, 1]."""
+    clipped = np.clip(scores, _CLIP, 1.0 - _CLIP)
+    logits = np.log(clipped / (1.0 - clipped))
+    keys: FloatArray = weight * _standardised(first) + (1.0 - weight) * _standardised(logits)
+    return keys
 
 
 def _standardised(values: FloatArray) -> FloatArray:

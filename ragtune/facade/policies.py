@@ -22,6 +22,7 @@ from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstim
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.interpolation import InterpolationEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
 from ragtune.schedulers.greedy import GreedyScheduler
@@ -58,9 +59,10 @@ def policy_named(
     """The policy of that name.
 
     Those that choose by scores are ``uncertainty`` (the whole budget), ``settled`` and ``early_stop`` (stop once the
-    top 10 is unlikely to change), and ``fixed_depth`` (the first stage's best in one call, the baseline). Those that
-    compare choose windows of documents, a window a call, some of them again: ``plackett_luce``, ``sliding``,
-    ``tdpart``, ``tourrank``, ``acurank``, ``blitzrank``, ``setwise_insertion``, ``jointrank`` and ``knockout``.
+    top 10 is unlikely to change), and the baselines: ``fixed_depth`` (the first stage's best in one call) and
+    ``interpolated_fixed_depth`` (the same documents, ranked by both scores). Those that compare choose windows of
+    documents, a window a call, some of them again: ``plackett_luce``, ``sliding``, ``tdpart``, ``tourrank``,
+    ``acurank``, ``blitzrank``, ``setwise_insertion``, ``jointrank`` and ``knockout``.
 
     Any reranker serves a policy that compares: of one that gives scores, they order each window. A reranker that
     compares serves a policy that chooses by scores as long as one call is all; beyond that a ranking warns.
@@ -126,6 +128,7 @@ _POLICIES: dict[str, Callable[[_Said], Policy]] = {
     "settled": lambda said: Policy(said.posterior(), SettledScheduler(**said.batches())),
     "early_stop": lambda said: Policy(said.posterior(), SettledScheduler(threshold=0.4, **said.batches())),
     "fixed_depth": lambda said: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
+    "interpolated_fixed_depth": lambda said: Policy(InterpolationEstimator(), OneShotScheduler()),
     "plackett_luce": lambda said: _compared(PlackettLuceEstimator(None, said.vectors, **said.window())),
     "sliding": lambda said: _compared(SlidingEstimator(**said.window("step"))),
     "tdpart": lambda said: _compared(TDPartEstimator(**said.window("top_k"))),

@@ -288,7 +288,7 @@ SCORES = st.lists(st.floats(0.0, 1.0), min_size=0, max_size=9)
 
 @settings(max_examples=10, deadline=None)
 @given(tables=st.lists(SCORES, min_size=1, max_size=5), docs=st.integers(0, 9), width=st.integers(1, 6))
-@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop", "fixed_depth"])
+@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop", "fixed_depth", "interpolated_fixed_depth"])
 def test_every_way_to_ask_gives_the_same_ranking(policy: str, tables: list[list[float]], docs: int, width: int) -> None:
     def scored(query: str, texts: Sequence[str]) -> list[float]:
         return [tables[int(query)][int(text.split()[0])] for text in texts]
