@@ -12,6 +12,7 @@ import numpy as np
 
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
+from experiments.report.families import means_by_family
 from experiments.report.study import Claim, Collection, Study, column_of
 from experiments.report.tables import ends, resampled_means
 from ragtune.core.errors import ConfigError
@@ -48,7 +49,7 @@ class Held:
     findings: Mapping[str, Finding]
     queries: Mapping[str, int]
     by_chance: Mapping[str, float]  # share of resamples below the claim if no difference were other than 0
-    mean: float  # over the rows of a collection, the collections of a group, and the groups
+    mean: float  # over the rows of a pair, the pairs of a collection, the collections of a family, and the families
     low: float
     high: float
 
@@ -58,21 +59,21 @@ def held(study: Study, claim: Claim) -> Held | None:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    means: dict[str, list[float]] = {}
-    resampled: dict[str, list[FloatArray]] = {}
+    means: dict[str, FloatArray] = {}
+    resampled: dict[str, FloatArray] = {}
     by_chance: dict[str, float] = {}
     for collection in (c for c in study.collections if claim.is_about(c.name, c.plain)):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
         rows += _rows(study, claim, collection, compared, differences, drawn)
-        means.setdefault(collection.group, []).append(float(differences.mean()))
-        resampled.setdefault(collection.group, []).append(drawn.mean(axis=1))
+        means[collection.name] = np.asarray(differences.mean())
+        resampled[collection.name] = drawn.mean(axis=1)
         below = (drawn - differences.mean(axis=0) < -claim.margin - TIE).any(axis=1)
         by_chance[collection.name] = float(below.mean()) if claim.ahead is None else np.nan
     if not rows:
         return None
-    low, high = ends(study, np.mean([np.mean(group, axis=0) for group in resampled.values()], axis=0))
-    mean = float(np.mean([np.mean(group) for group in means.values()]))
+    low, high = ends(study, np.mean([*means_by_family(study.collections, resampled).values()], axis=0))
+    mean = float(np.mean([*means_by_family(study.collections, means).values()]))
     table = pd.DataFrame(rows)
     standing = {str(name): _standing(claim, mine) for name, mine in table.groupby("collection", sort=False)}
     order = sorted(standing, key=lambda name: standing[name])
@@ -114,6 +115,7 @@ def _rows(
         {
             "collection": collection.name,
             "group": collection.group,
+            "family": collection.family,
             **row,
             "difference": mean,
             "low": low[i],

@@ -49,7 +49,7 @@ without a test, {kept} of {len(found)} hold everywhere.
 - made by `{study.command}`
 - code: `{study.git_sha}`
 - {study.measures[0]}; intervals: {study.level:.0%}, {study.resamples} bootstrap resamples; seed {study.seed}
-- mean difference: over the rows of a collection, the collections of a group, and the groups, each counting once
+- mean difference: over the rows of a pair, the pairs of a collection, the collections of a family, and the families
 - holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
   proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
   the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal

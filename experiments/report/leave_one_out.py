@@ -1,4 +1,4 @@
-"""Chooses one of a study's policies by leaving one group of collections out at a time."""
+"""Chooses one of a study's policies by leaving one family of collections out at a time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
+from experiments.report.families import means_by_family
 from experiments.report.study import Choice, Collection, Study, column_of
 from experiments.report.tables import ends, resampled_means
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A group, its result by the choice of the others, and the best choice in hindsight."""
+    """A family, its result by the choice of the others, and the best choice in hindsight."""
 
-    group: str
+    family: str
     chosen: str
     same: float  # share of the resamples of the others' queries in which they choose the same policy
     gain: float
@@ -32,34 +33,31 @@ class LeftOut:
 class LeaveOneOut:
     """The outcome of the protocol."""
 
-    gains: Mapping[str, FloatArray]  # by policy, the default first: its gain on each group, as in ``left_out``
+    gains: Mapping[str, FloatArray]  # by policy, the default first: its gain on each family, as in ``left_out``
     left_out: Sequence[LeftOut]
-    difference: float  # mean over the groups of their gain over the default, with the interval
+    difference: float  # mean over the families of their gain over the default, with the interval
     low: float
     high: float
-    final: str  # the policy that all groups together choose
+    final: str  # the policy that all families together choose
     shares: Mapping[str, float]  # how often each policy is chosen in the resamples
 
 
 def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
-    """Choose among the policies of kind ``ours`` by mean gain over the reference; each group counts once."""
+    """Choose among the policies of kind ``ours`` by mean gain over the reference; each family counts once."""
     names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
-    groups = list(dict.fromkeys(collection.group for collection in study.collections))
     by_collection = {c.name: _gains(study, choice, c, names) for c in study.collections}
-    members = [[c for c in study.collections if c.group == group] for group in groups]
-    gains = np.array([np.mean([by_collection[c.name].mean(axis=0) for c in mine], axis=0) for mine in members])
-    drawn = np.array(
-        [np.mean([resampled_means(study, c, by_collection[c.name]) for c in mine], axis=0) for mine in members]
-    )
+    resampled = {c.name: resampled_means(study, c, by_collection[c.name]) for c in study.collections}
+    means = means_by_family(study.collections, {name: found.mean(axis=0) for name, found in by_collection.items()})
+    gains, drawn = np.array([*means.values()]), np.array([*means_by_family(study.collections, resampled).values()])
     left_out, differences = [], []
-    for i, group in enumerate(groups):
-        others = np.arange(len(groups)) != i
+    for i, family in enumerate(means):
+        others = np.arange(len(means)) != i
         chosen, best = int(_chosen(gains[others].mean(axis=0))), int(_chosen(gains[i]))
         differences.append(drawn[i, :, chosen] - drawn[i, :, 0])
         low, high = ends(study, differences[-1])
         same = float((_chosen(drawn[others].mean(axis=0)) == chosen).mean())
         gain, default = float(gains[i, chosen]), float(gains[i, 0])
-        entry = (group, names[chosen], same, gain, gain - default, float(low), float(high))
+        entry = (family, names[chosen], same, gain, gain - default, float(low), float(high))
         left_out.append(LeftOut(*entry, names[best], float(gains[i, best])))
     low, high = ends(study, np.mean(differences, axis=0))
     counted = np.bincount(_chosen(drawn.mean(axis=0)), minlength=len(names)) / study.resamples
@@ -100,22 +98,22 @@ def choice_page(study: Study, choice: Choice, found: LeaveOneOut) -> str:
     agree = sum(entry.chosen == found.final for entry in found.left_out)
     budgets = ", ".join(map(column_of, choice.budgets))
     reference = study.by_name[study.reference].label
-    return f"""# {study.name}: leaving one group out
+    return f"""# {study.name}: leaving one family out
 
-**{title}** A group gets {gets} {study.measures[0]} more than with {default} if the others choose for it.
-All groups together choose {final} (in {found.shares[found.final]:.0%} of the resamples); so do {agree} of the
+**{title}** A family gets {gets} {study.measures[0]} more than with {default} if the others choose for it.
+All families together choose {final} (in {found.shares[found.final]:.0%} of the resamples); so do {agree} of the
 {len(found.left_out)} choices that leave one out.
 
-Each group of collections is left out in turn. The others choose the policy with the largest mean gain over
-{reference} at equal budgets ({budgets} {study.noun}), over the collections of a group and over the groups, so that a
-group counts once; of equals {default}. What the left-out group gets with that policy is what the choice is worth
-where nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
+Each family of collections is left out in turn. The others choose the policy with the largest mean gain over
+{reference} at equal budgets ({budgets} {study.noun}), over the pairs of a collection, the collections of a family and
+the families; of equals {default}. What the left-out family gets with that policy is what the choice is worth where
+nobody looked. Another policy than {default} is taken only if that is above zero with its interval.
 
 - made by `{study.command}`
 - code: `{study.git_sha}`
 - intervals: {study.level:.0%}, {study.resamples} bootstrap resamples of the queries, the choice held fixed;
   collections over the same queries share them; seed {study.seed}
-- hindsight: the largest gain on the group itself, which nobody can know beforehand
+- hindsight: the largest gain on the family itself, which nobody can know beforehand
 - chosen again: share of the resamples of the others' queries in which they choose the same
 
 {_left_out(study, default, found)}
@@ -132,16 +130,16 @@ def _left_out(study: Study, default: str, found: LeaveOneOut) -> str:
         chosen, best = (study.by_name[name].label for name in (entry.chosen, entry.best))
         difference = f"{entry.difference:+.4f} [{entry.low:+.4f}, {entry.high:+.4f}]"
         lines.append(
-            f"| {entry.group} | {chosen} | {entry.same:.0%} | {entry.gain:+.4f} | "
+            f"| {entry.family} | {chosen} | {entry.same:.0%} | {entry.gain:+.4f} | "
             f"{entry.gain - entry.difference:+.4f} | {difference} | {best} | {entry.best_gain:+.4f} |"
         )
-    return "\n".join(["## What each group would have got\n", *lines, ""])
+    return "\n".join(["## What each family would have got\n", *lines, ""])
 
 
 def _gains_page(study: Study, reference: str, found: LeaveOneOut) -> str:
-    groups = [entry.group for entry in found.left_out]
+    families = [entry.family for entry in found.left_out]
     best = np.max([*found.gains.values()], axis=0)
-    lines = [f"| policy | {' | '.join(groups)} | mean | chosen by all |", f"|---|{'---:|' * (len(groups) + 2)}"]
+    lines = [f"| policy | {' | '.join(families)} | mean | chosen by all |", f"|---|{'---:|' * (len(families) + 2)}"]
     for name, gains in found.gains.items():
         cells = [f"**{gain:+.4f}**" if gain == best[i] else f"{gain:+.4f}" for i, gain in enumerate(gains)]
         lines.append(

@@ -27,10 +27,11 @@ class Table:
         return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in self.rows), ""])
 
 
-def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
-    """The tables of every collection, under the recommendation and how the study was made."""
+def markdown(study: Study, cells: Any, policies: Any, advice: Recommendation, families: str = "") -> str:
+    """The tables of the families and of every collection, under the recommendation and how the study was made."""
     evidence = "".join(f"- {sentence}\n" for sentence in advice.evidence)
     parts = [f"# {study.title}\n\n**{advice.title}** {advice.summary}\n\n{evidence}\n{advice.rule}\n", _head(study)]
+    parts += [families] if families else []
     for collection in study.collections:
         parts += [f"## {collection.name}\n", f"{described(study, collection)}\n"]
         parts += [table.markdown for table in tables_of(study, collection, cells, policies)]
@@ -101,6 +102,9 @@ def tables_of(study: Study, collection: Collection, cells: Any, policies: Any) -
         for measure in [headline, *(m for m in study.measures[1:] if m.startswith("R@"))]:
             title = f"{measure}, by {study.noun} a query (hard limit)"
             found.append(table(title, study.columns, _measure(study, cells, measure)))
+        for other in study.baselines[1:]:
+            title = f"{headline} less that of {other.label} at the same budget"
+            found.append(by_column(title, _beside(f"{headline}_vs_{other.name}", other.name)))
     else:
         found.append(by_measure("Means with intervals", _mean))
         found.append(by_measure(f"Differences to {reference}", _difference(study)))
@@ -112,7 +116,11 @@ def tables_of(study: Study, collection: Collection, cells: Any, policies: Any) -
             lambda row: "" if _is_itself(row, study) else f"{row['wins']}/{row['losses']}/{row['ties']}",
         )
     )
-    found.append(by_column("Documents charged a query, mean (10% - 90% of the queries)", _charged))
+    return [*found, *_costs(study, cells, by_column)]
+
+
+def _costs(study: Study, cells: Any, by_column: Callable[[str, Callable[[Any], str]], Table]) -> list[Table]:
+    found = [by_column("Documents charged a query, mean (10% - 90% of the queries)", _charged)]
     if study.unit is not DOCS:
         found.append(by_column("Calls / 1000 tokens / dollars charged a query, mean", _calls))
     for unit in UNITS:
@@ -141,6 +149,10 @@ def _measure(study: Study, cells: Any, measure: str) -> Callable[[str, str], str
         return text + verdict(row, measure)
 
     return cell
+
+
+def _beside(name: str, other: str) -> Callable[[Any], str]:
+    return lambda row: "" if row.name[0] == other else f"{row[f'{name}_diff']:+.3f}{verdict(row, name)}"
 
 
 def _mean(row: Any, measure: str) -> str:

@@ -104,7 +104,8 @@ class Collection:
     target_spent: float  # its mean cost
     start: FloatArray | None = None  # mean of the reference before anything is reranked, shape (m,)
     dataset: str = ""  # collections over the same queries share it
-    group: str = ""  # is left out together, and counts once in the mean of a claim
+    group: str = ""  # the test collection, which its pairs share
+    family: str = ""  # of test collections: is left out together, and counts once in every mean
     plain: str = ""  # name of the collection that is this one without its signals
 
 
@@ -166,6 +167,12 @@ class Study:
     @property
     def noun(self) -> str:
         return self.unit.noun
+
+    @property
+    def baselines(self) -> Sequence[Policy]:
+        """The reference, and in a grid the other policies of kind ``baseline``."""
+        others = [p for p in self.policies if p.kind == "baseline" and p.name != self.reference and self.is_grid]
+        return [self.by_name[self.reference], *others]
 
     @cached_property
     def by_name(self) -> Mapping[str, Policy]:

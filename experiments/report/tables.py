@@ -29,7 +29,7 @@ Key = tuple[str, str]
 
 
 def cells_table(study: Study) -> Any:
-    """One row for each (collection, policy, column), with intervals, differences from the reference, and p-values."""
+    """One row for each (collection, policy, column), with intervals, differences from the baselines, and p-values."""
     import pandas as pd
 
     return pd.DataFrame([row for collection in study.collections for row in _rows(study, collection)])
@@ -43,7 +43,8 @@ def _rows(study: Study, collection: Collection) -> list[dict[str, Any]]:
     columns["_low"], columns["_high"] = _interval(study, values)
     columns["_diff"] = differences.mean(axis=0)
     columns["_diff_low"], columns["_diff_high"] = _interval(study, differences)
-    columns |= {f"_{test}": p for test, p in _tests(study, keys, differences).items()}
+    columns |= {f"_{test}": p for test, p in _tests(study, keys, differences, study.reference).items()}
+    beside = _beside(study, collection, keys, values[:, :, 0])
     against_full = _against_full(study, collection, keys, values[:, :, 0])
     rows = []
     for i, (name, column) in enumerate(keys):
@@ -53,12 +54,26 @@ def _rows(study: Study, collection: Collection) -> list[dict[str, Any]]:
         row |= _costs(cell)
         for j, measure in enumerate(study.measures):
             row |= {f"{measure}{part}": figures[i, j] for part, figures in columns.items()}
+        row |= {part: figures[i] for part, figures in beside.items()}
         row |= zip(("wins", "losses", "ties"), wins_losses_ties(differences[:, i, 0]), strict=True)
         rows.append(row | {f"full_{part}": found[i] for part, found in against_full.items()})
     usable = [row for row in rows if row["kind"] != "ceiling"]
     front = pareto_front([r[f"{study.unit.name}_mean"] for r in usable], [r[study.measures[0]] for r in usable])
     on_front = {(row["policy"], row["budget"]) for row, is_on in zip(usable, front, strict=True) if is_on}
     return [{**row, "on_front": (row["policy"], row["budget"]) in on_front} for row in rows]
+
+
+def _beside(study: Study, collection: Collection, keys: list[Key], values: FloatArray) -> dict[str, FloatArray]:
+    """The headline of each cell less that of each further baseline at the same budget, with intervals and p-values."""
+    found: dict[str, FloatArray] = {}
+    for other in study.baselines[1:]:
+        theirs = np.stack([collection.cells[other.name, column].values[:, 0] for _, column in keys], axis=1)
+        differences = (values - theirs)[:, :, None]
+        low, high = _interval(study, differences)
+        columns = {"diff": differences.mean(axis=0), "diff_low": low, "diff_high": high}
+        columns |= _tests(study, keys, differences, other.name)
+        found |= {f"{study.measures[0]}_vs_{other.name}_{part}": figures[:, 0] for part, figures in columns.items()}
+    return found
 
 
 def _interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -94,7 +109,7 @@ def _costs(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _tests(study: Study, keys: list[Key], differences: FloatArray) -> dict[str, FloatArray]:
+def _tests(study: Study, keys: list[Key], differences: FloatArray, reference: str) -> dict[str, FloatArray]:
     """p-values by name, each of shape (cells, measures); NaN for the reference itself."""
     q, n, m = differences.shape
     plain = paired_tests(differences.reshape(q, n * m), permutations=study.permutations, seed=study.seed)
@@ -102,14 +117,14 @@ def _tests(study: Study, keys: list[Key], differences: FloatArray) -> dict[str, 
     found |= {f"{name}_holm": np.full((n, m), np.nan) for name in tuple(found)}
     families: dict[str, list[int]] = {}  # one Holm correction spans the budgets of a policy, or the compared runs
     for i, key in enumerate(keys):
-        if key[0] != study.reference:
+        if key[0] != reference:
             families.setdefault(key[0 if study.is_grid else 1], []).append(i)
     for members in families.values():
         for name in ("p_t", "p_randomization"):
             for j in range(m):
                 found[f"{name}_holm"][members, j] = holm(found[name][members, j])
     for p in found.values():
-        p[[name == study.reference for name, _ in keys]] = np.nan
+        p[[name == reference for name, _ in keys]] = np.nan
     return found
 
 

@@ -12,6 +12,7 @@ from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
 from experiments.report.claims_page import claims_page, draw_claim
+from experiments.report.families import families_page, families_table
 from experiments.report.figures import draw_lines
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.markdown import markdown
@@ -27,6 +28,7 @@ KINDS_OF_STUDY = {"frontier": "Studies", "compare": "Compared runs"}
 
 FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of a policy"}
 FILES |= {"changes.md": "what changed", "{}.md": "tables", "{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
+FILES |= {"families.csv": "families (CSV)"}
 """Files that the page links to where they are there, with what it calls them."""
 
 PAGE = """\
@@ -105,7 +107,8 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
         _write_csv(folder / "curves.csv", curves_table(study))
     per_query_table(study).to_parquet(folder / "per_query.parquet", index=False)
     advice = recommendation(kept, study.measures[0])
-    write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice))
+    families = _families(study, folder)
+    write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
     for collection in study.collections if figures else ():
         draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
     _write_answers(study, folder)
@@ -123,6 +126,13 @@ def _write_csv(file: Path, table: Any) -> Any:
     digits = "%.6g"
     table.to_csv(file, index=False, lineterminator="\n", float_format=digits)
     return table.map(lambda value: float(digits % value) if isinstance(value, float) else value)
+
+
+def _families(study: Study, folder: Path) -> str:
+    """Write the means over families, and return their page; empty for a study of one family."""
+    if len({collection.family for collection in study.collections}) < 2:
+        return ""
+    return families_page(study, _write_csv(folder / "families.csv", families_table(study)))
 
 
 def _write_answers(study: Study, folder: Path) -> None:

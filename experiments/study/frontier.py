@@ -97,6 +97,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
         start=starts[grid.baseline.name].values.mean(axis=0),
         dataset=dataset.name,
         group=entry.group or entry.name,
+        family=grid.family_of(entry),
         plain=entry.plain,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from string import Template
@@ -42,7 +42,7 @@ class CollectionEntry:
     name: Name
     overrides: Sequence[str] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)  # what policies write as ``$name``
-    group: str = ""  # see :class:`experiments.report.study.Collection`, as for ``plain``
+    group: str = ""  # see :class:`experiments.report.study.Collection`, as for ``plain``; by default the name
     plain: str = ""
 
 
@@ -72,6 +72,10 @@ class TraceChoice:
     policies: Texts = ()
 
 
+def _shipped_families() -> Any:
+    return OmegaConf.to_container(OmegaConf.load(CONF / "families.yaml"))
+
+
 @dataclass(frozen=True, config=CHECKED)
 class Grid:
     """A study's configuration; ``conf/frontier/demo.yaml`` explains every key."""
@@ -95,6 +99,12 @@ class Grid:
     unit: str = "docs"
     claims: Sequence[Claim] = ()
     choice: Choice | None = None
+    families: Mapping[str, Sequence[str]] = field(default_factory=_shipped_families)  # groups by family
+
+    def family_of(self, entry: CollectionEntry) -> str:
+        """The family of a collection's group; a group that no family names is one by itself."""
+        group = entry.group or entry.name
+        return next((family for family, groups in self.families.items() if group in groups), group)
 
     def configuration(self, collection: CollectionEntry, policy: PolicyEntry) -> dict[str, Any]:
         config = composed(collection, policy, self.seed)
@@ -108,6 +118,7 @@ class Grid:
 
     @property
     def baseline(self) -> PolicyEntry:
+        """The first policy of kind ``baseline``: the reference of the tables, and what full quality is."""
         return next(entry for entry in self.policies if entry.kind == "baseline")
 
     def only(self, collections: Sequence[str], policies: Sequence[str]) -> Grid:
@@ -116,7 +127,8 @@ class Grid:
         wanted = set(collections) or set(_names(self.collections))
         _require_known("policies", sorted(chosen), _names(self.policies))
         _require_known("collections", sorted(wanted), _names(self.collections))
-        can_choose = self.choice and self.choice.default in chosen and len(_groups(self.collections, wanted)) > 1
+        families = {self.family_of(entry) for entry in self.collections if entry.name in wanted}
+        can_choose = self.choice and self.choice.default in chosen and len(families) > 1
         left = [replace(claim, against=[name for name in claim.against if name in chosen]) for claim in self.claims]
         return replace(
             self,
@@ -197,9 +209,11 @@ def _require(grid: Grid) -> None:
     for what, names in (("collections", pairs), ("policies", policies), ("claims", _names(grid.claims))):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ConfigError(f"{what}: the name {twice[0]!r} is given twice")
-    fixed = [entry.name for entry in grid.policies if entry.kind == "baseline"]
-    if len(fixed) != 1:
-        raise ConfigError(f"policies: exactly one of kind baseline is needed, there are {fixed}")
+    if all(entry.kind != "baseline" for entry in grid.policies):
+        raise ConfigError("policies: none is of kind baseline: all others are tested against the first of that kind")
+    listed = [group for groups in grid.families.values() for group in groups]
+    if twice := [group for group in listed if listed.count(group) > 1]:
+        raise ConfigError(f"families: {twice[0]!r} is in two families: allowed is one")
     _require_known("traces.budget", [grid.traces.budget], budgets)
     _require_known("traces.policies", grid.traces.policies, policies)
     for entry in grid.collections:
@@ -213,9 +227,9 @@ def _require(grid: Grid) -> None:
     if grid.choice:
         _require_known("choice.budgets", grid.choice.budgets, budgets)
         _require_known("choice.default", [grid.choice.default], _names(e for e in grid.policies if e.kind == "ours"))
-        groups = _groups(grid.collections, pairs)
-        if len(groups) < 2:
-            raise ConfigError(f"choice needs two groups of collections, so that one can be left out: {sorted(groups)}")
+        families = sorted({grid.family_of(entry) for entry in grid.collections})
+        if len(families) < 2:
+            raise ConfigError(f"choice needs two families of collections, so that one can be left out: {families}")
 
 
 def _require_known(what: str, given: Sequence[Any], known: Sequence[Any]) -> None:
@@ -227,10 +241,6 @@ def _require_known(what: str, given: Sequence[Any], known: Sequence[Any]) -> Non
 
 def _names(entries: Iterable[Any]) -> list[str]:
     return [entry.name for entry in entries]
-
-
-def _groups(collections: Sequence[CollectionEntry], wanted: Collection[str]) -> set[str]:
-    return {entry.group or entry.name for entry in collections if entry.name in wanted}
 
 
 def composed(collection: CollectionEntry, policy: PolicyEntry, seed: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.report.claims import Held, held
 from experiments.report.claims_page import claims_page
+from experiments.report.families import ALL, families_table
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
 from ragtune.core.errors import ConfigError
@@ -20,7 +21,9 @@ CHOICE = Choice("default", [10, 20])
 Quality = Mapping[str, tuple[float, float]]
 
 
-def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None) -> Collection:
+def collection(
+    name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None, family: str = ""
+) -> Collection:
     """40 queries with a little noise around the given quality at 10 and at 20 documents."""
     noise = np.random.default_rng(len(name)).normal(0, 0.01, size=40)
     cells = {}
@@ -33,7 +36,8 @@ def collection(name: str, quality: Quality, group: str = "", docs: Mapping[str, 
             cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
-    return Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name, group=group or name)  # type: ignore[arg-type]
+    made = Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
+    return replace(made, group=group or name, family=family or group or name)
 
 
 def study(*collections: Collection) -> Study:
@@ -79,7 +83,7 @@ def test_a_variant_that_is_better_everywhere_is_chosen_and_credited_with_what_it
     assert (equal.final, equal.difference) == ("default", 0.0)
 
 
-def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
+def test_a_variant_that_wins_on_one_family_alone_is_not_credited_on_it() -> None:
     told = leave_one_out(
         study(
             collection("a", qualities(0.5, 0.9)),
@@ -98,12 +102,19 @@ def test_a_variant_that_wins_on_one_group_alone_is_not_credited_on_it() -> None:
     assert "**Keep the default.**" in page
 
 
-def test_a_group_counts_once_however_many_pairs_it_has() -> None:
-    many = [collection(f"a{i}", qualities(0.5, 0.6), group="a") for i in range(5)]
-    few = [collection("b", qualities(0.5, 0.45)), collection("c", qualities(0.5, 0.4))]
+def test_a_family_counts_once_however_many_pairs_and_collections_it_has_and_a_collection_once_within_it() -> None:
+    many = [collection(f"a{i}", qualities(0.5, 0.7), group="a", family="f") for i in range(4)]
+    many.append(collection("b", qualities(0.5, 0.5), family="f"))
+    few = [collection("c", qualities(0.5, 0.45)), collection("d", qualities(0.5, 0.4))]
     found = leave_one_out(study(*many, *few), CHOICE)
+    assert [entry.family for entry in found.left_out] == ["f", "c", "d"]
     assert found.gains["bold"].tolist() == pytest.approx([0.2, 0.05, 0.0])
     assert found.final == "default"
+    claim = Claim("c", "bold", ["fixed"], [10, 20])
+    assert answer(claim, *many, *few).mean == pytest.approx((0.2 + 0.05 + 0.0) / 3)
+    means = families_table(study(*many, *few)).set_index(["family", "policy", "budget"])["nDCG@10"]
+    assert means["f", "bold", "10"] == pytest.approx(0.6)
+    assert means[ALL, "bold", "20"] == pytest.approx((0.6 + 0.45 + 0.4) / 3)
 
 
 def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the_worst_comes_first() -> None:

@@ -67,6 +67,20 @@ def tables_page(study: Study) -> str:
     return markdown(study, cells, policies_table(study), recommendation(cells, "nDCG@10"))
 
 
+def test_all_are_tested_against_every_baseline(study: Callable[..., Study]) -> None:
+    """A second baseline gets columns of differences and a table of its own; the first stays the reference."""
+    other = Policy("ours", "ours", "baseline")
+    made = study(policies=[POLICIES[0], other, POLICIES[2]])
+    rows = cells_table(made).set_index(["policy", "budget"])
+    assert rows.loc[("oracle", "10"), "nDCG@10_vs_ours_diff"] == pytest.approx(0.3)
+    assert rows.loc[("fixed", "20"), "nDCG@10_vs_ours_diff"] == pytest.approx(-0.1)
+    assert rows.loc[("fixed", "20"), "nDCG@10_vs_ours_p_t_holm"] < 0.01
+    assert np.isnan(rows.loc[("ours", "20"), "nDCG@10_vs_ours_p_t_holm"])
+    assert "### nDCG@10 less that of ours at the same budget" in tables_page(made)
+    assert "| fixed depth | -0.200▼ | -0.100▼ |" in tables_page(made)
+    assert not any("_vs_" in column for column in cells_table(study()).columns)
+
+
 def test_a_clear_gain_is_significant_in_both_tests_and_the_reference_has_no_test(study: Callable[..., Study]) -> None:
     rows = cells_table(study()).set_index(["policy", "budget"])
     ours, fixed = rows.loc[("ours", "10")], rows.loc[("fixed", "10")]

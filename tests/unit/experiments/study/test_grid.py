@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -40,6 +41,16 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
     assert all(used <= set(collection.variables) for collection in grid.collections)
 
 
+def test_a_collection_belongs_to_the_family_that_names_its_group_else_it_is_one_by_itself() -> None:
+    grid = load_grid("open", ["data=/data"])
+    families = {entry.name: grid.family_of(entry) for entry in grid.collections}
+    assert families["dl19 bm25 monot5"] == families["dl21 bm25 pash"] == "MS MARCO and TREC DL"
+    assert set(families.values()) == set(grid.families)
+    alone = load_grid("demo")
+    assert alone.family_of(alone.collections[0]) == "demo"
+    assert replace(alone, families={"mine": ["demo"]}).family_of(alone.collections[0]) == "mine"
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -49,7 +60,8 @@ def test_every_shipped_configuration_is_valid_down_to_its_components(name: str) 
         ({"level": 1.0}, "level=1.0: Input should be less than 1"),
         ({"collections": [{"name": "a"}, {"name": "a"}]}, "given twice"),
         ({"collections": [{"name": "a/b"}]}, "collections.0.name=a/b: "),
-        ({"policies": [{"name": "x", "kind": "ours"}]}, "exactly one of kind baseline"),
+        ({"policies": [{"name": "x", "kind": "ours"}]}, "policies: none is of kind baseline"),
+        ({"families": {"f": ["demo"], "g": ["demo"]}}, "families: 'demo' is in two families: allowed is one"),
         ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown 'nobody'"),
         ({"depth": 3}, "depth=3: Unexpected keyword argument; conf/frontier/demo.yaml explains every key"),
         ({"collections": [{"name": "a", "plain": "b"}]}, "plain of 'a': unknown 'b': allowed are a"),
