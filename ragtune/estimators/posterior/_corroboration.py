@@ -20,16 +20,23 @@ _CONTRADICTED = 4.0  # weight of the pooled evidence for each unit of correlatio
 _USUAL_CORRELATION, _USUAL_DOCS = 0.3, 20.0  # of sources and reranker, and the scored documents that weigh as much
 
 
-def contradiction(evidence: FloatArray, logits: FloatArray) -> float:
-    """Further weight of the evidence where the scores, shape (k,) like it, run against the sources, >= 0.
+def rank_correlation(evidence: FloatArray, logits: FloatArray) -> float:
+    """Spearman's, of two arrays of shape (k,), in [-1, 1]; 0 where one of them does not vary."""
+    from scipy.stats import rankdata
+
+    if not len(logits):
+        return 0.0
+    return float(standardised(rankdata(evidence)) @ standardised(rankdata(logits))) / len(logits)
+
+
+def contradiction(correlation: float, docs: int) -> float:
+    """Further weight of the evidence, >= 0, where the scores of ``docs`` documents run against the sources.
 
     Useful rerankers nearly always agree with the first stage to some degree, so a correlation below 0 speaks against
     the scores of this request. It is shrunk towards the usual one, since few documents show any correlation by chance.
     """
-    if not len(logits):
-        return 0.0
-    seen = float(standardised(evidence) @ standardised(logits)) + _USUAL_DOCS * _USUAL_CORRELATION
-    return _CONTRADICTED * max(-seen / (len(logits) + _USUAL_DOCS), 0.0)
+    shrunk = (docs * correlation + _USUAL_DOCS * _USUAL_CORRELATION) / (docs + _USUAL_DOCS)
+    return _CONTRADICTED * max(-shrunk, 0.0)
 
 
 class Corroboration:

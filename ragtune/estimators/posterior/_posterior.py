@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators.posterior._corroboration import Corroboration, contradiction
+from ragtune.estimators.posterior._corroboration import Corroboration, rank_correlation
 from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
 _PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption that two strategies agree already
@@ -179,12 +179,16 @@ class RelevancePosterior:
         return self._rows[: len(self._order)]
 
     @property
+    def correlation(self) -> float:
+        """Rank correlation of the scores with the first-stage evidence, over its documents."""
+        scored = np.flatnonzero(self.scored[: self._ranked])
+        return rank_correlation(self.evidence[scored], self.own_logits[scored])
+
+    @property
     def corroboration(self) -> float:
-        """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
+        """Weight of the first-stage evidence that the sources' agreement bears out, as far as it is known, > 0."""
         first = slice(self._ranked)
-        agreed = self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
-        scored = np.flatnonzero(self.scored[first])
-        return agreed + contradiction(self.evidence[scored], self.own_logits[scored])
+        return self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
 
     @property
     def margins(self) -> dict[str, float]:

@@ -17,8 +17,10 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
+from ragtune.estimators.posterior._corroboration import contradiction
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
+from ragtune.estimators.posterior.correlation import CORRELATION
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -76,7 +78,8 @@ class UncertaintyEstimator(BaseEstimator):
         return RelevancePosterior(evidence, rows, self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
-        corroboration, margins = posterior.corroboration, posterior.margins
+        correlation, margins = posterior.correlation, posterior.margins
+        corroboration = posterior.corroboration + contradiction(correlation, int(posterior.scored.sum()))
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -89,6 +92,7 @@ class UncertaintyEstimator(BaseEstimator):
                 "scored": len(posterior.factor),
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
+                CORRELATION: round(correlation, 6),
                 "regularised": posterior.regularised,
                 **({MARGINS: {name: round(value, 6) for name, value in margins.items()}} if margins else {}),
             },

@@ -12,8 +12,9 @@ from ragtune import Corpus, Document
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._corroboration import Corroboration, contradiction
+from ragtune.estimators.posterior._corroboration import Corroboration, contradiction, rank_correlation
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence
+from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 
 _N = 4000
@@ -139,8 +140,17 @@ def test_before_any_score_the_order_is_the_first_stages(
 
 def test_scores_that_run_against_the_sources_lose_their_weight_and_chance_alone_does_not() -> None:
     evidence = np.linspace(2.0, -2.0, 40)
-    assert contradiction(evidence, evidence) == 0.0
-    assert contradiction(evidence[:5], -evidence[:5]) == 0.0, "five documents prove nothing"
-    assert contradiction(evidence, np.random.default_rng(0).normal(size=40)) == 0.0
-    assert contradiction(evidence, -evidence) == pytest.approx(4.0 * (40 - 20 * 0.3) / 60)
-    assert contradiction(np.zeros(0), np.zeros(0)) == 0.0
+    assert rank_correlation(evidence, -evidence) == pytest.approx(-1.0)
+    assert rank_correlation(evidence, np.zeros(40)) == rank_correlation(evidence[:0], evidence[:0]) == 0.0
+    assert contradiction(1.0, 40) == contradiction(0.0, 0) == 0.0
+    assert contradiction(-1.0, 5) == 0.0, "five documents prove nothing"
+    assert contradiction(-1.0, 40) == pytest.approx(4.0 * (40 - 20 * 0.3) / 60)
+
+
+def test_trust_is_lost_where_scores_have_nothing_to_do_with_the_first_stage_and_kept_while_little_is_seen() -> None:
+    random, rng = np.random.default_rng(0).normal(0.0, 0.2, 100), np.random.default_rng(1)
+    assert SourceCorrelation.of(random - random.mean()).trust == 0.0
+    assert SourceCorrelation.of(-abs(random)).trust == 0.0
+    assert SourceCorrelation.of(rng.normal(0.3, 0.2, 100)).trust == 0.5
+    assert 0.1 < SourceCorrelation.of(0.1 + random - random.mean()).trust < 0.4
+    assert SourceCorrelation.of([-1.0] * 29).trust == SourceCorrelation.of([]).trust == 0.5
