@@ -117,7 +117,7 @@ class BudgetedReranker:
         >>> reranker = BudgetedReranker(shared_words, docs=2, batch_size=1)
         >>> ranking = reranker.rank("green tea", ["tea is a plant", "bread is baked", "tea is sold green"])
         >>> [document.index for document in ranking], ranking.cost.docs
-        ([2, 0, 1], 2)
+        ([0, 2, 1], 2)
     """
 
     def __init__(

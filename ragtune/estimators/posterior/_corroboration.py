@@ -9,7 +9,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
 _GAIN = 2.3  # weight of the pooled evidence for each unit of unexplained agreement
-_PRIOR_AGREEMENT = 0.05
+_PRIOR_AGREEMENT = 0.033
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
 _PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption

@@ -61,8 +61,8 @@ class Prior:
     evidence_variance: float = 0.03
     feedback_variance: float = 0.03
     text_weight: float = 0.8
-    own_variance: float = 0.06
-    noise: float = 0.34
+    own_variance: float = 0.09
+    noise: float = 0.31
     scale: float = 2.0
     scale_strength: float = 0.05
     feedback_docs: int = 3
