@@ -90,9 +90,9 @@ class Advice(_Part):
     recommended: Row
     everything: Row
     first_stage: Row
-    own_order: float | None  # the measure at 0 documents; None of fixed depth and without judgments
+    own_order: float | None  # the measure at 0 documents; None of the baselines and without judgments
     target: Row  # full reranking, or the first stage if that is at least as good
-    same_depth: Row | None  # fixed depth with at least as many documents as the recommended option
+    same_depth: list[Row]  # the other baselines with at least as many documents as the recommended option
     saved_a_month: dict[str, float]
     ladder: list[Rung]
     question: Question | None

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
-from experiments.advise.options import FIXED
+from experiments.advise.options import BASELINES
 from experiments.advise.replays import ENOUGH, Replays, counted_queries
 from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
@@ -70,7 +70,7 @@ def conclude(
         recommended=best,
         everything=full,
         first_stage=rows[options.nothing],
-        own_order=start if replays.judged and best.policy != FIXED else None,
+        own_order=start if replays.judged and best.policy not in BASELINES else None,
         target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
@@ -132,11 +132,11 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
     return found
 
 
-def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
-    """Fixed depth with at least as many documents: the baseline that the advice has to beat."""
-    if best.policy == FIXED:
-        return None
-    return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
+def _same_depth(rows: Sequence[Row], best: Row) -> list[Row]:
+    """The other baselines with at least as many documents, which the advice has to beat; none beside no reranking."""
+    others = [policy for policy in BASELINES if policy != best.policy and best.budget]
+    enough = [row for row in rows if row.cost["docs"] >= best.cost["docs"] - 0.5]
+    return [found for policy in others if (found := next((row for row in enough if row.policy == policy), None))]
 
 
 def _question(options: Options, known: Bounds, chosen: int, quality: float) -> Question | None:

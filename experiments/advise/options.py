@@ -10,7 +10,7 @@ from ragtune.facade.defaults import TRUST
 LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
 """What the facade and the server compare candidates by, so that what is advised here holds there."""
 
-FIXED = "fixed_depth"
+FIXED, INTERPOLATED = "fixed_depth", "interpolated_fixed_depth"
 BATCHES = (5, 10, 20)
 STOPPING_BATCHES = (5, 10)
 TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
@@ -24,11 +24,16 @@ class Candidate:
     policy: str
     batch: int | None  # documents a call; None for all in one
     label: str
-    trust: float | None = None  # from first stage (0) to reranker (1); None where the reranker alone decides
+    trust: float | None = None  # from first stage (0) to reranker (1); None of fixed depth
 
     @property
     def name(self) -> str:
         return self.policy if self.batch is None else f"{self.policy}/{self.batch}"
+
+    @property
+    def blend(self) -> str:
+        """What its final order weighs: a policy by name of which all with this blend have the order of full scores."""
+        return self.policy if self.trust is None else "uncertainty"
 
     @property
     def overrides(self) -> list[str]:
@@ -43,18 +48,22 @@ class Candidate:
     @property
     def replayed(self) -> list[str]:
         """The same, so that one replay shows every depth of it: fixed depth is read in small batches."""
-        if self.policy != FIXED:
+        if self.batch is not None:
             return self.overrides
-        return ["estimator=baseline", "scheduler=greedy", "assembler.ordering=reranked_first", "scheduler.batch_size=5"]
+        return [*self.overrides, "scheduler=greedy", "scheduler.batch_size=5"]
 
 
 CANDIDATES = (
     Candidate(FIXED, None, "fixed depth"),
+    Candidate(INTERPOLATED, None, "interpolated fixed depth"),
     *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
     *(Candidate("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
     *(Candidate("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),
 )
-"""The replayed policies: all of them are in the library and the server."""
+"""The replayed policies, the baselines first: all of them are in the library and the server."""
+
+BASELINES = tuple(one.policy for one in CANDIDATES if one.batch is None)
+"""What the advice has to beat with the same number of documents."""
 
 
 def budgets_up_to(pool: int) -> list[int]:

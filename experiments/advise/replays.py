@@ -142,20 +142,21 @@ def replay_all(
         measured = meter.names if judged else []
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
-    trust, of_posterior = Trust(trusts[0] if len(trusts) == 1 else TRUST), dataset.qrels
+    trust = Trust(trusts[0] if len(trusts) == 1 else TRUST)
     posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
     if posterior is not None and judged and len(trusts) > 1:
         jobs = [job(posterior.trusting(value), dataset.qrels) for value in trusts]
         tried = {one.candidate.trust: one.values[:, :, 0].mean(axis=1) for one in executed(_replayed, jobs, processes)}
         level, seed = config["bootstrap"]["level"], config["seed"]
         trust = choose_trust({value: tried[value] for value in trusts}, level=level, seed=seed)
-    elif posterior is not None and not judged:
+    blended = dict.fromkeys((one.blend for one in candidates), dataset.qrels)
+    if not judged:
         # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
-        blended = _records(session_for(configuration(config, posterior)), queries)
-        of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels
-    jobs = [
-        job(one.trusting(trust.value), dataset.qrels if one.trust is None else of_posterior) for one in candidates[1:]
-    ]
+        for one in candidates[1:]:
+            if blended[one.blend] is dataset.qrels and one.blend != fixed.blend:
+                records = _records(session_for(configuration(config, one)), queries)
+                blended[one.blend] = by_agreement(session.dataset, map(Ranked.of, records))[0].qrels
+    jobs = [job(one.trusting(trust.value), blended[one.blend]) for one in candidates[1:]]
     for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
         curves[curve.candidate.name] = curve
         progress(done, len(candidates))

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from experiments.advise.advice import Advice, Interval
+from experiments.advise.options import INTERPOLATED
 from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
@@ -84,7 +85,8 @@ def _option(advice: Advice) -> str:
     if best.label == full.label:
         return f"Rerank everything, in one call: nothing cheaper is shown to keep {share(advice.quality)} yet."
     if best.batch_size is None:
-        return f"Rerank the first {best.budget} documents of every query, in one call."
+        ranked = " Rank them by both scores (interpolated_fixed_depth)." if best.policy == INTERPOLATED else ""
+        return f"Rerank the first {best.budget} documents of every query, in one call.{ranked}"
     stops = " or fewer, until the top 10 is settled" if best.policy != "uncertainty" else ""
     trust = "" if best.trust is None else f" and trust {best.trust:g}"
     depth = f"with {best.budget} documents a query{stops}"
@@ -94,7 +96,7 @@ def _option(advice: Advice) -> str:
 def beside_the_headline(advice: Advice) -> list[str]:
     """The text below the recommendation, a sentence or two each."""
     said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
-    said += [beside_fixed(advice), trust(advice), money(advice), latency(advice)]
+    said += [beside_baselines(advice), trust(advice), money(advice), latency(advice)]
     return [one for one in said if one]
 
 
@@ -174,15 +176,16 @@ def own_order(advice: Advice) -> str | None:
     return f"{said} Most of the gain comes before any score." if comes_first else said
 
 
-def beside_fixed(advice: Advice) -> str | None:
-    """What fixed depth keeps with the same number of documents; None where it is recommended."""
-    if advice.same_depth is None:
+def beside_baselines(advice: Advice) -> str | None:
+    """What the other baselines keep with the same number of documents; None without any."""
+    if not advice.same_depth:
         return None
-    fixed = advice.same_depth
-    does = "agrees with reranking everything by"
+    does = "agrees with its own order of all documents by"
     if advice.judged:
         does = "reaches" if advice.is_worse else "keeps"
-    return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
+    depth = advice.same_depth[0].cost["docs"]
+    kept = " and ".join(f"{row.policy.replace('_', ' ')} {does} {within(row.kept)}" for row in advice.same_depth)
+    return f"At {depth:.1f} documents a query, {kept}."
 
 
 def trust(advice: Advice) -> str | None:

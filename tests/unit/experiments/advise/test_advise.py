@@ -255,6 +255,25 @@ def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_be
         assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
 
 
+def test_interpolated_fixed_depth_can_be_recommended_and_is_shown_beside_what_else_is() -> None:
+    full = np.random.default_rng(0).beta(4, 2, size=(40, 1))
+    fixed = np.hstack([full * share for share in (0.5, 0.6, 0.7, 1.0)])
+    both = np.hstack([full] * 3)
+    mine = np.hstack([full * share for share in (0.7, 1.0, 1.0)])
+    found = {"fixed_depth": fixed, "interpolated_fixed_depth": both, "uncertainty/5": mine}
+    best = concluded(replays_of(found), quality=0.9)
+    assert (best.recommended.policy, best.recommended.budget) == ("interpolated_fixed_depth", 5)
+    assert words.recommendation(best) == (
+        "Rerank the first 5 documents of every query, in one call. Rank them by both scores (interpolated_fixed_depth)."
+    )
+    assert best.own_order is None
+    assert [row.policy for row in best.same_depth] == ["fixed_depth"]
+    other = concluded(replays_of({**found, "interpolated_fixed_depth": both - 0.2}), quality=0.9)
+    assert (other.recommended.policy, other.recommended.budget) == ("uncertainty", 10)
+    assert [row.policy for row in other.same_depth] == ["fixed_depth", "interpolated_fixed_depth"]
+    assert (words.beside_baselines(other) or "").startswith("At 10.0 documents a query, fixed depth keeps 70.0%")
+
+
 @pytest.mark.parametrize(("start", "comes_first"), [(0.58, True), (0.52, False)])
 def test_what_the_policys_own_order_brings_before_any_score_is_not_credited_to_reranking(
     start: float, comes_first: bool
