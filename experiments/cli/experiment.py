@@ -20,18 +20,19 @@ from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import curve
 from experiments.evaluate.significance import Bootstrap
-from experiments.evaluate.summary import Summary, summarize
+from experiments.evaluate.summary import Summary, Trust, summarize
 from experiments.publish.described import git_sha
 from experiments.publish.files import Results, per_query_table, read_summary, write_results, write_summary, write_text
 from experiments.publish.progress import library_progress, progress_bar
 from experiments.publish.terminal import print_path, print_queries, print_run, print_warning
 from experiments.publish.track import TRACKING_ERROR, Tracking, parent_of
-from experiments.replay.build import load_measures, session_for
+from experiments.replay.build import Session, load_measures, session_for
 from experiments.replay.component import component
 from experiments.replay.executors import Executor
 from experiments.replay.inputs import identity, require_same
 from experiments.replay.journal import Journal
 from experiments.replay.records import baselines_of, is_fixed_depth, replay
+from experiments.replay.trust import HEAD, TAIL
 from ragtune import __version__
 from ragtune.core.arguments import check_number
 from ragtune.core.errors import DatasetError, FailedRunError
@@ -106,6 +107,7 @@ def _produce(
         summary = Summary(
             **dict(figures),
             baselines=against or None,
+            trust=_trust(session),
             policy=policy_name(config),
             **provenance(config, overrides, dataset),
             **run,
@@ -120,6 +122,13 @@ def _produce(
         else:
             journal.remove()
     return results
+
+
+def _trust(session: Session) -> Trust | None:
+    if (found := session.correlation) is None:
+        return None
+    mean, error = round(found.mean, 4), round(found.error, 4)
+    return Trust(value=found.trust, correlation=mean, error=error, queries=found.requests, docs_per_query=HEAD + TAIL)
 
 
 def _fail_if_failed(summary: Summary, folder: Path) -> None:

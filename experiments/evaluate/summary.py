@@ -59,6 +59,16 @@ class Failures(_Part):
     status: Literal["finished", "failed"]
 
 
+class Trust(_Part):
+    """What ``estimator.trust=auto`` has found: the trust, and the mean correlation of reranker and first stage."""
+
+    value: float
+    correlation: float
+    error: float  # standard error of the mean
+    queries: int  # of the first pass
+    docs_per_query: int  # that the first pass scored, at most; they are in no bill
+
+
 class Rewrites(_Part):
     """Searched rewrites a query, and the documents that a rewrite found and no search before it."""
 
@@ -115,6 +125,7 @@ class Summary(Figures):
     """The content of ``summary.json``: the figures, and where they come from."""
 
     baselines: dict[str, Comparison] | None = None  # None where they would cost
+    trust: Trust | None = None  # None where the configuration says it
     policy: str
     overrides: list[str]
     documents: int
@@ -137,8 +148,8 @@ class Summary(Figures):
         return next(iter(self.measures.values()))
 
     def plain(self) -> dict[str, Any]:
-        """What ``summary.json`` holds: plain data, without baselines and rewrites where there are none."""
-        data, may_lack = self.model_dump(mode="json"), ("baselines", "rewrites")
+        """What ``summary.json`` holds: plain data, without baselines, trust and rewrites where there are none."""
+        data, may_lack = self.model_dump(mode="json"), ("baselines", "rewrites", "trust")
         return {name: value for name, value in data.items() if value is not None or name not in may_lack}
 
     def tracked_as(self, run_id: str | None) -> Summary:

@@ -29,6 +29,10 @@ def print_run(summary: Summary, curve: Curve) -> None:
     start = "the policy, before any score" if _starts_apart(summary, curve) else "the first stage alone"
     console.print(f"at 0 documents: {start}")
     console.print(_costs_line(summary))
+    if trust := summary.trust:
+        sample = f"over {trust.queries} queries, {trust.docs_per_query} scores each"
+        seen = f"{trust.correlation:+.2f} ± {trust.error:.2f} {sample}"
+        console.print(f"trust {trust.value:g}: the correlation of reranker and first stage is {seen}")
     if rewrites := summary.rewrites:
         found = f"{rewrites.new_docs_per_rewrite:.1f} new documents a rewrite"
         console.print(f"rewrites: {rewrites.per_query:.1f} a query, {found}")

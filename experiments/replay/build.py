@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
+from experiments.replay.trust import AUTO, source_correlation
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
@@ -22,8 +23,10 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart, objection
+from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
+from ragtune.estimators.posterior.correlation import FULL_TRUST, SourceCorrelation
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
 
@@ -41,6 +44,7 @@ class Session:
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
+    correlation: SourceCorrelation | None = None  # of the first pass, see :mod:`experiments.replay.trust`
 
     @property
     def compares_apart(self) -> bool:
@@ -50,14 +54,12 @@ class Session:
 
 def build_session(config: Mapping[str, Any]) -> Session:
     """Build the session of a resolved configuration, see :func:`experiments.config.compose.resolve`."""
-    return _limited(config, *unlimited_parts(config))
+    return _limited(config, _unlimited(config))
 
 
-def _limited(
-    config: Mapping[str, Any], dataset: Dataset, rerankers: Mapping[str, BaseReranker], parts: Mapping[str, Any]
-) -> Session:
-    parts = {**parts, "budget": component(config, "budget")}
-    return Session(dataset, controller_of(config, parts, rerankers), rerankers, parts)
+def _limited(config: Mapping[str, Any], unlimited: Session) -> Session:
+    parts = {**unlimited.parts, "budget": component(config, "budget")}
+    return replace(unlimited, controller=controller_of(config, parts, unlimited.rerankers), parts=parts)
 
 
 def session_for(config: Mapping[str, Any]) -> Session:
@@ -67,23 +69,37 @@ def session_for(config: Mapping[str, Any]) -> Session:
 
 @lru_cache(maxsize=2)
 def _session(config: RunConfig) -> Session:
-    dataset, rerankers, parts = _parts(config.without(*NO_PARTS))
-    scheduler = parts["scheduler"]
+    unlimited = _shared(config.without(*NO_PARTS))
+    scheduler = unlimited.parts["scheduler"]
     if isinstance(scheduler, CascadeScheduler) and not scheduler.limits:  # here, since golden decisions pin one without
         raise ConfigError(
             "scheduler=cascade: scheduler.limits names no second reranker, so that it would be scheduler=greedy; "
             "register one, e.g. scheduler=cascade +reranker@rerankers.strong=replay +scheduler.limits.strong=5"
         )
-    return _limited(config, dataset, rerankers, parts)
+    return _limited(config, unlimited)
 
 
 @lru_cache(maxsize=1)
-def _parts(config: RunConfig) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
-    return unlimited_parts(config)
+def _shared(config: RunConfig) -> Session:
+    return _unlimited(config)
 
 
-def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseReranker], dict[str, Any]]:
-    """The collection of a configuration, its rerankers by strategy name, and its other parts but the budget."""
+def _unlimited(config: Mapping[str, Any]) -> Session:
+    """The session of a configuration without its budget, with the trust of a first pass where it asks for one."""
+    chosen = dict(config["estimator"])
+    is_auto = chosen.get("trust") == AUTO
+    if is_auto:
+        config = {**config, "estimator": {**chosen, "trust": FULL_TRUST}}
+    session = _as_said(config)
+    if not is_auto:
+        return session
+    queries = session.dataset.queries
+    correlation = source_correlation(session.parts, session.rerankers, queries, config["seed"])
+    trusting = _as_said({**config, "estimator": {**chosen, "trust": correlation.trust}})
+    return replace(trusting, correlation=correlation)
+
+
+def _as_said(config: Mapping[str, Any]) -> Session:
     dataset = load_dataset(config)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "reranker.scale=")  # the dataset's warnings say it
@@ -101,7 +117,9 @@ def unlimited_parts(config: Mapping[str, Any]) -> tuple[Dataset, dict[str, BaseR
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler")
     }
     require_fitting(config, parts)
-    return dataset.joining([retriever, *rerankers.values()]), rerankers, parts
+    parts["budget"] = CostBudget.unlimited()
+    joined = dataset.joining([retriever, *rerankers.values()])
+    return Session(joined, controller_of(config, parts, rerankers), rerankers, parts)
 
 
 def require_fitting(config: Mapping[str, Any], parts: Mapping[str, Any]) -> None:

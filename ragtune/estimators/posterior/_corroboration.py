@@ -8,13 +8,35 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
-_GAIN = 2.0  # weight of the pooled evidence for each unit of unexplained agreement
-_PRIOR_AGREEMENT = 0.025
+_GAIN = 2.3  # weight of the pooled evidence for each unit of unexplained agreement
+_PRIOR_AGREEMENT = 0.05
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
 _PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
 _LEAST_DOCS = 3  # documents without which two views always agree or always disagree
 _TINY = 1e-9  # the least spread of relevance: below it, all documents are alike
+
+_CONTRADICTED = 4.0  # weight of the pooled evidence for each unit of correlation below 0
+_USUAL_CORRELATION, _USUAL_DOCS = 0.3, 20.0  # of sources and reranker, and the scored documents that weigh as much
+
+
+def rank_correlation(evidence: FloatArray, logits: FloatArray) -> float:
+    """Spearman's, of two arrays of shape (k,), in [-1, 1]; 0 where one of them does not vary."""
+    from scipy.stats import rankdata
+
+    if not len(logits):
+        return 0.0
+    return float(standardised(rankdata(evidence)) @ standardised(rankdata(logits))) / len(logits)
+
+
+def contradiction(correlation: float, docs: int) -> float:
+    """Further weight of the evidence, >= 0, where the scores of ``docs`` documents run against the sources.
+
+    Useful rerankers nearly always agree with the first stage to some degree, so a correlation below 0 speaks against
+    the scores of this request. It is shrunk towards the usual one, since few documents show any correlation by chance.
+    """
+    shrunk = (docs * correlation + _USUAL_DOCS * _USUAL_CORRELATION) / (docs + _USUAL_DOCS)
+    return _CONTRADICTED * max(-shrunk, 0.0)
 
 
 class Corroboration:

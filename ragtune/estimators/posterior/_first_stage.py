@@ -34,10 +34,6 @@ class FirstStageEvidence:
         pooled: FloatArray = self.columns @ self.weights
         return pooled
 
-    def joined_by(self, name: str, scores: FloatArray, rows: Any) -> FirstStageEvidence:
-        columns = np.column_stack([self.columns, _column(scores)])
-        return FirstStageEvidence(columns, source_weights(columns, rows), (*self.names, name), {*self.echoes, name})
-
 
 def first_stage_evidence(
     items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()

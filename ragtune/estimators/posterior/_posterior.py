@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators.posterior._corroboration import Corroboration
+from ragtune.estimators.posterior._corroboration import Corroboration, rank_correlation
 from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
 _PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption that two strategies agree already
@@ -34,7 +34,6 @@ def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> fl
 
 
 _CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
-_FEEDBACK = "the first stage with feedback"  # name of the source that the prior's own order is, which no retriever has
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,8 @@ class Prior:
     with F the first-stage evidence of each source, W the diagonal of their weights, phi their weighted sum, psi the
     standardised cosine with the first-stage top documents, and C the text cosines. The first three terms of K are the
     Gaussian priors of intercept and slopes, integrated out, so the fit of these coefficients is part of every update.
+    The intercept is nearly free, since rerankers differ in where their scores lie (the cosines of some embedders are
+    all above .8).
     The diagonal D is what a document has of its own, d = own_variance + text_weight (1 - c), c its cosine with itself:
     1, but 0 without a text, so that every document has the same variance in all and one without text learns from its
     own score alone.
@@ -55,15 +56,15 @@ class Prior:
 
     intercept: float = -1.5
     evidence_slope: float = 0.3
-    feedback_slope: float = 0.15
-    intercept_variance: float = 1.0
+    feedback_slope: float = 0.06
+    intercept_variance: float = 5.0
     evidence_variance: float = 0.03
     feedback_variance: float = 0.03
     text_weight: float = 0.8
-    own_variance: float = 0.12
-    noise: float = 0.28
+    own_variance: float = 0.06
+    noise: float = 0.34
     scale: float = 2.0
-    scale_strength: float = 0.2
+    scale_strength: float = 0.05
     feedback_docs: int = 3
 
 
@@ -110,14 +111,10 @@ class RelevancePosterior:
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
     """
 
-    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, feedback_source: bool = False) -> None:
+    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior) -> None:
         self._prior = prior
         n = rows.shape[0]
         self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
-        if feedback_source and self._feedback.says_something:
-            means = self._means(evidence.pooled, self._feedback.column)
-            evidence = evidence.joined_by(_FEEDBACK, means, rows)
-            self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
         feedback = self._feedback.column
         self.evidence = evidence.pooled
         self._corroboration = Corroboration(evidence)
@@ -182,8 +179,14 @@ class RelevancePosterior:
         return self._rows[: len(self._order)]
 
     @property
+    def correlation(self) -> float:
+        """Rank correlation of the scores with the first-stage evidence, over its documents."""
+        scored = np.flatnonzero(self.scored[: self._ranked])
+        return rank_correlation(self.evidence[scored], self.own_logits[scored])
+
+    @property
     def corroboration(self) -> float:
-        """Weight of the first-stage evidence in the final order that the scores so far bear out, > 0."""
+        """Weight of the first-stage evidence that the sources' agreement bears out, as far as it is known, > 0."""
         first = slice(self._ranked)
         return self._corroboration.weight(self.mean[first], self.variance[first], len(self._order))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_flag, check_number, check_vectors
+from ragtune.core.arguments import check_count, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import with_twins_level
@@ -17,8 +17,10 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
+from ragtune.estimators.posterior._corroboration import contradiction
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
+from ragtune.estimators.posterior.correlation import CORRELATION
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
@@ -51,13 +53,11 @@ class UncertaintyEstimator(BaseEstimator):
         vectors: Callable[[Any], TextVectors],
         trust: float = 0.5,
         echoes: Collection[str] = (),
-        feedback_source: bool = True,
         **prior: float,
     ) -> None:
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
         self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
         self.echoes = frozenset(echoes)
-        self.feedback_source = check_flag("estimator.feedback_source", feedback_source)
         self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
@@ -75,10 +75,11 @@ class UncertaintyEstimator(BaseEstimator):
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
         evidence = first_stage_evidence(pool.entries, rows, self.echoes)
-        return RelevancePosterior(evidence, rows, self._prior, self.feedback_source)
+        return RelevancePosterior(evidence, rows, self._prior)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
-        corroboration, margins = posterior.corroboration, posterior.margins
+        correlation, margins = posterior.correlation, posterior.margins
+        corroboration = posterior.corroboration + contradiction(correlation, int(posterior.scored.sum()))
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, self._prior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -91,13 +92,14 @@ class UncertaintyEstimator(BaseEstimator):
                 "scored": len(posterior.factor),
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
+                CORRELATION: round(correlation, 6),
                 "regularised": posterior.regularised,
                 **({MARGINS: {name: round(value, 6) for name, value in margins.items()}} if margins else {}),
             },
         )
 
     def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
-        if self.trust == 0.0:
+        if self.trust == 0.0 or not posterior.scored.any():  # nothing has borne out yet what likeness to the top says
             return posterior.evidence.copy()
         key: FloatArray = posterior.mean
         if discovered := posterior.discovered:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ragtune import Corpus, Document
-from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._corroboration import Corroboration
+from ragtune.estimators.posterior._corroboration import Corroboration, contradiction, rank_correlation
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence
+from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 
 _N = 4000
@@ -127,36 +127,30 @@ def test_the_more_of_the_pool_a_graph_found_the_more_a_documents_own_score_count
         np.testing.assert_allclose(moved[1:5], 0.0, atol=1e-12)
 
 
-@pytest.fixture
-def valued(make_context: Callable[..., RAGtuneContext], score: Callable[..., None]) -> Callable[..., Any]:
-    """The belief on documents with these texts after two scores, and their prior means; sources by name."""
-
-    def run(texts: str, sources: dict[str, list[float]], **options: Any) -> tuple[PosteriorBelief, np.ndarray]:
-        corpus = Corpus(Document(id=str(i), text=text) for i, text in enumerate(texts.split(",")))
-        estimator = UncertaintyEstimator(corpus, TfidfEmbedder, **options)
-        said = [dict(zip(sources, values, strict=True)) for values in zip(*sources.values(), strict=True)]
-        pool = CandidatePool(
-            PoolItem.from_document(corpus.scored(str(i), scores["bm25"]), i, scores) for i, scores in enumerate(said)
-        )
-        context = make_context()
-        pool.apply_priorities(estimator.value(pool, context))
-        before = np.asarray(estimator.value(pool, context).belief.mean)
-        score(pool, **{"0": 0.1, "3": 0.8})
-        belief = estimator.value(pool, context).belief
-        assert isinstance(belief, PosteriorBelief)
-        return belief, before
-
-    return run
+def test_before_any_score_the_order_is_the_first_stages(
+    make_pool: Callable[..., CandidatePool], make_context: Callable[..., RAGtuneContext]
+) -> None:
+    """Found on known-item queries and outside English: likeness to the top documents damaged a good first stage."""
+    texts = {"a": "red fox", "b": "blue sea", "c": "red sea", "d": "red fox and fox", "e": "whale", "f": "the red fox"}
+    corpus = Corpus(Document(id=name, text=text) for name, text in texts.items())
+    pool = make_pool("abcdef")
+    found = UncertaintyEstimator(corpus, TfidfEmbedder).value(pool, make_context())
+    assert list(np.argsort(-found.posterior, kind="stable")) == [0, 1, 2, 3, 4, 5]
 
 
-TEXTS = "red fox,red fox runs,blue sea,red sea,blue whale in the sea,red fox and dog"
-BM25 = {"bm25": [9.0, 7.5, 7.0, 6.0, 4.0, 3.0]}
+def test_scores_that_run_against_the_sources_lose_their_weight_and_chance_alone_does_not() -> None:
+    evidence = np.linspace(2.0, -2.0, 40)
+    assert rank_correlation(evidence, -evidence) == pytest.approx(-1.0)
+    assert rank_correlation(evidence, np.zeros(40)) == rank_correlation(evidence[:0], evidence[:0]) == 0.0
+    assert contradiction(1.0, 40) == contradiction(0.0, 0) == 0.0
+    assert contradiction(-1.0, 5) == 0.0, "five documents prove nothing"
+    assert contradiction(-1.0, 40) == pytest.approx(4.0 * (40 - 20 * 0.3) / 60)
 
 
-def test_its_own_prior_as_a_source_is_what_a_signal_of_the_prior_means_would_say(valued: Callable[..., Any]) -> None:
-    plain, means = valued(TEXTS, BM25, feedback_source=False)
-    found, _ = valued(TEXTS, BM25)
-    as_signal, _ = valued(TEXTS, {**BM25, "means": means.tolist()}, echoes=["means"], feedback_source=False)
-    np.testing.assert_allclose(found.key, as_signal.key)
-    np.testing.assert_allclose(found.variance, as_signal.variance)
-    assert not np.allclose(found.key, plain.key)
+def test_trust_is_lost_where_scores_have_nothing_to_do_with_the_first_stage_and_kept_while_little_is_seen() -> None:
+    random, rng = np.random.default_rng(0).normal(0.0, 0.2, 100), np.random.default_rng(1)
+    assert SourceCorrelation.of(random - random.mean()).trust == 0.0
+    assert SourceCorrelation.of(-abs(random)).trust == 0.0
+    assert SourceCorrelation.of(rng.normal(0.3, 0.2, 100)).trust == 0.5
+    assert 0.1 < SourceCorrelation.of(0.1 + random - random.mean()).trust < 0.4
+    assert SourceCorrelation.of([-1.0] * 29).trust == SourceCorrelation.of([]).trust == 0.5

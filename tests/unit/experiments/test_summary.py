@@ -21,12 +21,13 @@ def test_the_file_holds_every_field_in_order_and_is_read_back(
     figures = {**means, "p": {"AP": 0.5}, "p_holm": {"AP": 1.0}}
     against = {"full reranking": {"docs_per_query": 9.0, **figures, "agreement": {"overlap": 0.5, "rbo": 0.75}}}
     rewrites = {"per_query": 1.0, "new_docs_per_rewrite": 7.2}
-    changes: list[dict[str, Any]] = [{}, {"baselines": against}, {"rewrites": rewrites}]
+    trust = {"value": 0.5, "correlation": 0.25, "error": 0.05, "queries": 43, "docs_per_query": 20}
+    changes: list[dict[str, Any]] = [{}, {"baselines": against}, {"rewrites": rewrites}, {"trust": trust}]
     for summary in (make_summary(**change) for change in changes):
         write_summary(tmp_path, summary)
         assert read_summary(tmp_path) == summary
         written = json.loads((tmp_path / "summary.json").read_text())
-        optional = {name: getattr(summary, name) for name in ("baselines", "rewrites")}
+        optional = {name: getattr(summary, name) for name in ("baselines", "rewrites", "trust")}
         fields = [name for name in Summary.model_fields if optional.get(name, True)]
         assert list(written) == list(fields)
         assert json.dumps(written) == json.dumps(summary.plain(), allow_nan=False)

@@ -1,0 +1,51 @@
+"""``estimator.trust=auto``: a first pass over a sample of queries says how far their reranker is to be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.controller import RAGtuneController
+from ragtune.core.interfaces import BaseReranker, BaseScheduler
+from ragtune.core.policy.batching import propose
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.budget import CostBudget
+from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
+from ragtune.estimators.posterior.correlation import CORRELATION, SourceCorrelation
+
+AUTO = "auto"
+"""The value of ``estimator.trust`` that asks for the first pass."""
+
+QUERIES, HEAD, TAIL = 100, 10, 10
+"""Queries of the sample; documents scored of each: the first stage's best, and others spread evenly over the rest."""
+
+
+class _Spread(BaseScheduler):
+    """One batch of the first stage's best and of some that are spread over its list, so that scores can vary."""
+
+    def select_batch(self, pool: CandidatePool, budget: RemainingBudgetView) -> BatchProposal | StopRecord:
+        if pool.batches:
+            return StopRecord(reason="one_shot_done", source="scheduler", details={})
+        ranked = pool.top_candidates(len(pool))
+        spread = np.unique(np.linspace(HEAD, max(len(ranked) - 1, HEAD), TAIL).astype(int)).tolist()
+        return propose([*ranked[:HEAD], *(ranked[i] for i in spread if i < len(ranked))], budget)
+
+
+def source_correlation(
+    parts: Mapping[str, Any], rerankers: Mapping[str, BaseReranker], queries: Mapping[str, str], seed: int
+) -> SourceCorrelation:
+    """Score a seeded sample of the queries, texts by id, and correlate the scores with the first stage.
+
+    The parts are those of the policy; scheduler, budget and expander are replaced.
+    """
+    chosen = {"scheduler": _Spread(), "budget": CostBudget.unlimited(), "expander": None}
+    controller = RAGtuneController(**{**parts, **chosen}, reranker=rerankers)
+    query_ids = list(queries)
+    drawn = np.random.default_rng(seed).permutation(len(query_ids))[:QUERIES]
+    found = []
+    for query_id in [query_ids[i] for i in sorted(drawn.tolist())]:
+        events = controller.run(queries[query_id], query_id=query_id).trace.events
+        found += [each.details[CORRELATION] for each in events if each.details.get("scored", 0) > 2][-1:]
+    return SourceCorrelation.of(found)

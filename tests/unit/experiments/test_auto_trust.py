@@ -1,0 +1,43 @@
+"""``estimator.trust=auto``: a first pass over a sample of queries sets the dial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.config.compose import compose
+from experiments.replay.build import session_for
+
+QUERIES, DOCS = 40, 30
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, rng = tmp_path_factory.mktemp("auto"), np.random.default_rng(0)
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\n")
+    (folder / "corpus.jsonl").write_text("".join(f'{{"_id": "d{i}", "title": "", "text": ""}}\n' for i in range(DOCS)))
+    (folder / "queries.jsonl").write_text("".join(f'{{"_id": "q{i}", "text": "query {i}"}}\n' for i in range(QUERIES)))
+    first, noise = rng.normal(size=(QUERIES, DOCS)), rng.normal(size=(QUERIES, DOCS))
+    tables = {"bm25": first, "good": first + 2.0 * noise, "random": noise, "negated": -first - 2.0 * noise}
+    for name, table in tables.items():
+        rows = (f"q{q} Q0 d{d} 1 {score:.6f} {name}\n" for (q, d), score in np.ndenumerate(table))
+        (folder / f"{name}.run").write_text("".join(rows))
+    return folder
+
+
+@pytest.mark.parametrize(("reranker", "trust"), [("good", 0.5), ("random", 0.0), ("negated", 0.0)])
+def test_a_reranker_is_trusted_as_far_as_it_agrees_with_the_first_stage(
+    data: Path, reranker: str, trust: float
+) -> None:
+    common = ["dataset=beir", f"dataset.path={data}", "retriever=runs", f"retriever.paths={data}/bm25.run"]
+    scores = [f"reranker.scores={data}/{reranker}.run", "reranker.scale=logit", "experiment=uncertainty", "budget=20"]
+    session = session_for(compose([*common, *scores, "estimator.trust=auto", "tracking=none"]))
+    assert session.parts["estimator"].trust == trust
+    assert session.correlation is not None
+    assert session.correlation.requests == QUERIES
+    found = session.controller.run("query 7", query_id="q7")
+    first = session_for(compose([*common, *scores, "estimator.trust=0", "tracking=none"]))
+    assert (found.ranking == first.controller.run("query 7", query_id="q7").ranking) == (trust == 0.0)
