@@ -34,6 +34,7 @@ class Row(_Part):
     batch_size: int | None
     budget: int
     trust: float | None
+    weight: float | None
     quality: float
     kept: Interval
     cost: dict[str, float]
@@ -87,6 +88,8 @@ class Advice(_Part):
     list_prices: list[ListPrice]
     trust: float
     trust_gain: Interval | None  # over the default, in cross-validation; None if it was not chosen
+    weight: float  # of the first stage in interpolated fixed depth
+    weight_gain: Interval | None  # the same
     recommended: Row
     everything: Row
     first_stage: Row

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
 from experiments.advise.options import BASELINES
-from experiments.advise.replays import ENOUGH, Replays, counted_queries
+from experiments.advise.replays import ENOUGH, Replays, Setting, counted_queries
 from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
@@ -51,7 +51,7 @@ def conclude(
     if harms:
         chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
-    start, trust = replays.curves[options.options[chosen].candidate.name].start, replays.trust
+    start = replays.curves[options.options[chosen].candidate.name].start
     return Advice(
         dataset=replays.dataset.name,
         queries=len(replays.queries),
@@ -65,8 +65,10 @@ def conclude(
         prices=prices.model_dump(exclude_defaults=True),
         priced=prices.priced,
         list_prices=[] if "usd" in prices.priced else _listed(services, options, chosen, traffic),
-        trust=trust.value,
-        trust_gain=None if math.isnan(trust.gain) else Interval.of(trust.gain, trust.low, trust.high),
+        trust=replays.trust.value,
+        trust_gain=_gain(replays.trust),
+        weight=replays.weight.value,
+        weight_gain=_gain(replays.weight),
         recommended=best,
         everything=full,
         first_stage=rows[options.nothing],
@@ -82,6 +84,10 @@ def conclude(
         command=command,
         git_sha=git_sha,
     )
+
+
+def _gain(setting: Setting) -> Interval | None:
+    return None if math.isnan(setting.gain) else Interval.of(setting.gain, setting.low, setting.high)
 
 
 def _require_telling(replays: Replays, known: Bounds, quality: float, level: float) -> None:
@@ -115,6 +121,7 @@ def _row(options: Options, known: Bounds, i: int, judged: bool) -> Row:
         batch_size=option.candidate.batch,
         budget=option.budget,
         trust=option.candidate.trust,
+        weight=option.candidate.weight,
         quality=float(options.values[:, i].mean()),
         kept=Interval.of(kept, low, high) if judged else Interval.of(kept, max(low, 0.0), min(high, 1.0)),
         cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ragtune.estimators.interpolation import WEIGHT
 from ragtune.facade.defaults import TRUST
 
 LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
@@ -16,6 +17,9 @@ STOPPING_BATCHES = (5, 10)
 TRUSTS = (0.1, 0.25, TRUST, 0.75, 0.9)
 """What is tried for the option ``trust`` of the estimator, with judgments."""
 
+WEIGHTS = (0.0, 0.1, WEIGHT, 0.3, 0.5, 0.7)
+"""The same for the weight of the first stage in interpolated fixed depth."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -25,6 +29,7 @@ class Candidate:
     batch: int | None  # documents a call; None for all in one
     label: str
     trust: float | None = None  # from first stage (0) to reranker (1); None of fixed depth
+    weight: float | None = None  # of the first stage in interpolated fixed depth
 
     @property
     def name(self) -> str:
@@ -38,12 +43,15 @@ class Candidate:
     @property
     def overrides(self) -> list[str]:
         if self.batch is None:
-            return [f"experiment={self.policy}"]
+            weight = [] if self.weight is None else [f"estimator.weight={self.weight:g}"]
+            return [f"experiment={self.policy}", *weight]
         posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
         return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
 
-    def trusting(self, trust: float) -> Candidate:
-        return self if self.trust is None else replace(self, trust=trust)
+    def fitted(self, trust: float, weight: float) -> Candidate:
+        """The same with these values of the options that it has."""
+        trusting = self if self.trust is None else replace(self, trust=trust)
+        return trusting if self.weight is None else replace(trusting, weight=weight)
 
     @property
     def replayed(self) -> list[str]:
@@ -55,7 +63,7 @@ class Candidate:
 
 CANDIDATES = (
     Candidate(FIXED, None, "fixed depth"),
-    Candidate(INTERPOLATED, None, "interpolated fixed depth"),
+    Candidate(INTERPOLATED, None, "interpolated fixed depth", weight=WEIGHT),
     *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
     *(Candidate("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
     *(Candidate("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),

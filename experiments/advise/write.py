@@ -93,7 +93,7 @@ _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order
 
 def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
     """What to copy, by where it goes: ``run``, ``facade``, ``serve``."""
-    candidate = Candidate(row.policy, row.batch_size, row.label, row.trust)
+    candidate = Candidate(row.policy, row.batch_size, row.label, row.trust, row.weight)
     run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
     if not row.budget:
         return {"run": run, "facade": _NOTHING, "serve": _NOTHING}
