@@ -3,5 +3,8 @@
 TRUST = 0.5
 """Whose word counts where scores cannot tell: halfway between the sources and the reranker."""
 
+AUTO = "auto"
+"""The trust that follows what requests show."""
+
 BATCH_SIZE = 5
 """Documents a call, of a policy that chooses by scores."""

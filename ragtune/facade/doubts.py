@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ragtune.core.plain import quoted
 from ragtune.core.statistics import holm
+from ragtune.estimators.posterior.correlation import SourceCorrelation
+from ragtune.facade.defaults import AUTO
 
 SIGNIFICANT = 0.05
 """Level of corrected p-values."""
@@ -21,6 +24,8 @@ DIAL = "trust (0 follows the sources, 1 the reranker)"
 """What a program can turn, as its users read it."""
 
 _LONGEST = 100  # characters of the name of a source that is followed
+
+_LATEST = 500  # requests by which the trust is set: a reranker may be swapped for another one
 
 _REMEMBERED = 10_000
 """Latest queries of which a repetition counts no second time: that of a health check would become evidence."""
@@ -86,6 +91,8 @@ def warn(doubt: str) -> None:
 class Doubts:
     """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
 
+    With ``trust="auto"`` they set the dial as well: ``trust()`` is what the latest 500 requests say, see
+    :class:`~ragtune.estimators.posterior.correlation.SourceCorrelation`.
     Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
     sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
     ``tell`` receives a doubt in words, which say that a user may turn the ``dial``.
@@ -106,12 +113,18 @@ class Doubts:
         self._evidence: dict[str, Evidence] = {}
         self._queries: dict[str, None] = {}
         self._reported: set[str] = set()
+        self._correlations: deque[float] = deque(maxlen=_LATEST)
 
-    def hear(self, query_id: str, margins: Mapping[str, float]) -> None:
-        """Take the margins of one request, by source; tell what is doubted now and was not before."""
+    def hear(self, query_id: str, margins: Mapping[str, float], correlation: float | None = None) -> None:
+        """Take the margins of one request, by source; tell what is doubted now and was not before.
+
+        ``correlation`` is that of its scores with the first stage, None where too few documents have a score.
+        """
         with self._lock:
-            if not margins or query_id in self._queries:
+            if (not margins and correlation is None) or query_id in self._queries:
                 return
+            if correlation is not None:
+                self._correlations.append(correlation)
             self._queries[query_id] = None
             if len(self._queries) > _REMEMBERED:
                 del self._queries[next(iter(self._queries))]
@@ -129,6 +142,15 @@ class Doubts:
         """What was seen so far, by source."""
         with self._lock:
             return dict(self._evidence)
+
+    def dial(self, trust: float | Literal["auto"]) -> Any:
+        """``trust`` as a policy takes it: the number, or what is asked for it once a request."""
+        return self.trust if trust == AUTO else trust
+
+    def trust(self) -> float:
+        """How far the latest requests bear out the reranker, in [0, 0.5]; 0.5 before thirty of them."""
+        with self._lock:
+            return SourceCorrelation.of(tuple(self._correlations)).trust
 
     @property
     def reported(self) -> frozenset[str]:

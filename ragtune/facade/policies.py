@@ -54,7 +54,10 @@ class Policy:
 
 
 def policy_named(
-    name: str, batch_size: int | None = None, embedder: BaseEmbedder | None = None, trust: float = TRUST
+    name: str,
+    batch_size: int | None = None,
+    embedder: BaseEmbedder | None = None,
+    trust: float | Callable[[], float] = TRUST,
 ) -> Policy:
     """The policy of that name.
 
@@ -71,8 +74,8 @@ def policy_named(
         name: one of the above.
         batch_size: documents a call; None for 5, or the window of the policy's paper. Fixed depth has no use for it.
         embedder: makes the vectors of candidates that bring none along; None for their terms.
-        trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's. Fixed depth and
-            the policies that compare have no use for it.
+        trust: in [0, 1], whose word counts where scores cannot tell: 0 the sources', 1 the reranker's; or a function
+            that is asked for it once a request. Fixed depth and the policies that compare have no use for it.
 
     Raises:
         ConfigError: on an unknown name or a value out of range; ``tourrank`` and ``knockout`` take no batch size.
@@ -82,7 +85,8 @@ def policy_named(
         >>> type(policy_named("fixed_depth", 10).scheduler).__name__
         'OneShotScheduler'
     """
-    check_number("trust", trust, low=0.0, high=1.0)
+    if not callable(trust):
+        check_number("trust", trust, low=0.0, high=1.0)
     make = _POLICIES[check_choice("policy", name, _POLICIES)]
     return make(_Said(name, batch_size, embedder, trust))
 
@@ -94,7 +98,7 @@ class _Said:
     name: str
     batch_size: int | None
     embedder: BaseEmbedder | None
-    trust: float
+    trust: float | Callable[[], float]
 
     def vectors(self, _: object) -> CandidateVectors:
         return CandidateVectors(embedder=self.embedder)

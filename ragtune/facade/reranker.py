@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
+from ragtune.estimators.posterior.correlation import CORRELATION
 from ragtune.estimators.posterior.uncertainty import MARGINS
 from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
@@ -61,6 +62,8 @@ class Job(NamedTuple):
     query_vector: Any = None
 
 
+_LEAST_DOCS = 5  # scored documents of a request whose correlation says something
+
 _PRICES = {
     MONEY: "usd_per_1k_tokens, usd_per_search_unit or usd_per_doc",
     FLOPS: "architecture",
@@ -93,7 +96,8 @@ class BudgetedReranker:
         batch_size: documents a call, for a policy by name; None for 5, or the window of a policy that compares. Small
             ones learn faster, large ones make fewer calls.
         trust: in [0, 1], for a policy by name: where scores cannot tell whose word counts, 0 is the sources' order
-            (first stages, signals, likeness to the first stage's top), 1 the reranker's.
+            (first stages, signals, likeness to the first stage's top), 1 the reranker's. ``auto`` follows what the
+            requests show: nothing of it is left of a reranker whose scores have nothing to do with the first stages.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
         doubts: hears of every ranking whether sources agree better with each other than the reranker does, where there
@@ -130,7 +134,7 @@ class BudgetedReranker:
         joules: float | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int | None = None,
-        trust: float = TRUST,
+        trust: float | Literal["auto"] = TRUST,
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
         doubts: Doubts | None = None,
@@ -141,11 +145,15 @@ class BudgetedReranker:
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
             | {"flops": flops, "search_units": search_units, "joules": joules}
         )
-        parts = policy if isinstance(policy, Policy) else policy_named(policy, batch_size, embedder, trust)
-        self._scheduler = parts.scheduler
         if not isinstance(doubts, Doubts | None):
             raise ConfigError(f"doubts={quoted(doubts)}: allowed is a Doubts, or None")
         self.doubts = Doubts() if doubts is None else doubts
+        parts = (
+            policy
+            if isinstance(policy, Policy)
+            else policy_named(policy, batch_size, embedder, self.doubts.dial(trust))
+        )
+        self._scheduler = parts.scheduler
         self._require_price(budget)
         self._controller = RAGtuneController(
             retriever=GivenRetriever(),
@@ -240,7 +248,7 @@ class BudgetedReranker:
         return Request(job.query, budget=limits, candidates=found)
 
     def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
-        self.doubts.hear(output.query_id, _margins(output))
+        self.doubts.hear(output.query_id, *_evidence(output))
         ranked = _ranked(job, output.history[-1])
         unread = {str(document.index) for document in ranked if not document.reranked}
         failed = {doc_id: why for doc_id, why in _put_back(output).items() if doc_id in unread} | output.dropped
@@ -285,11 +293,12 @@ class BudgetedReranker:
             return price_by_count([item.doc_id for item in items], "")
 
 
-def _margins(output: ControllerOutput) -> Mapping[str, float]:
-    """By how much each source agrees better with the others than the reranker, where the estimator says so."""
+def _evidence(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:
+    """By how much each source agrees better with the others than the reranker, and its correlation with them all."""
     values = output.trace.find("value", "estimator")
-    margins: Mapping[str, float] = values[-1].details.get(MARGINS, {}) if values else {}
-    return margins
+    details = values[-1].details if values else {}
+    correlation = details.get(CORRELATION) if details.get("scored", 0) >= _LEAST_DOCS else None
+    return details.get(MARGINS, {}), correlation
 
 
 def _put_back(output: ControllerOutput) -> dict[str, str]:

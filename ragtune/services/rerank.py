@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
@@ -48,7 +48,7 @@ class RerankServer:
         caps: Mapping[str, float | None] | None = None,
         policy: str | Policy = "uncertainty",
         batch_size: int | None = None,
-        trust: float = TRUST,
+        trust: float | Literal["auto"] = TRUST,
         max_documents: int = 1000,
         patience_ms: float | None = None,
         time_s: float | None = None,
@@ -59,7 +59,8 @@ class RerankServer:
         from ragtune.facade.policies import policy_named
         from ragtune.facade.reranker import BudgetedReranker
 
-        parts = policy_named(policy, batch_size, trust=trust) if isinstance(policy, str) else policy
+        doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
+        parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
         self.model = model
         self._ends_by_itself = parts.compares
         self.max_documents = max_documents
@@ -74,7 +75,6 @@ class RerankServer:
         self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
         self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
-            doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
             self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
             self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, failures=failures)
             for ranker in (self._choosy, self._full):

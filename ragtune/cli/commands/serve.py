@@ -19,7 +19,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError, MissingExtraError
 from ragtune.core.units import UNITS
-from ragtune.facade.defaults import BATCH_SIZE, TRUST
+from ragtune.facade.defaults import AUTO, BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
@@ -180,8 +180,8 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trust",
         metavar="X",
-        type=float,
-        help=f"0: order of first stages and signals, 1: the model's order; default: {TRUST}",
+        type=_trust,
+        help=f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
     )
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
@@ -258,6 +258,10 @@ def _calls(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def _trust(text: str) -> float | str:
+    return text if text == AUTO else float(text)
 
 
 def _advised(arguments: argparse.Namespace) -> dict[str, Any]:

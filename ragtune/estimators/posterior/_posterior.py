@@ -111,8 +111,8 @@ class RelevancePosterior:
     in ``regularised``. The reranker's logit scale has a closed-form MAP estimate, refitted with every score.
     """
 
-    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior) -> None:
-        self._prior = prior
+    def __init__(self, evidence: FirstStageEvidence, rows: Any, prior: Prior, trust: float = 0.5) -> None:
+        self._prior, self.trust = prior, trust
         n = rows.shape[0]
         self._feedback = Feedback(evidence.pooled, rows, prior.feedback_docs)
         feedback = self._feedback.column
@@ -172,6 +172,10 @@ class RelevancePosterior:
         self.scored = np.append(self.scored, np.zeros(count, dtype=bool))
         self.own_logits = np.append(self.own_logits, np.zeros(count))
         self._refit()
+
+    @property
+    def noise(self) -> float:
+        return self._prior.noise
 
     @property
     def factor(self) -> FloatArray:

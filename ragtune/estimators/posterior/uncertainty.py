@@ -44,21 +44,21 @@ class UncertaintyEstimator(BaseEstimator):
     ``trust`` says whose word counts, where scores cannot tell: 1 orders scored documents by the reranker alone, 0 all
     documents by the sources alone. Between them it sets both the odds that what a score says beyond its neighbours is
     relevance rather than noise (``own_variance`` against ``noise``, at their given odds where trust is 0.5) and the
-    weight of the sources' evidence.
+    weight of the sources' evidence. A function is asked once a request, so that it may follow what requests show.
     """
 
     def __init__(
         self,
         corpus: Corpus | None,
         vectors: Callable[[Any], TextVectors],
-        trust: float = 0.5,
+        trust: float | Callable[[], float] = 0.5,
         echoes: Collection[str] = (),
         **prior: float,
     ) -> None:
         self._vectors = check_vectors("estimator.vectors", vectors)(corpus)
-        self.trust = check_number("estimator.trust", trust, low=0.0, high=1.0)
+        self.trust = trust if callable(trust) else check_number("estimator.trust", trust, low=0.0, high=1.0)
         self.echoes = frozenset(echoes)
-        self._prior = _trusted(_checked(Prior(**prior)), self.trust)  # type: ignore[arg-type]
+        self._prior = _checked(Prior(**prior))  # type: ignore[arg-type]
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
         if not len(pool):
@@ -75,13 +75,14 @@ class UncertaintyEstimator(BaseEstimator):
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
         evidence = first_stage_evidence(pool.entries, rows, self.echoes)
-        return RelevancePosterior(evidence, rows, self._prior)
+        trust = self.trust() if callable(self.trust) else self.trust
+        return RelevancePosterior(evidence, rows, _trusted(self._prior, trust), trust)
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         correlation, margins = posterior.correlation, posterior.margins
         corroboration = posterior.corroboration + contradiction(correlation, int(posterior.scored.sum()))
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
-        belief = PosteriorBelief(posterior, key, self._prior.noise)
+        belief = PosteriorBelief(posterior, key, posterior.noise)
         scale = 1.0 / posterior.inverse_scale
         mean = _on_score_scale(posterior.mean * scale, belief.variance * scale**2)
         return pool.valuation(
@@ -99,13 +100,15 @@ class UncertaintyEstimator(BaseEstimator):
         )
 
     def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
-        if self.trust == 0.0 or not posterior.scored.any():  # nothing has borne out yet what likeness to the top says
+        if (
+            posterior.trust == 0.0 or not posterior.scored.any()
+        ):  # nothing has borne out yet what likeness to the top says
             return posterior.evidence.copy()
         key: FloatArray = posterior.mean
         if discovered := posterior.discovered:
             own = np.where(posterior.scored, posterior.inverse_scale * posterior.own_logits - posterior.mean, 0.0)
             key = key + discovered * own
-        return key + corroboration * (1.0 - self.trust) / self.trust * posterior.evidence
+        return key + corroboration * (1.0 - posterior.trust) / posterior.trust * posterior.evidence
 
 
 def _trusted(prior: Prior, trust: float) -> Prior:

@@ -120,3 +120,16 @@ def test_a_reranker_with_its_doubts_can_be_copied_and_sent() -> None:
     seen = reranker.doubts.evidence
     assert copy.deepcopy(reranker).doubts.evidence == seen
     assert pickle.loads(pickle.dumps(reranker.doubts)).evidence == seen
+
+
+@pytest.mark.parametrize(("sign", "trust"), [(1.0, 0.5), (-1.0, 0.0)])
+def test_trust_auto_follows_what_the_requests_show(sign: float, trust: float) -> None:
+    def model(query: str, texts: list[str]) -> list[float]:
+        return [0.5 + sign * (0.4 - 0.05 * int(text)) for text in texts]
+
+    reranker = BudgetedReranker(model, docs=8, trust="auto")
+    texts = [str(i) for i in range(12)]
+    rankings = [[document.index for document in reranker.rank(f"query {i}", texts, top_k=3)] for i in range(31)]
+    assert reranker.doubts.trust() == trust
+    assert rankings[-1] == [0, 1, 2], "of a reranker that contradicts the first stage nothing is left"
+    assert (rankings[0] == rankings[-1]) == (sign > 0)
