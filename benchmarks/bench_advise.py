@@ -20,9 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.advise.choose import Options, bounds, choose, options_of
 from experiments.advise.options import CANDIDATES, TRUSTS
-from experiments.advise.replays import Replays, choose_trust, replay_all
+from experiments.advise.replays import Replays, choose_setting, replay_all
 from experiments.config.compose import compose
 from experiments.report.prices import Prices
+from ragtune.estimators.interpolation import WEIGHT
+from ragtune.facade.defaults import TRUST
 
 COLLECTIONS = {"nfcorpus": ("ce", "identity"), "cranfield": ("ce", "identity"), "dl19": ("monot5-base", "log_prob")}
 QUALITIES = (0.99, 0.97, 0.95, 0.9)
@@ -45,7 +47,7 @@ def overrides(data: Path, name: str, scores: str, scale: str) -> list[str]:
 def replays_by_trust(one: list[str]) -> dict[float, Replays]:
     """Every policy that can be recommended, with each trust that advise chooses among."""
     return {
-        trust: replay_all(compose(one), ["nDCG@10"], 1, lambda done, total: None, CANDIDATES, [trust])
+        trust: replay_all(compose(one), ["nDCG@10"], 1, lambda done, total: None, CANDIDATES, [trust], [WEIGHT])
         for trust in TRUSTS
     }
 
@@ -84,7 +86,7 @@ def rows(replays: dict[float, Replays], count: int) -> Iterator[str]:
     queries = len(means[TRUSTS[0]])
 
     def trust_of(some: NDArray[np.intp]) -> float:
-        return choose_trust({trust: mean[some] for trust, mean in means.items()}, level=0.95, seed=0).value
+        return choose_setting({trust: mean[some] for trust, mean in means.items()}, TRUST, level=0.95, seed=0).value
 
     trusts = [(one, other, trust_of(one)) for one, other in halves(queries, count, 0)]
     everywhere = trust_of(np.arange(queries))

@@ -34,6 +34,7 @@ class Row(_Part):
     batch_size: int | None
     budget: int
     trust: float | None
+    weight: float | None
     quality: float
     kept: Interval
     cost: dict[str, float]
@@ -87,12 +88,14 @@ class Advice(_Part):
     list_prices: list[ListPrice]
     trust: float
     trust_gain: Interval | None  # over the default, in cross-validation; None if it was not chosen
+    weight: float  # of the first stage in interpolated fixed depth
+    weight_gain: Interval | None  # the same
     recommended: Row
     everything: Row
     first_stage: Row
-    own_order: float | None  # the measure at 0 documents; None of fixed depth and without judgments
+    own_order: float | None  # the measure at 0 documents; None of the baselines and without judgments
     target: Row  # full reranking, or the first stage if that is at least as good
-    same_depth: Row | None  # fixed depth with at least as many documents as the recommended option
+    same_depth: list[Row]  # the other baselines with at least as many documents as the recommended option
     saved_a_month: dict[str, float]
     ladder: list[Rung]
     question: Question | None

@@ -8,8 +8,8 @@ from typing import Any
 
 from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
-from experiments.advise.options import FIXED
-from experiments.advise.replays import ENOUGH, Replays, counted_queries
+from experiments.advise.options import BASELINES
+from experiments.advise.replays import ENOUGH, Replays, Setting, counted_queries
 from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
@@ -51,7 +51,7 @@ def conclude(
     if harms:
         chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
-    start, trust = replays.curves[options.options[chosen].candidate.name].start, replays.trust
+    start = replays.curves[options.options[chosen].candidate.name].start
     return Advice(
         dataset=replays.dataset.name,
         queries=len(replays.queries),
@@ -65,12 +65,14 @@ def conclude(
         prices=prices.model_dump(exclude_defaults=True),
         priced=prices.priced,
         list_prices=[] if "usd" in prices.priced else _listed(services, options, chosen, traffic),
-        trust=trust.value,
-        trust_gain=None if math.isnan(trust.gain) else Interval.of(trust.gain, trust.low, trust.high),
+        trust=replays.trust.value,
+        trust_gain=_gain(replays.trust),
+        weight=replays.weight.value,
+        weight_gain=_gain(replays.weight),
         recommended=best,
         everything=full,
         first_stage=rows[options.nothing],
-        own_order=start if replays.judged and best.policy != FIXED else None,
+        own_order=start if replays.judged and best.policy not in BASELINES else None,
         target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
@@ -82,6 +84,10 @@ def conclude(
         command=command,
         git_sha=git_sha,
     )
+
+
+def _gain(setting: Setting) -> Interval | None:
+    return None if math.isnan(setting.gain) else Interval.of(setting.gain, setting.low, setting.high)
 
 
 def _require_telling(replays: Replays, known: Bounds, quality: float, level: float) -> None:
@@ -115,6 +121,7 @@ def _row(options: Options, known: Bounds, i: int, judged: bool) -> Row:
         batch_size=option.candidate.batch,
         budget=option.budget,
         trust=option.candidate.trust,
+        weight=option.candidate.weight,
         quality=float(options.values[:, i].mean()),
         kept=Interval.of(kept, low, high) if judged else Interval.of(kept, max(low, 0.0), min(high, 1.0)),
         cost={unit: float(cost[:, i].mean()) for unit, cost in options.costs.items()},
@@ -132,11 +139,11 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
     return found
 
 
-def _same_depth(rows: Sequence[Row], best: Row) -> Row | None:
-    """Fixed depth with at least as many documents: the baseline that the advice has to beat."""
-    if best.policy == FIXED:
-        return None
-    return next(row for row in rows if row.policy == FIXED and row.cost["docs"] >= best.cost["docs"] - 0.5)
+def _same_depth(rows: Sequence[Row], best: Row) -> list[Row]:
+    """The other baselines with at least as many documents, which the advice has to beat; none beside no reranking."""
+    others = [policy for policy in BASELINES if policy != best.policy and best.budget]
+    enough = [row for row in rows if row.cost["docs"] >= best.cost["docs"] - 0.5]
+    return [found for policy in others if (found := next((row for row in enough if row.policy == policy), None))]
 
 
 def _question(options: Options, known: Bounds, chosen: int, quality: float) -> Question | None:

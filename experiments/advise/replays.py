@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.advise.options import CANDIDATES, FIXED, TRUSTS, Candidate, budgets_up_to, fitting
+from experiments.advise.options import (
+    CANDIDATES,
+    FIXED,
+    INTERPOLATED,
+    TRUSTS,
+    WEIGHTS,
+    Candidate,
+    budgets_up_to,
+    fitting,
+)
 from experiments.config.compose import compose
 from experiments.config.progress import Progress
 from experiments.datasets.dataset import Dataset, Qrels
@@ -22,6 +31,7 @@ from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
+from ragtune.estimators.interpolation import WEIGHT
 from ragtune.facade.defaults import TRUST
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
@@ -34,14 +44,14 @@ ENOUGH = 5
 """Queries of some quality that any advice needs: of fewer no spread can be seen."""
 
 FOLDS = 10
-"""Of the cross-validation of trust, which needs as many judged queries."""
+"""Of the cross-validation of trust and weight, which needs as many judged queries."""
 
 _POLICY_OPTIONS = ("estimator", "scheduler", "assembler", "budget", "tracking")
 
 
 @dataclass(frozen=True)
-class Trust:
-    """A choice of the trust in [0, 1]."""
+class Setting:
+    """A choice of an option's value: the trust, or the weight of the first stage."""
 
     value: float
     gain: float = math.nan  # mean over the default, on queries that had no part in the choice
@@ -67,7 +77,8 @@ class Replays:
     dataset: Dataset  # without judgments, with agreement in their place
     judged: bool
     measures: Sequence[str]  # the headline first; :data:`AGREEMENT` without judgments
-    trust: Trust
+    trust: Setting
+    weight: Setting
     queries: Sequence[str]  # ids of those that count
     pool: int  # documents of the largest pool
     curves: Mapping[str, Curve]  # by the candidate's name; that of FIXED ends with reranking everything
@@ -115,6 +126,7 @@ def replay_all(
     progress: Progress,
     candidates: Sequence[Candidate] = CANDIDATES,
     trusts: Sequence[float] = TRUSTS,
+    weights: Sequence[float] = WEIGHTS,
 ) -> Replays:
     """Replay every policy, fixed depth first, over a collection with recorded scores; -1 ``processes``: one a core."""
     fixed = candidates[0]
@@ -142,42 +154,47 @@ def replay_all(
         measured = meter.names if judged else []
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
-    trust, of_posterior = Trust(trusts[0] if len(trusts) == 1 else TRUST), dataset.qrels
-    posterior = next((one for one in candidates if one.policy == "uncertainty"), None)
-    if posterior is not None and judged and len(trusts) > 1:
-        jobs = [job(posterior.trusting(value), dataset.qrels) for value in trusts]
-        tried = {one.candidate.trust: one.values[:, :, 0].mean(axis=1) for one in executed(_replayed, jobs, processes)}
+    def fit(policy: str, name: str, values: Sequence[float], default: float) -> Setting:
+        one = next((one for one in candidates if one.policy == policy), None)
+        if one is None or not judged or len(values) == 1:
+            return Setting(values[0] if len(values) == 1 else default)
+        tried = executed(_replayed, [job(one.fitted(x, x), dataset.qrels) for x in values], processes)
+        means = {getattr(curve.candidate, name): curve.values[:, :, 0].mean(axis=1) for curve in tried}
         level, seed = config["bootstrap"]["level"], config["seed"]
-        trust = choose_trust({value: tried[value] for value in trusts}, level=level, seed=seed)
-    elif posterior is not None and not judged:
+        return choose_setting({x: means[x] for x in values}, default, level=level, seed=seed)
+
+    trust = fit("uncertainty", "trust", trusts, TRUST)
+    weight = fit(INTERPOLATED, "weight", weights, WEIGHT)
+    blended = dict.fromkeys((one.blend for one in candidates), dataset.qrels)
+    if not judged:
         # A blend of both orders never is the reranker's own: its target is what it shows once everything is scored.
-        blended = _records(session_for(configuration(config, posterior)), queries)
-        of_posterior = by_agreement(session.dataset, map(Ranked.of, blended))[0].qrels
-    jobs = [
-        job(one.trusting(trust.value), dataset.qrels if one.trust is None else of_posterior) for one in candidates[1:]
-    ]
+        for one in candidates[1:]:
+            if blended[one.blend] is dataset.qrels and one.blend != fixed.blend:
+                records = _records(session_for(configuration(config, one)), queries)
+                blended[one.blend] = by_agreement(session.dataset, map(Ranked.of, records))[0].qrels
+    jobs = [job(one.fitted(trust.value, weight.value), blended[one.blend]) for one in candidates[1:]]
     for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
         curves[curve.candidate.name] = curve
         progress(done, len(candidates))
     ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
-    return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, queries, pool, ordered)
+    return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, weight, queries, pool, ordered)
 
 
-def choose_trust(values: Mapping[float, FloatArray], *, level: float, seed: int) -> Trust:
-    """The trust with the best mean of ``values``, shape (q,) each; the default where cross-validation shows no gain."""
+def choose_setting(values: Mapping[float, FloatArray], default: float, *, level: float, seed: int) -> Setting:
+    """The setting whose ``values``, shape (q,), have the best mean; the default if cross-validation shows no gain."""
     from scipy.stats import t
 
-    trusts, table = list(values), np.stack(list(values.values()), axis=1)
-    n, default = len(table), trusts.index(TRUST)
+    settings, table = list(values), np.stack(list(values.values()), axis=1)
+    n, usual = len(table), settings.index(default)
     if n < FOLDS:
-        return Trust(TRUST)
+        return Setting(default)
     gains = np.empty(n)
     for fold in np.array_split(np.random.default_rng(seed).permutation(n), FOLDS):
         rest = np.setdiff1d(np.arange(n), fold)
-        gains[fold] = table[fold, _best(table[rest], default)] - table[fold, default]
+        gains[fold] = table[fold, _best(table[rest], usual)] - table[fold, usual]
     mean = float(gains.mean())
     half = float(t.ppf(0.5 + level / 2.0, n - 1)) * float(gains.std(ddof=1)) / math.sqrt(n)
-    return Trust(trusts[_best(table, default)] if mean > 0.0 else TRUST, mean, mean - half, mean + half)
+    return Setting(settings[_best(table, usual)] if mean > 0.0 else default, mean, mean - half, mean + half)
 
 
 def _best(table: FloatArray, default: int) -> int:

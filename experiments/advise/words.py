@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
-from experiments.advise.advice import Advice, Interval
+from experiments.advise.advice import Advice, Interval, Row
+from experiments.advise.options import INTERPOLATED
+from ragtune.estimators.interpolation import WEIGHT
 from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
@@ -84,7 +86,8 @@ def _option(advice: Advice) -> str:
     if best.label == full.label:
         return f"Rerank everything, in one call: nothing cheaper is shown to keep {share(advice.quality)} yet."
     if best.batch_size is None:
-        return f"Rerank the first {best.budget} documents of every query, in one call."
+        ranked = " Rank them by both scores (interpolated_fixed_depth)." if best.policy == INTERPOLATED else ""
+        return f"Rerank the first {best.budget} documents of every query, in one call.{ranked}"
     stops = " or fewer, until the top 10 is settled" if best.policy != "uncertainty" else ""
     trust = "" if best.trust is None else f" and trust {best.trust:g}"
     depth = f"with {best.budget} documents a query{stops}"
@@ -94,7 +97,7 @@ def _option(advice: Advice) -> str:
 def beside_the_headline(advice: Advice) -> list[str]:
     """The text below the recommendation, a sentence or two each."""
     said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
-    said += [beside_fixed(advice), trust(advice), money(advice), latency(advice)]
+    said += [beside_baselines(advice), trust(advice), weight(advice), money(advice), latency(advice)]
     return [one for one in said if one]
 
 
@@ -174,25 +177,40 @@ def own_order(advice: Advice) -> str | None:
     return f"{said} Most of the gain comes before any score." if comes_first else said
 
 
-def beside_fixed(advice: Advice) -> str | None:
-    """What fixed depth keeps with the same number of documents; None where it is recommended."""
-    if advice.same_depth is None:
+def beside_baselines(advice: Advice) -> str | None:
+    """What the other baselines keep with the same number of documents; None without any."""
+    if not advice.same_depth:
         return None
-    fixed = advice.same_depth
-    does = "agrees with reranking everything by"
+    does = "agrees with its own order of all documents by"
     if advice.judged:
         does = "reaches" if advice.is_worse else "keeps"
-    return f"Fixed depth at {fixed.cost['docs']:.1f} documents a query {does} {within(fixed.kept)}."
+    depth = advice.same_depth[0].cost["docs"]
+    kept = [f"{_baseline(row)} {does} {within(row.kept)}" for row in advice.same_depth]
+    return f"At {depth:.1f} documents a query, {' and '.join(kept)}."
+
+
+def _baseline(row: Row) -> str:
+    name = row.policy.replace("_", " ")
+    return name if row.weight is None else f"{name} (weight {row.weight:g})"
 
 
 def trust(advice: Advice) -> str | None:
     """What choosing the trust has gained; None where it was not chosen, or the recommended policy has none."""
-    if advice.trust_gain is None or advice.recommended.trust is None:
+    return _chosen(advice, "Trust", advice.recommended.trust, TRUST, advice.trust_gain)
+
+
+def weight(advice: Advice) -> str | None:
+    """The same of the first stage's weight."""
+    return _chosen(advice, "The first stage's weight", advice.recommended.weight, WEIGHT, advice.weight_gain)
+
+
+def _chosen(advice: Advice, name: str, value: float | None, default: float, gain: Interval | None) -> str | None:
+    if value is None or gain is None:
         return None
-    gain = f"{signed(advice.trust_gain)} {advice.measure} in cross-validation, averaged over budgets"
-    if advice.trust == TRUST:
-        return f"Trust stays at {TRUST:g}: choosing another one by these judgments brings {gain}."
-    return f"Trust {advice.trust:g} instead of {TRUST:g} was chosen by these judgments: it brings {gain}."
+    brings = f"{signed(gain)} {advice.measure} in cross-validation, averaged over budgets"
+    if value == default:
+        return f"{name} stays at {default:g}: choosing another one by these judgments brings {brings}."
+    return f"{name} {value:g} instead of {default:g} was chosen by these judgments: it brings {brings}."
 
 
 def money(advice: Advice) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.advise import words
 from experiments.advise.advice import Advice, Row
-from experiments.advise.options import FIXED, Candidate
+from experiments.advise.options import FIXED, INTERPOLATED, Candidate
 from experiments.publish.files import write_text
 from experiments.report.report import STYLE
 
@@ -93,7 +93,7 @@ _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order
 
 def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
     """What to copy, by where it goes: ``run``, ``facade``, ``serve``."""
-    candidate = Candidate(row.policy, None if row.policy == FIXED else row.batch_size, row.label, row.trust)
+    candidate = Candidate(row.policy, row.batch_size, row.label, row.trust, row.weight)
     run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
     if not row.budget:
         return {"run": run, "facade": _NOTHING, "serve": _NOTHING}
@@ -114,6 +114,7 @@ def _serve(model: str | None, reranker: Mapping[str, Any], file: str) -> str:
 
 _LOOK: dict[str, dict[str, Any]] = {
     FIXED: {"color": "#000000", "linestyle": (0, (2, 1.5)), "marker": "s"},
+    INTERPOLATED: {"color": "#767676", "linestyle": (0, (5, 2)), "marker": "v"},
     "uncertainty": {"color": "#0072B2", "linestyle": "-", "marker": "o"},
     "settled": {"color": "#D55E00", "linestyle": (0, (6, 1.5)), "marker": "^"},
     "early_stop": {"color": "#009E73", "linestyle": (0, (4, 1, 1, 1)), "marker": "D"},

@@ -1,4 +1,4 @@
-"""Measures a run's queries as they are finished, beside its baselines: fixed depth, and full reranking."""
+"""Measures a run's queries as they are finished, beside its baselines: two of fixed depth, and full reranking."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.statistics import Places
 
-FIXED_DEPTH, FULL = "fixed depth", "full reranking"
-"""The baselines: the first stage's best documents, as many as a run's budget affords, and the whole pool."""
+FIXED_DEPTH, INTERPOLATED, FULL = "fixed depth", "interpolated fixed depth", "full reranking"
+"""The baselines: the first stage's best documents that a run's budget affords, by their scores and by both scores, and
+the whole pool."""
 
 Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
 """Replays queries through what a run has to beat: by the name of the baseline, in the order of the queries. One that

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.evaluate.baselines import AGREEMENT, FULL
+from experiments.evaluate.baselines import AGREEMENT, FULL, INTERPOLATED
 from experiments.evaluate.curves import Curve
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.summary import Agreement, Comparison, Summary
@@ -160,7 +160,8 @@ def _add_comparison(
 ) -> None:
     intervals = (against.interval[measure] for measure in measures)
     table.add_section()
-    table.add_row(f"{name} ({against.docs_per_query:.0f})", *blank, *(f"{against.measures[m]:.4f}" for m in measures))
+    label = "interpolated" if name == INTERPOLATED else name  # so that four measures fit into 80 columns
+    table.add_row(f"{label} ({against.docs_per_query:.0f})", *blank, *(f"{against.measures[m]:.4f}" for m in measures))
     table.add_row("difference", *blank, *(f"[bold]{against.difference[m]:+.4f}[/bold]" for m in measures))
     table.add_row("95% interval", *blank, *(f"{short(low, '+.3f')} {short(high, '+.3f')}" for low, high in intervals))
     table.add_row("p", *blank, *(short_p(against.p_holm[measure]) for measure in measures))

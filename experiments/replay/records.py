@@ -8,7 +8,8 @@ from functools import lru_cache, partial
 
 from experiments.config.options import RunConfig
 from experiments.config.progress import Progress
-from experiments.evaluate.baselines import FIXED_DEPTH, FULL, Beaten
+from experiments.evaluate.baselines import FIXED_DEPTH, FULL, INTERPOLATED, Beaten
+from experiments.evaluate.rankings import small
 from experiments.evaluate.record import QueryRecord, Ranked
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.executors import Executor
@@ -22,6 +23,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import Request
 from ragtune.core.units import LIMITS
 from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.estimators.interpolation import WEIGHT, interpolated
 from ragtune.expanders.none import NoExpander
 from ragtune.schedulers.one_shot import OneShotScheduler
 
@@ -138,6 +140,9 @@ _FIXED_PARTS = {
 }
 """The parts of ``conf/experiment/fixed_depth.yaml``."""
 
+_ORDERS = {FIXED_DEPTH: (FIXED_DEPTH, INTERPOLATED), FULL: (FULL,)}
+"""The baselines that one replay of fixed depth is: by the scores, and where named by both scores."""
+
 _FOR_EVERYTHING = dict.fromkeys((*LIMITS.values(), "assembly_token_buffer"))
 """The limits that reranking everything is freed of; the pool is the run's own."""
 
@@ -174,42 +179,54 @@ class FixedDepth:
         budget: CostBudget = session.parts["budget"]
         self._budgets = {FIXED_DEPTH: budget, FULL: budget.model_copy(update=_FOR_EVERYTHING)}
         same = config.without(*_FIXED_PARTS, *NO_PARTS)
-        self._known = {name: _replays(same, budget) for name, budget in self._budgets.items()}
+        self._known = {replay: _replays(same, budget) for replay, budget in self._budgets.items()}
         parts = {**session.parts, **_FIXED_PARTS}
         self._session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
         self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
 
     def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
         """Replay queries: by the name of each baseline that could answer all queries so far, in their order."""
-        found: dict[str, list[Ranked]] = {name: [] for name in self._budgets}
+        found: dict[str, list[Ranked]] = {name: [] for replay in self._budgets for name in _ORDERS[replay]}
         for query_id in query_ids:
-            for name, ranked in self._ranked(query_id).items():
-                found[name].append(ranked)
-        return {name: found[name] for name in self._budgets}
+            for replay, orders in self._ranked(query_id).items():
+                for name, ranked in zip(_ORDERS[replay], orders, strict=True):
+                    found[name].append(ranked)
+        return {name: found[name] for replay in self._budgets for name in _ORDERS[replay]}
 
-    def _ranked(self, query_id: str) -> dict[str, Ranked]:
-        found = {name: self._known[name][query_id] for name in self._budgets if query_id in self._known[name]}
-        if missing := [name for name in self._budgets if name not in found]:
-            for name, output in self._replayed(query_id, missing).items():
-                found[name] = Ranked.of(QueryRecord.of(output, traced=False))
-                if len(self._known[name]) < self._room:
-                    self._known[name][query_id] = found[name]
+    def _ranked(self, query_id: str) -> dict[str, tuple[Ranked, ...]]:
+        found = {replay: self._known[replay][query_id] for replay in self._budgets if query_id in self._known[replay]}
+        if missing := [replay for replay in self._budgets if replay not in found]:
+            for replay, output in self._replayed(query_id, missing).items():
+                found[replay] = _by_each_order(output, len(_ORDERS[replay]))
+                if len(self._known[replay]) < self._room:
+                    self._known[replay][query_id] = found[replay]
         return found
 
-    def _replayed(self, query_id: str, names: Sequence[str]) -> dict[str, ControllerOutput]:
+    def _replayed(self, query_id: str, replays: Sequence[str]) -> dict[str, ControllerOutput]:
         """The answers under these budgets; a budget under which a score is missing is given up."""
         request = Request(self._session.dataset.queries[query_id], query_id)
         try:
-            outputs = self._session.controller.run_under(request, [self._budgets[name] for name in names])
-            return dict(zip(names, outputs, strict=True))
+            outputs = self._session.controller.run_under(request, [self._budgets[replay] for replay in replays])
+            return dict(zip(replays, outputs, strict=True))
         except ScoreTableError:
-            if len(names) == 1:
-                del self._budgets[names[0]]
+            if len(replays) == 1:
+                del self._budgets[replays[0]]
                 return {}
-            return {name: output for each in names for name, output in self._replayed(query_id, [each]).items()}
+            return {name: output for each in replays for name, output in self._replayed(query_id, [each]).items()}
+
+
+def _by_each_order(output: ControllerOutput, count: int) -> tuple[Ranked, ...]:
+    """A replay of fixed depth, whose estimates are first-stage scores: by the scores, for a count of 2 also by both."""
+    by_scores = Ranked.of(QueryRecord.of(output, traced=False))
+    columns = output.history[-1].columns
+    if count == 1:
+        return (by_scores,)
+    keys = interpolated(columns.priorities, columns.scores, WEIGHT)
+    final = Ordering.POSTERIOR.keys_at(columns._replace(posteriors=keys)).argsort()
+    return by_scores, by_scores._replace(final=small(final, len(by_scores.doc_ids)))
 
 
 @lru_cache(maxsize=3)
-def _replays(config: RunConfig, budget: CostBudget) -> dict[str, Ranked]:
+def _replays(config: RunConfig, budget: CostBudget) -> dict[str, tuple[Ranked, ...]]:
     """The replays of a baseline so far, by query. Jobs of a sweep often differ by their policy alone."""
     return {}

@@ -13,6 +13,9 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import RAGtuneContext
 
+WEIGHT = 0.2
+"""Of the first stage, the default."""
+
 _CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 
@@ -41,24 +44,23 @@ class InterpolationEstimator(BaseEstimator):
         [0, 1, 2, 3]
     """
 
-    def __init__(self, weight: float = 0.2) -> None:
+    def __init__(self, weight: float = WEIGHT) -> None:
         self.weight = check_number("estimator.weight", weight, low=0.0, high=1.0)
 
     def value(self, pool: CandidatePool, context: RAGtuneContext) -> Valuation:
-        first, scored = first_stage_scores(pool), pool.reranked
-        key = np.array(first)
-        if len(scored):
-            mixed = interpolated(first[scored], pool.scores[scored], self.weight)
-            key += mixed.min() - 2.0  # first-stage scores are in [0, 1]
-            key[scored] = mixed
-        return pool.valuation(first, posterior=read_only(key))
+        first = first_stage_scores(pool)
+        return pool.valuation(first, posterior=read_only(interpolated(first, pool.scores, self.weight)))
 
 
 def interpolated(first: FloatArray, scores: FloatArray, weight: float) -> FloatArray:
-    """The ranking keys of m > 0 scored documents, shape (m,), from first-stage scores and scores in [0, 1]."""
-    clipped = np.clip(scores, _CLIP, 1.0 - _CLIP)
-    logits = np.log(clipped / (1.0 - clipped))
-    keys: FloatArray = weight * _standardised(first) + (1.0 - weight) * _standardised(logits)
+    """Ranking keys of n documents from first-stage scores and scores in [0, 1], NaN where there is none; shape (n,)."""
+    keys, scored = np.array(first), ~np.isnan(scores)
+    if scored.any():
+        clipped = np.clip(scores[scored], _CLIP, 1.0 - _CLIP)
+        logits = np.log(clipped / (1.0 - clipped))
+        mixed = weight * _standardised(first[scored]) + (1.0 - weight) * _standardised(logits)
+        keys += mixed.min() - 1.0 - first.max()  # the others stand behind
+        keys[scored] = mixed
     return keys
 
 

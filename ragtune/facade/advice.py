@@ -9,6 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from ragtune.core.errors import ConfigError
 from ragtune.data.files.textfile import read_json
+from ragtune.estimators.interpolation import InterpolationEstimator
+from ragtune.facade.policies import Policy
+from ragtune.schedulers.one_shot import OneShotScheduler
 
 
 class _Option(BaseModel):
@@ -16,6 +19,7 @@ class _Option(BaseModel):
     batch_size: int | None
     budget: int
     trust: float | None = None
+    weight: float | None = None
 
 
 class _Advice(BaseModel):
@@ -25,7 +29,8 @@ class _Advice(BaseModel):
 def advised(file: str | Path) -> dict[str, Any]:
     """The options of BudgetedReranker that an ``advice.json`` of ``ragtune advise`` recommends.
 
-    They are ``docs``, ``policy``, ``batch_size`` and, where the policy has one, ``trust``:
+    They are ``docs``, ``policy`` (a name, or interpolated fixed depth with the advised weight), ``batch_size`` and,
+    where the policy has one, ``trust``:
     ``BudgetedReranker(model, **advised("advice.json"))``.
 
     Raises:
@@ -49,5 +54,8 @@ def advised(file: str | Path) -> dict[str, Any]:
     option = advice.recommended
     if not option.budget:
         raise ConfigError(f"advice {str(file)!r} is not to rerank: keep the first stage's order")
+    policy: str | Policy = option.policy
+    if option.weight is not None:
+        policy = Policy(InterpolationEstimator(option.weight), OneShotScheduler())
     trust = {} if option.trust is None else {"trust": option.trust}
-    return {"docs": option.budget, "policy": option.policy, "batch_size": option.batch_size or option.budget, **trust}
+    return {"docs": option.budget, "policy": policy, "batch_size": option.batch_size or option.budget, **trust}

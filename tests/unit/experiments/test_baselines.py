@@ -47,11 +47,15 @@ def compared(run: SimpleNamespace) -> tuple[Curve, dict[str, Comparison]]:
 
 
 @pytest.mark.parametrize("limit", ["max_reranker_docs=6", "max_tokens=60"])
-def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
+def test_each_baseline_is_what_its_own_experiment_replays_under_the_same_budget(replayed: Replayed, limit: str) -> None:
     run = replayed("experiment=uncertainty", f"budget.{limit}", "scheduler.batch_size=2")
     found = baselines_of(run)
-    for name, overrides in {"fixed depth": [f"budget.{limit}"], "full reranking": ["budget=unlimited"]}.items():
-        own = replayed("experiment=fixed_depth", *overrides)
+    for name, overrides in {
+        "fixed depth": ["experiment=fixed_depth", f"budget.{limit}"],
+        "interpolated fixed depth": ["experiment=interpolated_fixed_depth", f"budget.{limit}"],
+        "full reranking": ["experiment=fixed_depth", "budget=unlimited"],
+    }.items():
+        own = replayed(*overrides)
         expected = {record.query_id: (record.ranking, record.charged[0]) for record in own.records}
         assert [ranked.query_id for ranked in found[name]] == run.dataset.judged
         assert all((ranked.ranking, ranked.docs) == expected[ranked.query_id] for ranked in found[name])
@@ -60,7 +64,7 @@ def test_fixed_depth_is_what_its_own_experiment_replays_under_the_same_budget(re
 def test_the_difference_has_an_interval_and_a_corrected_p(replayed: Replayed) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "scheduler.batch_size=2")
     drawn, found = compared(run)
-    assert list(found) == ["fixed depth", "full reranking"]
+    assert list(found) == ["fixed depth", "interpolated fixed depth", "full reranking"]
     for against in found.values():
         for j, name in enumerate(drawn.measures):
             low, high = against.interval[name]
@@ -127,7 +131,7 @@ def test_a_table_need_only_hold_what_the_policy_asks_for(replayed: Replayed, mon
         return rerank(self, items, *others)
 
     monkeypatch.setattr(ReplayReranker, "rerank", short_table)
-    assert list(baselines_of(run)) == ["fixed depth"]
+    assert list(baselines_of(run)) == ["fixed depth", "interpolated fixed depth"]
 
 
 def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:

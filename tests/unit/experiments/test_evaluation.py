@@ -45,5 +45,5 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
     monkeypatch.setattr(evaluations, "TOGETHER", 1)
     for record in run.judged:
         found.add(record)
-    assert list(found.compared()) == ["fixed depth"]
+    assert list(found.compared()) == ["fixed depth", "interpolated fixed depth"]
     assert found.depth_line(curve(found.steps(), run.measures.names, Bootstrap(**BOOTSTRAP))) is None

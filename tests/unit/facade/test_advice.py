@@ -35,6 +35,16 @@ def test_a_reranker_takes_what_is_recommended(file: Path) -> None:
     assert (calls, ranking.cost.docs) == ([2, 1], 3)
 
 
+def test_interpolated_fixed_depth_takes_the_weight_that_is_recommended(tmp_path: Path) -> None:
+    file = tmp_path / "advice.json"
+    option = {"policy": "interpolated_fixed_depth", "batch_size": None, "budget": 3, "trust": None, "weight": 1.0}
+    file.write_text(json.dumps({"recommended": option}), encoding="utf-8")
+    reranker = BudgetedReranker(lambda query, texts: [0.1, 0.5, 0.9][: len(texts)], **advised(file))
+    ranking = reranker.rank("tea", ["a", "b", "c", "d"], [4.0, 3.0, 2.0, 1.0])
+    assert [hit.index for hit in ranking] == [0, 1, 2, 3]
+    assert (ranking.cost.docs, ranking.cost.calls) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("said", "taken"),
     [

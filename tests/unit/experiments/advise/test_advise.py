@@ -15,7 +15,7 @@ from experiments.advise.advice import Advice
 from experiments.advise.choose import Option, Options, bounds, choose, nearest_question, options_of
 from experiments.advise.conclude import conclude
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
-from experiments.advise.replays import Curve, Replays, Trust, choose_trust, require_queries
+from experiments.advise.replays import Curve, Replays, Setting, choose_setting, require_queries
 from experiments.label.plan import Decision
 from experiments.label.verdict import Verdict
 from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
@@ -136,7 +136,7 @@ def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
         curves[name] = Curve(candidate, budgets, columns[:, :, None], work)
     ids = [str(i) for i in range(len(next(iter(values.values()))))]
     dataset = SimpleNamespace(name="d", warnings={})
-    return Replays(dataset, judged, ["agreement of the top 10"], Trust(0.5), ids, 20, curves)  # type: ignore[arg-type]
+    return Replays(dataset, judged, ["agreement of the top 10"], Setting(0.5), Setting(0.2), ids, 20, curves)  # type: ignore[arg-type]
 
 
 def concluded(replays: Replays, **options: Any) -> Advice:
@@ -192,15 +192,16 @@ def test_a_month_at_list_prices_is_shown_where_the_reranker_has_no_price(conclud
     assert words.latency(advice).startswith("Latency: no time was measured")
 
 
-def test_trust_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by() -> None:
+def test_trust_or_weight_is_chosen_where_that_gains_on_queries_that_it_was_not_chosen_by() -> None:
     draws = np.random.default_rng(1)
     base = draws.beta(4, 2, size=40)
     noise = {trust: draws.normal(0, 0.02, 40) for trust in (0.25, 0.5, 0.75)}
-    better = choose_trust({t: base + n + 0.05 * (t == 0.75) for t, n in noise.items()}, level=0.95, seed=0)
+    better = choose_setting({t: base + n + 0.05 * (t == 0.75) for t, n in noise.items()}, 0.5, level=0.95, seed=0)
     assert better.value == 0.75
     assert 0.0 < better.low < better.gain < 0.1
-    assert choose_trust({t: base + n - 0.05 * (t != 0.5) for t, n in noise.items()}, level=0.95, seed=0).value == 0.5
-    few = choose_trust({t: (base + n + (t == 0.75))[:9] for t, n in noise.items()}, level=0.95, seed=0)
+    worse = {t: base + n - 0.05 * (t != 0.5) for t, n in noise.items()}
+    assert choose_setting(worse, 0.5, level=0.95, seed=0).value == 0.5
+    few = choose_setting({t: (base + n + (t == 0.75))[:9] for t, n in noise.items()}, 0.5, level=0.95, seed=0)
     assert few.value == 0.5
 
 
@@ -253,6 +254,25 @@ def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_be
         assert low > 1.0 or advice.recommended == advice.first_stage
         assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
         assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
+
+
+def test_interpolated_fixed_depth_can_be_recommended_and_is_shown_beside_what_else_is() -> None:
+    full = np.random.default_rng(0).beta(4, 2, size=(40, 1))
+    fixed = np.hstack([full * share for share in (0.5, 0.6, 0.7, 1.0)])
+    both = np.hstack([full] * 3)
+    mine = np.hstack([full * share for share in (0.7, 1.0, 1.0)])
+    found = {"fixed_depth": fixed, "interpolated_fixed_depth": both, "uncertainty/5": mine}
+    best = concluded(replays_of(found), quality=0.9)
+    assert (best.recommended.policy, best.recommended.budget) == ("interpolated_fixed_depth", 5)
+    assert words.recommendation(best) == (
+        "Rerank the first 5 documents of every query, in one call. Rank them by both scores (interpolated_fixed_depth)."
+    )
+    assert best.own_order is None
+    assert [row.policy for row in best.same_depth] == ["fixed_depth"]
+    other = concluded(replays_of({**found, "interpolated_fixed_depth": both - 0.2}), quality=0.9)
+    assert (other.recommended.policy, other.recommended.budget) == ("uncertainty", 10)
+    assert [row.policy for row in other.same_depth] == ["fixed_depth", "interpolated_fixed_depth"]
+    assert (words.beside_baselines(other) or "").startswith("At 10.0 documents a query, fixed depth keeps 70.0%")
 
 
 @pytest.mark.parametrize(("start", "comes_first"), [(0.58, True), (0.52, False)])
