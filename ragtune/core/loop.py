@@ -262,7 +262,7 @@ def _closed(strategy: str, book: BatchBook) -> StopRecord:
     return StopRecord(
         reason=STRATEGY_CLOSED,
         source="controller",
-        details={"strategy": strategy, "error": error, "failed": book.count.failed, "sent": book.count.sent},
+        details={"strategy": strategy, "error": error, "failed": book.failed, "sent": book.sent},
         message=f"strategy {strategy!r} is not tried again for now; first error: {error}",
     )
 

@@ -17,6 +17,7 @@ from ragtune.core.pool.columns import (
     IN_FLIGHT,
     RERANKED,
     PoolColumns,
+    all_of,
     calibrated,
     constant,
     extended,
@@ -188,8 +189,8 @@ class CandidatePool:
 
     def items_at(self, positions: IntArray) -> Entries[PoolItem]:
         """The items at ``positions`` as they stand now, in that order."""
-        places = positions.tolist()
-        doc_ids = [self.roster.doc_ids[i] for i in places]
+        places, ids = positions.tolist(), self.roster.doc_ids
+        doc_ids = [ids[i] for i in places]
         make = partial(_item, self.roster.items, self.columns(), self._strategies, places)
         return Entries(doc_ids, self.roster.token_counts[positions], make)
 
@@ -224,11 +225,11 @@ class CandidatePool:
         """
         self.gate.require_open()
         positions = self.roster.distinct_positions(doc_ids)
-        allowed = origins(target, again=again)
-        for position, code in zip(positions.tolist(), self.states[positions].tolist(), strict=True):
-            if code not in allowed:
-                way = f"from {STATES[code].name} to {target.name}"
-                raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
+        is_allowed = origins(target, again)[self.states[positions]]
+        if not all_of(is_allowed):
+            position = positions[is_allowed.argmin()]
+            way = f"from {STATES[self.states[position]].name} to {target.name}"
+            raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
         self._move(replaced(self.states, positions, CODE[target]))
         if target is ItemState.IN_FLIGHT:
             self.batches = (*self.batches, SentBatch.of(strategy, positions))
@@ -242,7 +243,7 @@ class CandidatePool:
         """
         self.gate.require_open()
         positions = self.positions(scores)
-        if (self.states[positions] != IN_FLIGHT).any():
+        if not all_of(self.states[positions] == IN_FLIGHT):
             raise IllegalTransitionError(
                 f"not all of {list(scores)} are IN_FLIGHT, and no other document takes a score"
             )
@@ -252,14 +253,15 @@ class CandidatePool:
         self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
         sent = latest.positions
-        found = np.where(self.states[sent] == RERANKED, self.scores[sent], np.nan)
+        found = self.scores[sent]
+        found[self.states[sent] != RERANKED] = np.nan
         self.batches = (*before, SentBatch(strategy, sent, read_only(found)))
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
         """Write an estimator's output to the items; InvalidScoreError if a priority is not a number in [0, 1]."""
         self.gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self.roster:
-            priorities.check()
+            priorities.check(self.estimates)
             self._estimate(priorities)
             return
         positions = self.roster.distinct_positions(priorities)

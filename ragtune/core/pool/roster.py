@@ -111,14 +111,15 @@ class Roster:
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
         index, doc_ids = self.index, list(doc_ids)
         try:
-            return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
+            return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
     def distinct_positions(self, doc_ids: Iterable[str]) -> IntArray:
         """Positions of different documents, in the given order."""
+        doc_ids = list(doc_ids)
         positions = self.positions(doc_ids)
-        if len(set(positions.tolist())) != len(positions):
+        if len(set(doc_ids)) != len(doc_ids):
             raise IllegalTransitionError("a document is named twice in one operation: name each once")
         return positions
 

@@ -51,6 +51,9 @@ class Run(Mapping[str, Sequence[RunEntry]]):
         span = self._span(self._queries[query_id])
         return list(map(RunEntry, self._ids(span), self._ranks[span].tolist(), self._scores[span].tolist()))
 
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self._queries
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._queries)
 
