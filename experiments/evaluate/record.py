@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +28,14 @@ from ragtune.retrievers.signalled import SILENT_SIGNAL
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
 
+_amounts = attrgetter(*UNITS)
+
 
 def ties_of(scores: FloatArray) -> list[int]:
     """How many of the scores that decide the top 10 another document has too, and how many decide it."""
-    values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
-    values, counts = values[::-1], counts[::-1]
-    decides = counts.cumsum() - counts < 10
-    return [int(counts[decides & (counts > 1)].sum()), int(counts[decides].sum())]
+    best = -np.sort(-scores[~np.isnan(scores)])
+    deciding = best[best >= best[:10][-1:]].tolist()
+    return [sum(count for count in Counter(deciding).values() if count > 1), len(deciding)]
 
 
 def text_of(trace: ControllerTrace) -> str:
@@ -106,8 +109,8 @@ class QueryRecord:
             query_id=output.query_id,
             doc_ids=list(last.doc_ids),
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
-            costs=[[getattr(step.cost, unit) for unit in UNITS] for step in output.history],
-            actual=[getattr(output.actual_cost, unit) for unit in UNITS],
+            costs=[list(_amounts(step.cost)) for step in output.history],
+            actual=list(_amounts(output.actual_cost)),
             stop=output.stop.model_dump(),
             account=output.final_budget_state,
             dropped=output.dropped,

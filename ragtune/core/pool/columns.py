@@ -41,7 +41,7 @@ class PoolColumns(NamedTuple):
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:
     """The given array, closed for writing."""
-    array.setflags(False)  # type: ignore[misc]  # by keyword it takes twice the time
+    array.setflags(False)  # type: ignore[call-arg]  # by keyword it takes twice the time
     return array
 
 
