@@ -184,11 +184,11 @@ class QueryRecord:
         return fields
 
     @classmethod
-    def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
+    def from_line(cls, line: bytes) -> QueryRecord:
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]
-        known["doc_ids"] = list(map(sys.intern, doc_ids)) if stays else doc_ids
+        known["doc_ids"] = list(map(sys.intern, doc_ids))
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 
