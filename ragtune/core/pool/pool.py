@@ -82,6 +82,7 @@ class CandidatePool:
         self.batches: tuple[SentBatch, ...] = ()
         self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
         self.gate = Gate()  # in the loop, the gate of the request's account
+        self._asked: tuple[list[str], IntArray] = [], self.roster.positions(())
         if roster is None:
             self.add(items)
 
@@ -176,8 +177,11 @@ class CandidatePool:
         return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order."""
-        return self.roster.positions(doc_ids)
+        """Positions of documents, in the given order; a batch is asked for when it is priced, sent and scored."""
+        doc_ids = list(doc_ids)
+        if doc_ids != self._asked[0]:
+            self._asked = doc_ids, read_only(self.roster.positions(doc_ids))
+        return self._asked[1]
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
@@ -224,7 +228,7 @@ class CandidatePool:
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
         """
         self.gate.require_open()
-        positions = self.roster.distinct_positions(doc_ids)
+        positions = self._distinct(doc_ids)
         is_allowed = origins(target, again)[self.states[positions]]
         if not all_of(is_allowed):
             position = positions[is_allowed.argmin()]
@@ -264,8 +268,16 @@ class CandidatePool:
             priorities.check(self.estimates)
             self._estimate(priorities)
             return
-        positions = self.roster.distinct_positions(priorities)
+        positions = self._distinct(priorities)
         self._estimate(self.estimates.revised(positions, calibrated(priorities, "priority")))
+
+    def _distinct(self, doc_ids: Iterable[str]) -> IntArray:
+        """Positions of different documents, in the given order."""
+        doc_ids = list(doc_ids)
+        positions = self.positions(doc_ids)
+        if len(set(doc_ids)) != len(doc_ids):
+            raise IllegalTransitionError("a document is named twice in one operation: name each once")
+        return positions
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
