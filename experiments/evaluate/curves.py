@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.files import Rows
+from experiments.evaluate.files import Rows, let_go
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rankings import Positions, States, small
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
@@ -49,6 +49,7 @@ class Steps:
             queries = slice(start, start + _BLOCK)
             rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
             yield Steps(self.counts[queries], self.costs[rows], self.values[rows], self.first_stage[queries])
+            let_go(self.costs, self.values)
 
     @property
     def firsts(self) -> IntArray:
