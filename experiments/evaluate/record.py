@@ -54,11 +54,17 @@ _NO_OTHERS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """Kinds of details that traces tell in words."""
 
 
+_OF_EVERY_BATCH = frozenset({"propose", "consume_rerank", "rerank"})
+"""Actions of which nothing is noted."""
+
+
 def notes_of(trace: ControllerTrace) -> dict[str, Any]:
     """What figures and warnings need of a trace, as plain data; nothing is noted of an uneventful one."""
     notes: dict[str, Any] = {}
     for event in trace.events:
         action, details = event.action, event.details
+        if action in _OF_EVERY_BATCH:
+            continue
         if MARGINS in details:
             notes["margins"] = details[MARGINS]
         if action == SILENT_SIGNAL:

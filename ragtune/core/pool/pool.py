@@ -53,7 +53,6 @@ class CandidatePool:
         priorities: latest estimate of each item, shape (n,).
         posteriors: posterior ranking keys, shape (n,), NaN where the estimator gave none.
         belief: the estimator's belief, if it has one.
-        eligible: positions of the CANDIDATE items, ascending.
         batches: every batch that was sent to a reranker, in that order, failed ones included.
 
     Raises:
@@ -92,7 +91,8 @@ class CandidatePool:
         self.discovered = roster.discovered
 
     def _move(self, states: NDArray[np.int8]) -> None:
-        self.states, self.eligible = states, read_only(where(states == CANDIDATE))
+        self.states = states
+        self._eligible: IntArray | None = None  # made when it is asked for, since states change twice a batch
 
     def _estimate(self, estimates: Valuation) -> None:
         self.estimates, self.priorities, self.belief = estimates, estimates.mean, estimates.belief
@@ -127,6 +127,13 @@ class CandidatePool:
     def __getitem__(self, doc_id: str) -> PoolItem:
         item: PoolItem = self.get_items([doc_id])[0]
         return item
+
+    @property
+    def eligible(self) -> IntArray:
+        """Positions of the CANDIDATE items, ascending."""
+        if self._eligible is None:
+            self._eligible = read_only(where(self.states == CANDIDATE))
+        return self._eligible
 
     @property
     def reranked(self) -> IntArray:
