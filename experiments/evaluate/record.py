@@ -190,11 +190,12 @@ class QueryRecord:
         return fields
 
     @classmethod
-    def from_line(cls, line: bytes) -> QueryRecord:
+    def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
+        """Read a record from its line; ids of one that stays in memory share their texts with other records."""
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]
-        known["doc_ids"] = list(map(sys.intern, doc_ids))
+        known["doc_ids"] = list(map(sys.intern, doc_ids)) if stays else doc_ids
         known["rankings"] = unpacked(known["rankings"], len(known["doc_ids"]))
         return cls(**known)
 
