@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.evaluate.files import Rows
+from experiments.evaluate.files import Rows, let_go
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rankings import Positions, States, small
 from experiments.evaluate.record import UNITS, QueryRecord, Ranked
@@ -49,6 +49,7 @@ class Steps:
             queries = slice(start, start + _BLOCK)
             rows = slice(int(ends[start] - self.counts[start]), int(ends[queries][-1]))
             yield Steps(self.counts[queries], self.costs[rows], self.values[rows], self.first_stage[queries])
+            let_go(self.costs, self.values)
 
     @property
     def firsts(self) -> IntArray:
@@ -72,7 +73,7 @@ def _costs(record: QueryRecord) -> FloatArray:
 
 def _first_stage(record: QueryRecord) -> States:
     """The documents that the first stage found, in its order, which is that of the pool."""
-    return States(record.query_id, record.doc_ids, [np.sort(record.rankings[0])])
+    return States(record.query_id, record.doc_ids, np.sort(record.rankings[0])[None])
 
 
 def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntArray:
@@ -87,7 +88,9 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
 def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
     """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, the rest behind them."""
     first, n = ranked.first, len(ranked.first)
-    best = np.concatenate([ranked.final, first[np.isin(first, ranked.final, invert=True)]])
+    is_lost = np.ones(n, dtype=bool)
+    is_lost[ranked.final] = False
+    best = np.concatenate([ranked.final, first[is_lost[first]]])
     place = np.empty(n, dtype=int)
     place[first] = np.arange(n)
     both = np.concatenate([best, first])
@@ -102,7 +105,9 @@ def states_at_every_depth(record: QueryRecord) -> States:
     ranked = Ranked.of(record)
     if not ranked.docs:
         return record.states([len(record.costs) - 1])
-    rankings = list(at_depths(ranked, np.arange(ranked.docs)))
+    rankings = at_depths(ranked, np.arange(ranked.docs))
+    if len(ranked.final) == rankings.shape[1]:
+        return States(record.query_id, record.doc_ids, np.concatenate([rankings, ranked.final[None]]))
     return States(record.query_id, record.doc_ids, [*rankings, ranked.final])
 
 

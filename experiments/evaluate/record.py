@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +28,14 @@ from ragtune.retrievers.signalled import SILENT_SIGNAL
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
 
+_amounts = attrgetter(*UNITS)
+
 
 def ties_of(scores: FloatArray) -> list[int]:
     """How many of the scores that decide the top 10 another document has too, and how many decide it."""
-    values, counts = np.unique(scores[~np.isnan(scores)], return_counts=True)
-    values, counts = values[::-1], counts[::-1]
-    decides = counts.cumsum() - counts < 10
-    return [int(counts[decides & (counts > 1)].sum()), int(counts[decides].sum())]
+    best = -np.sort(-scores[~np.isnan(scores)])
+    deciding = best[best >= best[:10][-1:]].tolist()
+    return [sum(count for count in Counter(deciding).values() if count > 1), len(deciding)]
 
 
 def text_of(trace: ControllerTrace) -> str:
@@ -51,11 +54,17 @@ _NO_OTHERS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 """Kinds of details that traces tell in words."""
 
 
+_OF_EVERY_BATCH = frozenset({"propose", "consume_rerank", "rerank"})
+"""Actions of which nothing is noted."""
+
+
 def notes_of(trace: ControllerTrace) -> dict[str, Any]:
     """What figures and warnings need of a trace, as plain data; nothing is noted of an uneventful one."""
     notes: dict[str, Any] = {}
     for event in trace.events:
         action, details = event.action, event.details
+        if action in _OF_EVERY_BATCH:
+            continue
         if MARGINS in details:
             notes["margins"] = details[MARGINS]
         if action == SILENT_SIGNAL:
@@ -106,8 +115,8 @@ class QueryRecord:
             query_id=output.query_id,
             doc_ids=list(last.doc_ids),
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
-            costs=[[getattr(step.cost, unit) for unit in UNITS] for step in output.history],
-            actual=[getattr(output.actual_cost, unit) for unit in UNITS],
+            costs=[list(_amounts(step.cost)) for step in output.history],
+            actual=list(_amounts(output.actual_cost)),
             stop=output.stop.model_dump(),
             account=output.final_budget_state,
             dropped=output.dropped,
@@ -182,6 +191,7 @@ class QueryRecord:
 
     @classmethod
     def from_line(cls, line: bytes, *, stays: bool = True) -> QueryRecord:
+        """Read a record from its line; ids of one that stays in memory share their texts with other records."""
         fields, _, trace = line.partition(b"\t")
         known: dict[str, Any] = {**from_json(fields), "trace": trace.decode()}
         doc_ids = str.split(known.pop("ids"), " ") if "ids" in known else known["doc_ids"]

@@ -192,4 +192,4 @@ class Journal(JournalOf[QueryRecord]):
 
     @staticmethod
     def _parsed(line: bytes) -> QueryRecord:
-        return QueryRecord.from_line(line)
+        return QueryRecord.from_line(line, stays=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import Generic
+from typing import Any, Generic
 
 from ragtune.core.batches.runner import BatchRequests, T
 from ragtune.core.errors import InputError
@@ -25,18 +25,15 @@ class Flight(Generic[T]):
 
     def __init__(self, requests: BatchRequests[T]) -> None:
         self._requests = requests
-        self._advance(lambda: next(requests))
+        self._advance(next, requests)
 
     def answer(self, scored: Scored) -> None:
-        if isinstance(scored, Exception):
-            self._advance(lambda: self._requests.throw(scored))
-        else:
-            self._advance(lambda: self._requests.send(scored))
+        self._advance(self._requests.throw if isinstance(scored, Exception) else self._requests.send, scored)
 
-    def _advance(self, step: Callable[[], RerankBatch]) -> None:
+    def _advance(self, step: Callable[[Any], RerankBatch], given: Any) -> None:
         self.pending = None
         try:
-            self.pending = step()
+            self.pending = step(given)
         except StopIteration as end:
             self.result = end.value
 

@@ -154,7 +154,7 @@ class RerankLoop:
 
     def _propose(self, state: RunState, pricer: Pricer) -> BatchProposal | StopRecord:
         pool, context, _, book, forks = state
-        closed = tuple(name for name in self._strategies if name in book.closed)
+        closed = tuple(filter(book.closed.__contains__, self._strategies))
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
         if forks:
             view = watched(view, lambda: setattr(context.tracker, "budget_was_read", True))
@@ -262,7 +262,7 @@ def _closed(strategy: str, book: BatchBook) -> StopRecord:
     return StopRecord(
         reason=STRATEGY_CLOSED,
         source="controller",
-        details={"strategy": strategy, "error": error, "failed": book.count.failed, "sent": book.count.sent},
+        details={"strategy": strategy, "error": error, "failed": book.failed, "sent": book.sent},
         message=f"strategy {strategy!r} is not tried again for now; first error: {error}",
     )
 

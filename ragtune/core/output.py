@@ -53,7 +53,7 @@ def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
     if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
-    keys = first.ordering.keys_of(*(np.stack([getattr(step.columns, name) for step in steps]) for name in numbers))
+    keys = first.ordering.keys_of(*(np.array([getattr(step.columns, name) for step in steps]) for name in numbers))
     return list((-keys).argsort(axis=-1, kind="stable"))
 
 

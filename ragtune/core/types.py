@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapSerializer, field_serializer, model_serializer
 
@@ -156,8 +155,7 @@ def price_by_count(doc_ids: Sequence[str], strategy: str) -> CostObject:
     return CostObject(docs=len(doc_ids), calls=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RemainingBudgetView:
+class RemainingBudgetView(NamedTuple):
     """An immutable snapshot of what is left, for schedulers (rule B4: they see, they never spend).
 
     Attributes:

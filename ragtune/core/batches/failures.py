@@ -131,12 +131,17 @@ class BatchBook:
     actual_cost: CostObject = FREE
     mispriced: set[str] = field(default_factory=set)
     too_slow: set[str] = field(default_factory=set)
-    count: BatchCount = field(default_factory=BatchCount)
+    sent: int = 0
+    failed: int = 0
 
     def __post_init__(self) -> None:
         self.closed = closed_in(self.breakers)
         self.attempts: dict[str, _Attempts] = {}
-        self._count(first_error=next(iter(self.closed.values()), None))
+        self._first_error = next(iter(self.closed.values()), None)
+
+    @property
+    def count(self) -> BatchCount:
+        return BatchCount(sent=self.sent, failed=self.failed, first_error=self._first_error)
 
     def has_sent(self, strategy: str) -> bool:
         return strategy in self.attempts and self.attempts[strategy].is_sent
@@ -147,19 +152,19 @@ class BatchBook:
             breaker = self.breakers[strategy]
             if (permit := breaker.enter()) is None:
                 self.closed[strategy] = breaker.error
-                self._count(first_error=breaker.error)
+                self._first_error = self._first_error or breaker.error
             else:
                 self.attempts[strategy] = _Attempts(permit)
         return strategy not in self.closed
 
     def scored(self, strategy: str) -> None:
-        self._count(sent=1)
+        self.sent += 1
         attempts = self.attempts[strategy]
         attempts.in_a_row, attempts.has_scored = 0, True
 
     def failed_with(self, strategy: str, error: str, *, docs: int, is_telling: bool, is_last: bool) -> bool:
         """Whether the strategy is closed for the request now; for the run it counts only if it ``is_telling``."""
-        self._count(sent=1, failed=1, first_error=error)
+        self.sent, self.failed, self._first_error = self.sent + 1, self.failed + 1, self._first_error or error
         attempts = self.attempts[strategy]
         attempts.in_a_row += 1
         attempts.error = attempts.error or error
@@ -189,12 +194,6 @@ class BatchBook:
                 breaker.fail(attempts.permit, attempts.error)
             else:
                 breaker.leave(attempts.permit)
-
-    def _count(self, sent: int = 0, failed: int = 0, first_error: str | None = None) -> None:
-        so_far = self.count
-        self.count = BatchCount(
-            sent=so_far.sent + sent, failed=so_far.failed + failed, first_error=so_far.first_error or first_error
-        )
 
 
 def closed_in(breakers: Mapping[str, CircuitBreaker]) -> dict[str, str]:

@@ -160,8 +160,9 @@ class BatchRunner:
         tracker.settle(_booked(cost, cost.docs, charged.latency_ms) if guessed else cost, charged)
         if answer.error is None:
             book.scored(strategy)
-            found = zip(proposal.doc_ids, pool.batches[-1].scores.tolist(), strict=True)
-            scores = {doc_id: score for doc_id, score in found if doc_id not in answer.lost}
+            scores = dict(zip(proposal.doc_ids, pool.batches[-1].scores.tolist(), strict=True))
+            for doc_id in answer.lost:
+                del scores[doc_id]
             context.trace.add("reranker", "rerank", strategy=strategy, scores=scores)
         else:
             tracker.refund(charged)

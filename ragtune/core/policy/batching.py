@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.interfaces import BaseAcquisition, BaseEstimator, BaseReranker, BaseScheduler
-from ragtune.core.pool.columns import CANDIDATE
+from ragtune.core.pool.columns import CANDIDATE, all_of
 from ragtune.core.pool.items import SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief
@@ -68,7 +68,7 @@ def choose(pool: CandidatePool, count: int, acquisition: BaseAcquisition | None)
 
 def _went_back(pool: CandidatePool, batch: SentBatch) -> bool:
     """Whether the batch brought no score, and its documents are candidates again."""
-    return bool(np.isnan(batch.scores).all()) and bool((pool.states[batch.positions] == CANDIDATE).any())
+    return all_of(np.isnan(batch.scores)) and bool((pool.states[batch.positions] == CANDIDATE).any())
 
 
 def _one_by_one(pool: CandidatePool, count: int, acquisition: BaseAcquisition, belief: Belief) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from math import erfc
 from typing import NamedTuple
@@ -68,12 +68,12 @@ def tail(z: FloatArray) -> FloatArray:
 def with_twins_level(keys: FloatArray, pool: CandidatePool, *, compared: bool = False) -> FloatArray:
     """Ranking keys in which scored documents of the same text (and score, unless compared) share the largest."""
     scored = pool.reranked
-    compared_scores = np.zeros(len(scored)) if compared else pool.scores[scored]
-    scores, group, counts = np.unique(compared_scores, return_inverse=True, return_counts=True)
-    if len(scores) == len(scored):
+    scores: list[float] = [0.0] * len(scored) if compared else pool.scores[scored].tolist()
+    counts = Counter(scores)
+    if len(counts) == len(scores):
         return keys
-    alike: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for position, score in zip(scored.tolist(), group.tolist(), strict=True):
+    alike: dict[tuple[float, str], list[int]] = defaultdict(list)
+    for position, score in zip(scored.tolist(), scores, strict=True):
         if counts[score] > 1 and (text := pool.entries[position].content):
             alike[score, text].append(position)
     level = keys.copy()

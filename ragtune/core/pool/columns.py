@@ -41,13 +41,18 @@ class PoolColumns(NamedTuple):
 
 def read_only(array: NDArray[_T]) -> NDArray[_T]:
     """The given array, closed for writing."""
-    array.setflags(write=False)
+    array.setflags(False)  # type: ignore[call-arg]  # by keyword it takes twice the time
     return array
 
 
 def where(flags: NDArray[np.bool_]) -> IntArray:
     """Positions of those that are set, ascending: ``np.flatnonzero`` in half its time, of which little is the work."""
     return flags.nonzero()[0]
+
+
+def all_of(flags: NDArray[np.bool_]) -> bool:
+    """Whether all are set: ``flags.all()`` in a quarter of its time."""
+    return int(np.count_nonzero(flags)) == flags.size
 
 
 @lru_cache(maxsize=64, typed=True)  # 0.0 and False are equal, and so they would share one column
@@ -65,15 +70,13 @@ def is_closed(array: Any) -> bool:
 
 def require(good: NDArray[np.bool_], values: FloatArray, doc_ids: Sequence[str], what: str, allowed: str) -> None:
     """Refuse the first value that is not good by the name of its document, with an InvalidScoreError."""
-    if not good.all():
+    if not all_of(good):
         at = int(good.argmin())
         raise InvalidScoreError(f"{what} {float(values[at])!r} of document {doc_ids[at]!r}: allowed is {allowed}")
 
 
 def is_calibrated(value: object) -> bool:
     """Whether it is a number in [0, 1]; True and False are no numbers, nor is a text that could be read as one."""
-    if type(value) is float:  # which nearly all are
-        return 0.0 <= value <= 1.0
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     return bool(0.0 <= value <= 1.0)
@@ -82,7 +85,7 @@ def is_calibrated(value: object) -> bool:
 def calibrated(values: Mapping[str, float], what: str) -> FloatArray:
     """The numbers of ``values`` in order, shape (len(values),), each checked to lie in [0, 1]."""
     for doc_id, value in values.items():
-        if not is_calibrated(value):
+        if not (type(value) is float and 0.0 <= value <= 1.0) and not is_calibrated(value):  # without a call for most
             raise InvalidScoreError(f"{what} {value!r} of document {doc_id!r}: allowed is a number in [0, 1]")
     return np.fromiter(values.values(), float, len(values))
 

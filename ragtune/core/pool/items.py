@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.hits import Entries, Facts
@@ -26,6 +28,8 @@ class ItemState(Enum):
     RERANKED = "reranked"
     DROPPED = "dropped"
 
+    __hash__ = object.__hash__  # a state is one object, and Enum's own hash takes six times as long
+
 
 TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
     ItemState.CANDIDATE: frozenset({ItemState.IN_FLIGHT, ItemState.DROPPED}),
@@ -37,21 +41,16 @@ TRANSITIONS: Mapping[ItemState, frozenset[ItemState]] = {
 
 STATES = tuple(ItemState)
 CODE = {state: code for code, state in enumerate(STATES)}
-_ORIGINS = {
-    target: frozenset(CODE[state] for state, targets in TRANSITIONS.items() if target in targets) for target in STATES
-}
-"""States by code, codes by state, and the codes from which each state is reached."""
+"""States by code, and codes by state."""
 
-_AGAIN = {
-    ItemState.IN_FLIGHT: frozenset({CODE[ItemState.RERANKED]}),
-    ItemState.CANDIDATE: frozenset({CODE[ItemState.IN_FLIGHT]}),
-}
-"""The codes from which states are reached beyond the table where documents are compared (rules P3 and F6)."""
+_AGAIN = {ItemState.IN_FLIGHT: ItemState.RERANKED, ItemState.CANDIDATE: ItemState.IN_FLIGHT}
+"""The states from which others are reached beyond the table where documents are compared (rules P3 and F6)."""
 
 
-def origins(target: ItemState, *, again: bool) -> frozenset[int]:
-    """The codes from which ``target`` is reached; ``again`` where documents may be sent more than once."""
-    return _ORIGINS[target] | _AGAIN.get(target, frozenset()) if again else _ORIGINS[target]
+@cache
+def origins(target: ItemState, again: bool) -> NDArray[np.bool_]:
+    """By code, whether ``target`` is reached from a state; ``again`` where documents may be sent more than once."""
+    return np.array([target in TRANSITIONS[state] or (again and _AGAIN.get(target) is state) for state in STATES])
 
 
 @dataclass(frozen=True)

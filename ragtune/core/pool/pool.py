@@ -17,6 +17,7 @@ from ragtune.core.pool.columns import (
     IN_FLIGHT,
     RERANKED,
     PoolColumns,
+    all_of,
     calibrated,
     constant,
     extended,
@@ -52,7 +53,6 @@ class CandidatePool:
         priorities: latest estimate of each item, shape (n,).
         posteriors: posterior ranking keys, shape (n,), NaN where the estimator gave none.
         belief: the estimator's belief, if it has one.
-        eligible: positions of the CANDIDATE items, ascending.
         batches: every batch that was sent to a reranker, in that order, failed ones included.
 
     Raises:
@@ -81,6 +81,7 @@ class CandidatePool:
         self.batches: tuple[SentBatch, ...] = ()
         self._rankings: tuple[Callable[[], Sequence[str]], ...] = ()
         self.gate = Gate()  # in the loop, the gate of the request's account
+        self._asked: tuple[list[str], IntArray] = [], self.roster.positions(())
         if roster is None:
             self.add(items)
 
@@ -90,7 +91,8 @@ class CandidatePool:
         self.discovered = roster.discovered
 
     def _move(self, states: NDArray[np.int8]) -> None:
-        self.states, self.eligible = states, read_only(where(states == CANDIDATE))
+        self.states = states
+        self._eligible: IntArray | None = None  # made when it is asked for, since states change twice a batch
 
     def _estimate(self, estimates: Valuation) -> None:
         self.estimates, self.priorities, self.belief = estimates, estimates.mean, estimates.belief
@@ -125,6 +127,13 @@ class CandidatePool:
     def __getitem__(self, doc_id: str) -> PoolItem:
         item: PoolItem = self.get_items([doc_id])[0]
         return item
+
+    @property
+    def eligible(self) -> IntArray:
+        """Positions of the CANDIDATE items, ascending."""
+        if self._eligible is None:
+            self._eligible = read_only(where(self.states == CANDIDATE))
+        return self._eligible
 
     @property
     def reranked(self) -> IntArray:
@@ -175,8 +184,11 @@ class CandidatePool:
         return int(self.positions([doc_id])[0])
 
     def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of documents, in the given order."""
-        return self.roster.positions(doc_ids)
+        """Positions of documents, in the given order; a batch is asked for when it is priced, sent and scored."""
+        doc_ids = list(doc_ids)
+        if doc_ids != self._asked[0]:
+            self._asked = doc_ids, read_only(self.roster.positions(doc_ids))
+        return self._asked[1]
 
     def valuation(self, mean: FloatArray, **columns: Any) -> Valuation:
         """An estimator's answer about this pool; see :class:`Valuation` for the columns."""
@@ -188,8 +200,8 @@ class CandidatePool:
 
     def items_at(self, positions: IntArray) -> Entries[PoolItem]:
         """The items at ``positions`` as they stand now, in that order."""
-        places = positions.tolist()
-        doc_ids = [self.roster.doc_ids[i] for i in places]
+        places, ids = positions.tolist(), self.roster.doc_ids
+        doc_ids = [ids[i] for i in places]
         make = partial(_item, self.roster.items, self.columns(), self._strategies, places)
         return Entries(doc_ids, self.roster.token_counts[positions], make)
 
@@ -223,12 +235,12 @@ class CandidatePool:
             IllegalTransitionError: if any item's state does not allow it, or an id is given twice.
         """
         self.gate.require_open()
-        positions = self.roster.distinct_positions(doc_ids)
-        allowed = origins(target, again=again)
-        for position, code in zip(positions.tolist(), self.states[positions].tolist(), strict=True):
-            if code not in allowed:
-                way = f"from {STATES[code].name} to {target.name}"
-                raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
+        positions = self._distinct(doc_ids)
+        is_allowed = origins(target, again)[self.states[positions]]
+        if not all_of(is_allowed):
+            position = positions[is_allowed.argmin()]
+            way = f"from {STATES[self.states[position]].name} to {target.name}"
+            raise IllegalTransitionError(f"document {self.doc_ids[position]!r} cannot go {way}")
         self._move(replaced(self.states, positions, CODE[target]))
         if target is ItemState.IN_FLIGHT:
             self.batches = (*self.batches, SentBatch.of(strategy, positions))
@@ -242,7 +254,7 @@ class CandidatePool:
         """
         self.gate.require_open()
         positions = self.positions(scores)
-        if (self.states[positions] != IN_FLIGHT).any():
+        if not all_of(self.states[positions] == IN_FLIGHT):
             raise IllegalTransitionError(
                 f"not all of {list(scores)} are IN_FLIGHT, and no other document takes a score"
             )
@@ -252,18 +264,27 @@ class CandidatePool:
         self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
         sent = latest.positions
-        found = np.where(self.states[sent] == RERANKED, self.scores[sent], np.nan)
+        found = self.scores[sent]
+        found[self.states[sent] != RERANKED] = np.nan
         self.batches = (*before, SentBatch(strategy, sent, read_only(found)))
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
         """Write an estimator's output to the items; InvalidScoreError if a priority is not a number in [0, 1]."""
         self.gate.require_open()
         if isinstance(priorities, Valuation) and priorities.roster is self.roster:
-            priorities.check()
+            priorities.check(self.estimates)
             self._estimate(priorities)
             return
-        positions = self.roster.distinct_positions(priorities)
+        positions = self._distinct(priorities)
         self._estimate(self.estimates.revised(positions, calibrated(priorities, "priority")))
+
+    def _distinct(self, doc_ids: Iterable[str]) -> IntArray:
+        """Positions of different documents, in the given order."""
+        doc_ids = list(doc_ids)
+        positions = self.positions(doc_ids)
+        if len(set(doc_ids)) != len(doc_ids):
+            raise IllegalTransitionError("a document is named twice in one operation: name each once")
+        return positions
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""

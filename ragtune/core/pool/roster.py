@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
-from ragtune.core.errors import IllegalTransitionError, InputError, UnknownDocumentError
+from ragtune.core.errors import InputError, UnknownDocumentError
 from ragtune.core.hits import Entries, Hits
 from ragtune.core.pool.columns import constant, read_only, require
 from ragtune.core.pool.items import PoolItem, tie_key
@@ -108,19 +108,12 @@ class Roster:
     def index(self) -> dict[str, int]:
         return dict(zip(self.doc_ids, range(len(self.doc_ids)), strict=True))
 
-    def positions(self, doc_ids: Iterable[str]) -> IntArray:
-        index, doc_ids = self.index, list(doc_ids)
+    def positions(self, doc_ids: Collection[str]) -> IntArray:
+        index = self.index
         try:
-            return np.array([index[doc_id] for doc_id in doc_ids], dtype=np.intp)
+            return np.fromiter(map(index.__getitem__, doc_ids), np.intp, len(doc_ids))
         except KeyError:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
-
-    def distinct_positions(self, doc_ids: Iterable[str]) -> IntArray:
-        """Positions of different documents, in the given order."""
-        positions = self.positions(doc_ids)
-        if len(set(positions.tolist())) != len(positions):
-            raise IllegalTransitionError("a document is named twice in one operation: name each once")
-        return positions
 
 
 def _token_counts(hits: Hits) -> IntArray:

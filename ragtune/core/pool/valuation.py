@@ -125,6 +125,7 @@ class Valuation(Mapping[str, float]):
         self.roster = roster
         self._eligible = eligible
         self.mean = mean
+        self._checked: FloatArray | None = None
         self.acquisition = acquisition
         self.posterior = posterior
         self.belief = belief
@@ -142,12 +143,19 @@ class Valuation(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._eligible)
 
-    def check(self) -> None:
-        """Close the columns for writing; InvalidScoreError on another shape, or a number that is not allowed."""
+    def check(self, last: Valuation) -> None:
+        """Close the columns for writing; InvalidScoreError on another shape, or a number that is not allowed.
+
+        A closed mean that was the ``last`` valuation's as well is not checked again.
+        """
         ids = self.roster.doc_ids
-        mean = _column(self.mean, ids, "priority")
-        require((mean >= 0.0) & (mean <= 1.0), mean, ids, "priority", "a number in [0, 1]")
-        self.mean = _valued(mean)
+        self._checked = self.mean if is_closed(self.mean) else None
+        if self.mean is last._checked:
+            self.mean = last.mean
+        else:
+            mean = _column(self.mean, ids, "priority")
+            require((mean >= 0.0) & (mean <= 1.0), mean, ids, "priority", "a number in [0, 1]")
+            self.mean = _valued(mean)
         for name in ("posterior", "acquisition"):
             if (values := getattr(self, name)) is not None:
                 column = _column(values, ids, "estimate")

@@ -20,7 +20,6 @@ RERANK, REFORMULATION = "rerank", "reformulation"
 """What a cost is spent on: both draw on one account of tokens, time and money, each on its own count of calls."""
 
 _REASONS = {unit.account: unit.refusal for unit in UNITS}
-_BOOKED = tuple(unit for unit in UNITS if unit is not TIME)
 
 _IN_EVERY_BATCH = frozenset(unit.account for unit in (DOCS, CALLS, TIME))
 """Units that every batch takes: once used up, none can start. Of the others a batch may take nothing."""
@@ -125,8 +124,16 @@ class Spending:
             self.rerank_calls += sign * cost.calls
 
     def as_cost(self, elapsed_ms: float) -> CostObject:
-        amounts = {unit.name: getattr(self, unit.account) for unit in _BOOKED}
-        return CostObject(latency_ms=elapsed_ms, **amounts)
+        return CostObject(
+            tokens=self.tokens,
+            docs=self.rerank_docs,
+            calls=self.rerank_calls,
+            latency_ms=elapsed_ms,
+            usd=self.usd,
+            flops=self.flops,
+            search_units=self.search_units,
+            joules=self.joules,
+        )
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
         return {

@@ -261,20 +261,12 @@ class CostTracker:
         self, strategies: tuple[str, ...] = ("default",), pricer: Pricer = price_by_count, closed: tuple[str, ...] = ()
     ) -> RemainingBudgetView:
         """What is left in every unit, as schedulers see it."""
-        budget, spent = self.budget, self._spent
+        left: dict[str, Any] = {
+            f"remaining_{unit.account}": account._replace(reserved=0).remaining for unit, account in self._accounts()
+        }
+        buffer = self._budget.tokens_for_assembly
         return RemainingBudgetView(
-            remaining_tokens=count_left(budget.max_tokens, spent.tokens),
-            remaining_rerank_docs=count_left(budget.max_reranker_docs, spent.rerank_docs),
-            remaining_rerank_calls=count_left(budget.max_reranker_calls, spent.rerank_calls),
-            assembly_token_buffer=budget.tokens_for_assembly,
-            remaining_latency_ms=self.time_left_ms,
-            remaining_usd=amount_left(budget.max_cost_usd, spent.usd),
-            remaining_flops=amount_left(budget.max_flops, spent.flops),
-            remaining_search_units=count_left(budget.max_search_units, spent.search_units),
-            remaining_joules=amount_left(budget.max_joules, spent.joules),
-            strategies=strategies,
-            closed=closed,
-            pricer=pricer,
+            assembly_token_buffer=buffer, strategies=strategies, closed=closed, pricer=pricer, **left
         )
 
     def remaining_expansion(self) -> int:

@@ -17,6 +17,7 @@ from ragtune.data.storedcorpus import StoredIds
 
 _COLUMNS = ("queries", "doc_ids", "ends", "documents", "ranks", "scores")
 _NONE = slice(0, 0)
+_FEW = 2**15
 
 
 class RunEntry(NamedTuple):
@@ -50,6 +51,9 @@ class Run(Mapping[str, Sequence[RunEntry]]):
     def __getitem__(self, query_id: str) -> Sequence[RunEntry]:
         span = self._span(self._queries[query_id])
         return list(map(RunEntry, self._ids(span), self._ranks[span].tolist(), self._scores[span].tolist()))
+
+    def __contains__(self, query_id: object) -> bool:
+        return query_id in self._queries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._queries)
@@ -105,9 +109,10 @@ class Run(Mapping[str, Sequence[RunEntry]]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The run whose columns lie in a folder. Memory holds the queries' ids."""
+        """The run whose columns lie in a folder. Memory holds the queries' ids, and those of few documents."""
         queries, doc_ids, *columns = (np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in _COLUMNS)
-        return cls(StoredIds(queries), StoredIds(doc_ids), *columns)
+        ids = StoredIds(doc_ids)
+        return cls(StoredIds(queries), ids[:] if len(ids) <= _FEW else ids, *columns)
 
 
 class RunBuilder:
