@@ -96,9 +96,9 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
 
 
 def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_the_others_alone(
-    run: Run, tmp_path: Path
+    run: Run, tmp_path: Path, empty_store: Path
 ) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
     grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
     ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
     assert ended.code == 2
