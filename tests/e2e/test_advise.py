@@ -67,7 +67,7 @@ def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         "--out",
         str(folder / "out"),
     ]
-    assert call("dataset=demo", *options) == 0
+    assert call("dataset=demo", "dataset.every=2", *options) == 0
     return SimpleNamespace(folder=folder / "out", said=json.loads((folder / "out" / "advice.json").read_text()))
 
 
