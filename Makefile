@@ -75,8 +75,9 @@ tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables; 
 clean: ## remove .venv and what was built
 	rm -rf $(VENV) build *.egg-info
 
+# The newest pip: that of Python 3.11 takes twice as long.
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --upgrade-deps $(VENV)
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[experiments]'

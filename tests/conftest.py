@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.nodeid import coerce_node_id
 from command_line import TEST_COMPONENTS
 from hypothesis import HealthCheck, settings
 
+from experiments.config.paths import CONF
 from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -34,6 +36,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import BatchProposal, CostObject, RemainingBudgetView
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, GraphManifest, create_arrays
+from ragtune.llm.prompts import PromptLibrary
 from ragtune.testing import TEXTS, make_context, small_corpus, small_pool_items
 
 _NUMBERS = itertools.count()
@@ -49,6 +52,14 @@ def pytest_configure() -> None:
     settings.load_profile("ragtune")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test has its own id: pytest-xdist runs one test of an id, and Schemathesis gives one to all operations."""
+    for item in items:
+        if not item.nodeid.endswith(item.name):
+            item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
+    assert len({item.nodeid for item in items}) == len(items), "two tests have one id"
 
 
 def make_docs(n: int, prefix: str = "doc", tokens: int = 10) -> list[ScoredDocument]:
@@ -264,6 +275,29 @@ def llm_server(running_llm_server: Any) -> Any:
     """An OpenAI-compatible server (tests/support/llm_server.py) with its default rules, no faults and no history."""
     running_llm_server.reset()
     return running_llm_server
+
+
+@pytest.fixture(scope="session")
+def prompts() -> PromptLibrary:
+    """The shipped prompts."""
+    return PromptLibrary(CONF / "prompts.yaml")
+
+
+@pytest.fixture
+def asking(prompts: PromptLibrary) -> Callable[..., SimpleNamespace]:
+    """Makes a reranker or reformulator of a class and the service in this process that it asks: ``answer``, ``faults``
+    and ``llm`` options.
+    """
+    from llm_fakes import FakeService
+
+    def make(kind: Any, answer: Any = None, faults: Any = None, llm: Any = None, **options: Any) -> SimpleNamespace:
+        fixed = answer if callable(answer) or answer is None else lambda chat: str(answer)
+        service = FakeService(fixed, faults, latency_ms=10.0)
+        client = service.client(**(llm or {}))
+        made = kind(client, prompts, **options)
+        return SimpleNamespace(reranker=made, reformulator=made, service=service, client=client)
+
+    return make
 
 
 class Machine:

@@ -108,7 +108,7 @@ class RayExecutor(Executor):
         ray.init(address=self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **local)
         try:
             task = ray.remote(num_gpus=self.num_gpus)(worker_of(str(PROJECT_ROOT), str(Path.cwd())))
-            pickled: bytes = ray.cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
+            pickled: bytes = ray.cloudpickle.dumps(work)
             pending = [task.remote(pickled, list(part)) for part in shards(query_ids, self.shards)]
             while pending:
                 done, pending = ray.wait(pending)

@@ -73,7 +73,7 @@ class SentenceTransformerEmbedder(BaseEmbedder):
 
         if not sys.stderr.isatty():
             # The bar of loading weights; stderr is for notes, one line each.
-            logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.disable_progress_bar()
         loaded = SentenceTransformer(
             model, device=self.device, revision=self.revision, local_files_only=local_files_only
         )

@@ -54,20 +54,18 @@ class EstimatorContract(_InWorlds):
         """A new estimator for ``self.world``, whose ``corpus`` holds the documents."""
         raise NotImplementedError
 
-    def test_values_are_finite_and_on_the_rerankers_scale(self, made: BaseEstimator, world: World) -> None:
+    def test_every_candidate_has_a_finite_value_on_the_rerankers_scale_and_nothing_else_has_one(
+        self, made: BaseEstimator, world: World
+    ) -> None:
         context = make_context()
         for pool in _life(world):
             valuation = made.value(pool, context)
+            assert list(valuation) == [pool.doc_ids[i] for i in pool.eligible]
             assert all(0.0 <= value <= 1.0 for value in valuation.values())
             assert all(np.isfinite(column).all() for column in _numbers(valuation, pool).values())
             if len(pool):
                 assert (getattr(valuation, "window", None) is not None) == made.compares, "only who compares asks"
             pool.apply_priorities(valuation)
-
-    def test_every_candidate_is_valued_and_nothing_else(self, made: BaseEstimator, world: World) -> None:
-        context = make_context()
-        for pool in _life(world):
-            assert list(made.value(pool, context)) == [pool.doc_ids[i] for i in pool.eligible]
 
     def test_asking_again_gives_the_same_answer_and_changes_nothing(self, made: BaseEstimator, world: World) -> None:
         context = make_context()
@@ -172,17 +170,17 @@ class SchedulerContract(_InWorlds):
         estimator = UncertaintyEstimator(world.corpus, TfidfEmbedder)
         assert next(_play(estimator, self.make(), world, _request(CostBudget.unlimited())), None)
 
-    @pytest.mark.parametrize("budget", [_LIMITS, CostBudget.unlimited()], ids=["limited", "unlimited"])
     def test_only_candidates_are_proposed_within_the_budget_and_the_same_ones_beside_other_requests(
-        self, made: BaseScheduler, estimator: BaseEstimator, world: World, budget: CostBudget
+        self, made: BaseScheduler, estimator: BaseEstimator, world: World
     ) -> None:
-        expected = list(_play(self.make_estimator(), self.make(), world, _request(budget)))
-        taken = [doc_id for batch in expected for doc_id in batch]
-        assert len(taken) == len(set(taken)) <= len(world.texts)
-        plays = [_play(estimator, made, world, _request(budget, query_id=query_id)) for query_id in ("q1", "q2")]
-        steps = list(zip_longest(*plays))
-        assert [mine for mine, _ in steps if mine is not None] == expected
-        assert [others for _, others in steps if others is not None] == expected
+        for budget in (_LIMITS, CostBudget.unlimited()):
+            expected = list(_play(self.make_estimator(), self.make(), world, _request(budget)))
+            taken = [doc_id for batch in expected for doc_id in batch]
+            assert len(taken) == len(set(taken)) <= len(world.texts)
+            plays = [_play(estimator, made, world, _request(budget, query_id=query_id)) for query_id in ("q1", "q2")]
+            steps = list(zip_longest(*plays))
+            assert [mine for mine, _ in steps if mine is not None] == expected
+            assert [others for _, others in steps if others is not None] == expected
 
     def test_one_replay_serves_smaller_budgets(self, world: World) -> None:
         posterior = UncertaintyEstimator(world.corpus, TfidfEmbedder)

@@ -30,7 +30,6 @@ _QUERIES = {
     "unknown_words": "zzyzx qwrtp",
     "empty": "",
     "stopwords": "the of and",
-    "punctuation": "?!",
     "duplicated_text": "knead the loaves",
     "repeated": "honey honey honey tea",
     "unicode": "café ☕ 茶",
@@ -50,7 +49,7 @@ class RetrieverContract(_QueriedContract):
         """A new retriever over ``self.corpus``."""
         raise NotImplementedError
 
-    @pytest.mark.parametrize("top_k", [1, 3, 1000])
+    @pytest.mark.parametrize("top_k", [1, 1000])
     def test_returns_at_most_top_k_documents_of_the_corpus_each_once_best_first_ties_by_id(
         self, made: BaseRetriever, query: str, top_k: int
     ) -> None:

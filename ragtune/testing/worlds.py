@@ -87,7 +87,6 @@ WORLDS: dict[str, Callable[[], World]] = {
     "empty texts": lambda: World([""] * 12, {"bm25": _falling(12)}),
     "duplicates": lambda: World([t for t in _TEXTS[:6] for _ in range(2)], {"bm25": _falling(12)}),
     "scores 0": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 0.0),
-    "scores .5": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 0.5),
     "scores 1": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: 1.0),
     "scores 0 or 1": lambda: World(_TEXTS, {"bm25": _falling(14)}, lambda i: float(i % 2)),
     "huge first stage": lambda: World(_TEXTS, {"bm25": [1e9, -1e9, *_falling(10)]}),
@@ -100,8 +99,8 @@ WORLDS: dict[str, Callable[[], World]] = {
 
 
 _BUDGETS = [
-    [CostBudget.only(**{limit: allowed}) for allowed in (0, 1, 3, 8, 100)]
-    for limit in ("max_reranker_docs", "max_reranker_calls")
+    [CostBudget.only(max_reranker_docs=docs) for docs in (0, 1, 3, 8, 100)],
+    [CostBudget.only(max_reranker_calls=calls) for calls in (1, 3, 100)],
 ]
 """Budgets that may share their decisions."""
 

@@ -1,10 +1,11 @@
-"""kill -9 of worker processes: a clear end or a recovery, and a resumption that is byte-identical."""
+"""kill -9 of ``run.py`` and of worker processes: a clear end or a recovery, and a byte-identical resumption."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from random import Random
 
 import psutil
 import pytest
-from chaos_runs import Job, assert_clear, assert_same_results, processes
+from chaos_runs import KILLED, Job, Moment, assert_clear, assert_same_results, assert_tracked_once, processes
 from command_line import content, finish, finished_queries
 from patience import HANG_S, wait_until
 
@@ -63,3 +64,35 @@ def _await_work(driver: subprocess.Popen[str], killed: Job, mark: str, wanted: i
 def _await(driver: subprocess.Popen[str], condition: Callable[[], object]) -> None:
     wait_until(lambda: driver.poll() is not None or bool(condition()))
     assert driver.poll() is None, driver.communicate()
+
+
+SLOWER = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.1", "scheduler.batch_size=5"]
+KILLS, MAX_KILLS = 24, 4
+"""In all, and of one run before it is let finish."""
+
+
+def test_a_killed_run_is_resumed_byte_by_byte_and_tracked_once(
+    job: Callable[..., Job], tiny: list[str], tmp_path: Path, rng: Random, tally: Counter[str]
+) -> None:
+    command = [*tiny, *SLOWER, "tracking.uri=sqlite:///mlflow.db"]
+    undisturbed = job(*command, cwd=tmp_path / "undisturbed")
+    started = time.monotonic()
+    assert_clear(undisturbed.run(), 0)
+    changes, seconds = undisturbed.changes(), time.monotonic() - started
+    whole = content(undisturbed.out)
+
+    kills = chain = 0
+    while kills < KILLS:
+        killed = job(*command, cwd=tmp_path / f"chain{chain}")
+        chain += 1
+        for _ in range(MAX_KILLS):
+            ended = killed.run_until(Moment.any(rng, changes, seconds), "resume=true")
+            if ended.code != KILLED:
+                assert_clear(ended, 0)
+                break
+            kills += 1
+        assert_clear(killed.resume(), 0)
+        assert_same_results(killed.out, whole)
+        assert_tracked_once(f"sqlite:///{killed.cwd}/mlflow.db", killed.out)
+    tally["kill -9 of the driver"] += kills
+    tally["runs resumed byte-identically after kills of the driver"] += chain

@@ -23,7 +23,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 NAMES = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in ("estimator", "scheduler")}
 
 
-HEARD = ("baseline", "uncertainty", "gar", "sliding")  # priorities alone, a belief, a limit of the batch, a window
+HEARD = ("uncertainty", "gar", "sliding")  # a belief, a limit of the batch, a window
 
 
 @pytest.fixture(scope="session")

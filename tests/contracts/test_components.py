@@ -113,6 +113,15 @@ class Session:
     def minilm(self, **options: Any) -> SentenceTransformerEmbedder:
         return SentenceTransformerEmbedder(self["minilm"], device="cpu", **options)
 
+    def loaded(self) -> SentenceTransformerEmbedder:
+        """One for all tests of what uses an embedder: to load the model takes most of their time."""
+        return _loaded(self["minilm"])
+
+
+@cache
+def _loaded(model: str) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(model, device="cpu")
+
 
 Factory = Callable[[Session], Any]
 
@@ -226,7 +235,7 @@ TestRetrievers = suite(
         "bm25": lambda _: BM25Retriever(CORPUS),
         "bm25_robertson": lambda _: BM25Retriever(CORPUS, k1=0.9, b=0.4, method="robertson"),
         "rank_bm25": lambda _: RankBM25Retriever(CORPUS),
-        "dense": lambda session: DenseRetriever(CORPUS, session.minilm()),
+        "dense": lambda session: DenseRetriever(CORPUS, session.loaded()),
         "dense_tfidf": lambda _: DenseRetriever(CORPUS, TfidfEmbedder(CORPUS)),
         "hybrid": _hybrid,
         "runs": lambda session: RunsRetriever(CORPUS, session.run(first="ship-1")),
@@ -256,7 +265,7 @@ TestRerankers = suite(
         "noop": lambda _: NoOpReranker(),
         "cross_encoder": lambda session: _cross_encoder(session, batch_size=4, cache_dir=None),
         "cross_encoder_cached": _cross_encoder,
-        "bi_encoder": lambda session: BiEncoderReranker(session.minilm(), batch_size=4, cache_dir=None),
+        "bi_encoder": lambda session: BiEncoderReranker(session.loaded(), batch_size=4, cache_dir=None),
         "bi_encoder_tfidf": lambda _: BiEncoderReranker(TfidfEmbedder(CORPUS), cache_dir=None),
         "replay": lambda session: ReplayReranker(session.run(), scale="identity"),
         "llm_pointwise": lambda session: LLMPointwiseReranker(session.client(), PromptLibrary()),

@@ -67,7 +67,7 @@ def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
         "--out",
         str(folder / "out"),
     ]
-    assert call("dataset=demo", *options) == 0
+    assert call("dataset=demo", "dataset.every=2", *options) == 0
     return SimpleNamespace(folder=folder / "out", said=json.loads((folder / "out" / "advice.json").read_text()))
 
 
@@ -169,10 +169,9 @@ def recorded(name: str, scores: str, scale: str) -> list[str]:
     ("overrides", "queries"),
     [
         (["dataset=demo"], 50),
-        pytest.param(recorded("nfcorpus", "ce", "identity"), 50, marks=[pytest.mark.shared, needs_shared]),
         pytest.param(recorded("dl19", "monot5-base", "log_prob"), 43, marks=[pytest.mark.shared, needs_shared]),
     ],
-    ids=["demo", "nfcorpus", "dl19"],
+    ids=["demo", "dl19"],
 )
 def test_advice_found_on_half_of_the_queries_holds_on_the_other_half(overrides: list[str], queries: int) -> None:
     options = options_of(replayed(*overrides, queries=queries), Prices(), "docs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -121,3 +122,29 @@ def test_a_run_says_that_places_in_batches_which_share_no_document_are_taken_for
     words = "were compared in batches that share no document"
     assert any(words in warning for warning in summary["warnings"]) == is_said
     assert (words in " ".join(ended.out.split())) == is_said, ended.out
+
+
+KEY = "rk-canary-7f3a9c51d2"
+
+
+def test_a_run_is_billed_by_the_call_and_tells_no_secret(
+    main: Main, llm_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RERANK_API_KEY", KEY)
+    llm_server.faults += [None, Fault("rate_limit"), Fault("unauthorized")]
+    given = ["estimator=uncertainty", "scheduler.batch_size=5", "budget=tight", "reranker=http", "reranker.model=test"]
+    given += ["reranker.usd_per_search_unit=0.002", f"reranker.url={llm_server.rerank_url('cohere')}"]
+    folder = tmp_path / "out"
+    ended = main(*given, f"hydra.run.dir={folder}", "verbosity=2")
+    assert ended.code == 0, ended.err
+    assert {request.headers["authorization"] for request in llm_server.requests} == {f"Bearer {KEY}"}
+
+    summary = json.loads((folder / "summary.json").read_text())
+    units = sum(request.search_units for request in llm_server.requests)
+    assert summary["cost"]["charged"]["usd"] == pytest.approx(0.002 * units)
+    assert summary["cost"]["charged"]["usd"] == summary["cost"]["actual"]["usd"]
+    for file in [file for file in tmp_path.rglob("*") if file.is_file()]:
+        data = file.read_bytes()
+        data += gzip.decompress(data) if file.suffix == ".gz" else b""
+        assert KEY.encode() not in data, file
+    assert KEY not in ended.out + ended.err

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,3 +119,43 @@ def test_a_sweep_whose_output_nobody_reads_loses_no_job(
     assert "failed" not in told
     assert not list(tmp_path.glob("many/*/error.json"))
     assert len(list(tmp_path.glob("many/*/summary.json"))) == 2
+
+
+PROBE = '''
+"""A reranker that says where its process has its code from."""
+import importlib.util, json, os
+import experiments, ragtune
+from ragtune.rerankers.replay import ReplayReranker
+
+class Probe(ReplayReranker):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        spec = importlib.util.find_spec("datasets")
+        places = [] if spec is None else list(spec.submodule_search_locations or [])
+        with open(os.environ["PROBED"], "a") as log:
+            log.write(json.dumps([os.getpid(), experiments.__file__, ragtune.__file__, places]) + "\\n")
+'''
+
+
+def test_run_py_and_its_workers_use_the_code_beside_it(
+    environment: dict[str, str], tmp_path: Path, tiny: list[str]
+) -> None:
+    clone = tmp_path / "clone"  # another checkout than the one that is installed
+    for name in ("ragtune", "experiments", "conf", "datasets", "scripts"):
+        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "run.py", clone)
+    (tmp_path / "probing.py").write_text(PROBE)
+    log = tmp_path / "log"
+    variables = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "PROBED": str(log)}
+    fixed = ["executor=joblib", "executor.n_jobs=2", "reranker._target_=probing.Probe", "tracking=none"]
+    command = [sys.executable, str(clone / "run.py"), *tiny, *fixed, f"hydra.run.dir={tmp_path}/out"]
+    ended = subprocess.run(
+        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, timeout=HANG_S
+    )
+    assert ended.returncode == 0, ended.stderr
+    probes = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len({process for process, *_ in probes}) >= 2
+    for _, experiments, library, places in probes:
+        assert experiments == str(clone / "experiments" / "__init__.py")
+        assert library == str(clone / "ragtune" / "__init__.py")
+        assert not {str(clone / "datasets"), str(ROOT / "datasets")} & set(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -20,14 +21,73 @@ import pandas as pd
 import pytest
 import uvicorn
 from command_line import ROOT
-from documented import COMMANDS, SHOWN, is_own_component, pages
 from joblib.externals.loky import get_reusable_executor
 
+from experiments.cli.help import help_text
 from experiments.config.compose import compose, composed, plain
-from ragtune.cli.dispatch import Parser, declare
-from ragtune.cli.main import main
+from ragtune.cli import harness
+from ragtune.cli.dispatch import Command, Parser, declare
+from ragtune.cli.main import SERVICES, main
 from ragtune.core.types import CostObject
 from ragtune.services.shadow import ShadowRecord
+
+ALIASES = {
+    "run.py": "run",
+    **{
+        f"scripts/{file.stem}.py": name
+        for file in (ROOT / "scripts").glob("*.py")
+        for name in re.findall(r'main\("([\w-]+)"\)', file.read_text(encoding="utf-8"))
+    },
+}
+"""Commands of a checkout, by the file that is an alias of each."""
+
+HARNESS = list(harness.COMMANDS)
+COMMANDS: dict[str, Command] = {name: harness.load(name) for name in HARNESS} | SERVICES
+
+
+def pages() -> dict[str, str]:
+    """What a reader sees, by where it stands."""
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    texts = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+    texts |= {f"{name} --help": command.__doc__ or "" for name, command in COMMANDS.items()}
+    return texts | {
+        f"{name} --help, usage": help_text("", is_sweep=name == "sweep").partition("\nChoices")[0]
+        for name in ("run", "sweep")
+    }
+
+
+def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Where a command stands, and its words: the command's name first."""
+    for where, text in pages().items():
+        text = re.sub(r" *\\\n *", " ", text)
+        for found in re.finditer(r"^ *(?:python (?=run\.py|scripts/)|ragtune (?=[a-z]+\b))", text, re.MULTILINE):
+            words = words_of(text[found.end() :].splitlines())
+            words[0] = ALIASES.get(words[0], words[0])
+            if not words[0].startswith("scripts/") and not any("GROUP" in word for word in words):
+                yield where, tuple(words)
+
+
+def words_of(lines: list[str]) -> list[str]:
+    """The words of the command that the lines begin with; what is quoted may go on over several lines."""
+    for last in range(1, len(lines) + 1):
+        shown = "\n".join(lines[:last])
+        shown = shown if "\n" in shown else re.split(r" (?:[|<>&](?: |$)|\.\.\.)|  +(?=[A-Za-z])", shown)[0]
+        try:
+            return shlex.split(shown, comments=True)
+        except ValueError:
+            continue
+    raise ValueError(f"no end of {lines[0]!r}")
+
+
+SHOWN = sorted({words: where for where, words in commands()}.items())
+"""Each command once, with a page that shows it."""
+
+
+def is_own_component(words: tuple[str, ...]) -> bool:
+    """Whether the page has its reader write the component first."""
+    made = re.findall(r'title="conf/(\w+)/(\w+)\.yaml"', "\n".join(pages().values()))
+    return any(f"{group}={name}" in words for group, name in made) or any("mine" in word for word in words)
+
 
 NOT_HERE = {
     r"\.\./shared/data|--data DATA": "reads the collections of ../shared, which a checkout does not have",
@@ -38,6 +98,9 @@ NOT_HERE = {
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
+    r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
+    r"submitit_local": "tests/e2e/test_sweeps.py runs it",
+    r"^run -m .*launcher=joblib": "twelve jobs; a sweep of two runs here",
 }
 """Why a command is not run here. It is parsed all the same."""
 
@@ -118,7 +181,7 @@ def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
             options = [f"experiment={name.replace('full', 'fixed_depth')}", f"hydra.run.dir=results/runs/{name}"]
             assert main(["run", *options, *quick]) == 0
         sweep = ["experiment=fixed_depth,settled", "hydra.sweep.dir=results/sweeps/tutorial"]
-        assert main(["sweep", *sweep, "budget.max_reranker_docs=5,10,20,30,50", *quick]) == 0
+        assert main(["sweep", *sweep, "budget.max_reranker_docs=5,10,20,30,50", *REST["run"]]) == 0
     runs = folder / "results" / "runs"
     for name, source in {"FIRST": "full", "SECOND": "settled", "LATER": "settled"}.items():
         (runs / name).symlink_to(runs / source)
@@ -128,14 +191,24 @@ def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
+@pytest.fixture(scope="module")
+def tiny_encoder(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a sentence encoder with random weights."""
+    from transformers import AutoTokenizer, BertModel
+
+    folder = tmp_path_factory.mktemp("tiny-encoder")
+    BertModel.from_pretrained(tiny_cross_encoder).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(folder)
+    return str(folder)
+
+
 @pytest.fixture
 def reader(
-    tmp_path: Path, minilm: str, database: Path, environment: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch, llm_server: Any,
-) -> Path:  # fmt: skip
-    """The folder of a reader who has what the pages call DIR, OUT, MODEL, notes and so on."""
+    tmp_path: Path, prepared: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, llm_server: Any
+) -> Path:
+    """A reader's folder, which is the current one, and what else a command finds."""
     folder = tmp_path / "reader"
-    folder.mkdir()
+    shutil.copytree(prepared, folder, symlinks=True)
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "argv", ["ragtune"])
     for name, value in environment.items():
@@ -145,9 +218,23 @@ def reader(
     monkeypatch.setenv("LLM_KEY", "none-is-needed")
     monkeypatch.setenv("OPENAI_BASE_URL", llm_server.url)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    write_data(folder / "DIR")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(tiny_encoder: str, database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the pages call DIR, OUT, MODEL, notes and so on."""
+    folder = tmp_path_factory.mktemp("prepared")
+    with contextlib.chdir(folder):
+        write_all(tiny_encoder, database)
+    return folder
+
+
+def write_all(model: str, database: Path) -> None:
+    """Write it into the current folder."""
+    write_data(Path("DIR"))
     Path("notes").symlink_to("DIR")
-    Path("MODEL").symlink_to(minilm)
+    Path("MODEL").symlink_to(model)
     for name in ("data", "results", "OUT"):
         Path(name).mkdir()
     Path("data/postgres").symlink_to(database)
@@ -165,7 +252,6 @@ def reader(
         served_order=(1, 2), full_order=(1, 2),
     )  # fmt: skip
     Path("shadow.jsonl").write_text(record.model_dump_json() + "\n")
-    return folder
 
 
 def test_every_command_that_cannot_run_here_is_taken() -> None:
@@ -245,7 +331,6 @@ def filled_in(word: str, request: pytest.FixtureRequest) -> str:
         "jina": f"{server.rerank_url('jina')}/v1/rerank",
         "tei": server.rerank_url("tei"),
         "vllm": server.rerank_url("vllm"),
-        "minilm": request.getfixturevalue("minilm"),
     }
     for there, stands in STANDS_FOR.items():
         word = word.replace(there, stands.format(**here))
@@ -257,7 +342,7 @@ def filled_in(word: str, request: pytest.FixtureRequest) -> str:
 
 
 HUB = {
-    r"signal=.*vectors|experiment=\w+_vectors": "signal.vectors.vectors.embedder.model={minilm}",
+    r"signal=.*vectors|experiment=\w+_vectors": "signal.vectors.vectors.embedder.model={encoder}",
     r"reranker=cross_encoder(?!.*reranker\.model)": "reranker.model={cross_encoder}",
     r"reranker\.dialect=voyage": "reranker.url={voyage}/v1/rerank",
     r"reranker\.model=rerank-v3\.5": "reranker.url={cohere}/v2/rerank",
@@ -273,6 +358,8 @@ def quicker(words: tuple[str, ...], request: pytest.FixtureRequest) -> list[str]
     line, name = shlex.join(words), words[0]
     more = list(REST.get("run" if name == "sweep" else name, []))
     more += ["budgets=[10]", "traces.budget=10"] if name == "study" and "budgets" not in line else []
+    more += ["--jobs", "1"] if name == "advise" and len(words) > 1 else []  # one command starts processes
+    more += ["hydra.sweeper.n_trials=2"] if "sweeper=tune" in line else []
     if any(OWN_DATA.search(word) for word in words):
         more = [option for option in more if option != "dataset.every=10"]
     server = request.getfixturevalue("llm_server")
@@ -284,7 +371,7 @@ def quicker(words: tuple[str, ...], request: pytest.FixtureRequest) -> list[str]
     return [*more, *(["--port", "0"] if name == "serve" else [])]
 
 
-MODELS = {"minilm": "minilm", "cross_encoder": "tiny_cross_encoder"}
+MODELS = {"encoder": "tiny_encoder", "cross_encoder": "tiny_cross_encoder"}
 
 
 def called(*words: str) -> int:

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -68,11 +67,18 @@ def shape(answer: Any) -> Any:
 
 @pytest.mark.shared
 @pytest.mark.skipif(not MODEL.is_dir(), reason="the models beside the checkout (../shared) are absent")
-def test_a_trained_cross_encoder_ranks_as_it_does_in_the_library() -> None:
+def test_a_trained_cross_encoder_ranks_as_in_the_library_and_sigterm_ends_the_server_within_a_call() -> None:
     from ragtune.facade.reranker import BudgetedReranker
 
-    with serving("--store", "memory", "--model", str(MODEL)) as server:
-        found = server.rank("what lowers lipids", DOCUMENTS)["results"]
+    documents = [f"{'word ' * 150}{i}" for i in range(400)]
+    with ThreadPoolExecutor(3) as clients:
+        with serving("--store", "memory", "--model", str(MODEL)) as server:
+            found = server.rank("what lowers lipids", DOCUMENTS)["results"]
+            asked = [clients.submit(server.rank, f"{i}", documents) for i in range(3)]
+            time.sleep(0.5)
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 10.0
+        assert [len(one.result(HANG_S)["results"]) for one in asked] == [400] * 3
     here = BudgetedReranker(str(MODEL), docs=10, policy="fixed_depth").rank("what lowers lipids", DOCUMENTS)
     assert [one["index"] for one in found] == [one.index for one in here]
     assert [one["relevance_score"] for one in found] == pytest.approx([one.score for one in here], abs=1e-4)
@@ -132,7 +138,9 @@ def test_at_sigterm_open_requests_are_answered_though_the_upstream_hangs(
             assert [one["index"] for one in answer["results"]] == list(range(12))
 
 
-def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_path: Path) -> None:
+def test_the_page_tells_how_to_measure_the_loss(
+    tiny_cross_encoder: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     commands = [line for line in SHELL.replace("\\\n", " ").splitlines() if line.startswith("ragtune")]
     (serve,) = (shlex.split(line) for line in commands if "--shadow" in line)
     (report,) = (shlex.split(line) for line in commands if line.startswith("ragtune shadow report"))
@@ -145,8 +153,8 @@ def test_the_page_tells_how_to_measure_the_loss(tiny_cross_encoder: str, tmp_pat
         for query in ("what lowers lipids", "what sails"):
             server.rank(query, DOCUMENTS)
         wait_until(lambda: file.read_text(encoding="utf-8").count("\n") == 2)
-    asked = [sys.executable, "-m", "ragtune", *report[1:-1], str(file)]
-    table = subprocess.run(asked, capture_output=True, check=True, timeout=HANG_S, text=True).stdout
+    assert main([*report[1:-1], str(file)]) == 0
+    table = capfd.readouterr().out
     assert re.search(r"^  documents saved a request +2\.0  \[2\.0, 2\.0\]$", table, flags=re.MULTILINE), table
     assert "docs 2: 2 requests" in table
     assert not any(text in file.read_text(encoding="utf-8") for text in DOCUMENTS)
@@ -182,15 +190,3 @@ def test_bad_options_end_with_one_line_that_names_them(
     shown = capfd.readouterr().err
     assert shown.count("\n") == 1, shown
     assert told in shown
-
-
-@pytest.mark.skipif(not MODEL.is_dir(), reason="the model beside the checkout (../shared) is absent")
-def test_sigterm_ends_a_server_whose_model_is_at_work_within_a_call() -> None:
-    documents = [f"{'word ' * 150}{i}" for i in range(400)]
-    with ThreadPoolExecutor(3) as clients:
-        with serving("--store", "memory", "--model", str(MODEL)) as server:
-            asked = [clients.submit(server.rank, f"{i}", documents) for i in range(3)]
-            time.sleep(2.0)
-            begun = time.monotonic()
-        assert time.monotonic() - begun < 10.0
-        assert [len(one.result(HANG_S)["results"]) for one in asked] == [400] * 3

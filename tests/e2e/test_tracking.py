@@ -96,11 +96,12 @@ def test_the_compose_files_server_tracks_a_run_on_a_real_postgresql(
 
 
 def test_a_sweeps_jobs_are_children_of_one_parent_run_and_one_that_fails_leaves_the_others_alone(
-    run: Run, tmp_path: Path
+    main: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    uri = f"sqlite:///{shutil.copy(empty_store, tmp_path)}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     grid = ["estimator=baseline,similarity", "budget.max_reranker_docs=5,-1", "hydra/launcher=joblib"]
-    ended = run("-m", *grid, "hydra.sweep.dir=sweep", cwd=tmp_path, MLFLOW_TRACKING_URI=uri)
+    ended = main("-m", *grid, "hydra.sweep.dir=sweep", tracked=True)
     assert ended.code == 2
     assert "error: job 1 (estimator=baseline budget.max_reranker_docs=-1): budget.max_reranker_docs=-1" in ended.err
     assert ended.err.splitlines()[-1] == "error: failed jobs: 1, 3"

@@ -148,10 +148,10 @@ def test_help_lists_the_commands_and_one_without_its_extra_says_which(run: Run) 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("run estimator=uncertainty budget=tight", "results/runs/*/run.trec"),
-        ("sweep experiment=fixed_depth,settled budget=10", "results/sweeps/*/*.csv"),
-        ("study --policies fixed_depth,uncertainty budgets=[10,20]", "results/frontier/*/frontier.csv"),
-        ("advise", "results/advice/*/advice.json"),
+        ("run estimator=uncertainty budget=tight bootstrap.resamples=20", "results/runs/*/run.trec"),
+        ("sweep experiment=fixed_depth,settled budget=10 tracking=none", "results/sweeps/*/*.csv"),
+        ("study --policies uncertainty queries=4 budgets=[10] traces.budget=10", "results/frontier/*/frontier.csv"),
+        ("advise --jobs 1 --max-queries 10 bootstrap.resamples=20", "results/advice/*/advice.json"),
     ],
 )
 def test_the_harness_runs_from_the_wheel_in_an_empty_folder(

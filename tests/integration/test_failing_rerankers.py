@@ -45,7 +45,7 @@ POLICIES = {
     "uncertainty": ["experiment=uncertainty"],
 }
 
-RATES = [tenths / 10 for tenths in range(1, 11)]
+RATES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 class Flaky(WrappedReranker):
@@ -89,9 +89,9 @@ def qualities(name: str, policy: str, rate: float, loses: str = "batches") -> tu
     return tuple(float(load_measures(config).of_topics(each, same)[:, 0].mean()) for each in rankings)
 
 
-def losses(name: str, policy: str, loses: str) -> dict[float, tuple[float, float]]:
+def losses(name: str, policy: str, loses: str, rates: Sequence[float] = RATES) -> dict[float, tuple[float, float]]:
     """By failure rate, where the answers are worse than the first stage: its nDCG@10 and theirs."""
-    found = {rate: qualities(name, policy, rate, loses) for rate in RATES}
+    found = {rate: qualities(name, policy, rate, loses) for rate in rates}
     # Where a few of a query's documents have scores, their order among themselves is better or worse by chance.
     chance = 0.002 if loses == "documents" else 0.0
     return {rate: (first, end) for rate, (first, _, end) in found.items() if end < first - chance}
@@ -109,7 +109,7 @@ def test_no_share_of_failures_makes_an_answer_worse_than_the_first_stage(policy:
 @pytest.mark.parametrize("name", ["dl19", "nfcorpus"])
 @pytest.mark.parametrize("loses", ["batches", "documents"])
 def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str, loses: str) -> None:
-    assert losses(name, policy, loses) == {}
+    assert losses(name, policy, loses, rates=(0.3, 0.7)) == {}
 
 
 @pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.78, 0.74)])

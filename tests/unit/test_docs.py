@@ -13,7 +13,29 @@ from types import ModuleType
 import pytest
 import yaml
 from patience import HANG_S
-from prose import sentences
+
+from experiments.config.compose import spelled_out
+
+NO_PROSE = re.compile(
+    r"^:::.*|^\{\{.*|^ *\|.*|^#+ .*|^    (?:ragtune|python|SOURCE:|SPAN:|\[\[|\.\.\.).*",
+    flags=re.MULTILINE,
+)
+"""API directives, tables, headings and indented code, a line each."""
+
+ITEM = r"\s*(?:[-*]|\d+\.)\s+"
+"""What begins an item of a list."""
+
+
+def sentences(text: str) -> list[list[str]]:
+    """The words of every sentence of at least three words; inline code is one word."""
+    text = NO_PROSE.sub("\n", re.sub(r"```.*?```|<!--.*?-->", "\n\n", text, flags=re.DOTALL))
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    found = []
+    for block in re.split(rf"\n\s*\n|\n(?={ITEM})", text):
+        line = re.sub(r"`[^`]*`", "CODE", re.sub(rf"^{ITEM}", "", block).replace("\n", " "))
+        found += [re.findall(r"[A-Za-z][\w'-]*", part) for part in re.split(r"(?<=[.?!:])\s+(?=[A-Z*\"(])", line)]
+    return [words for words in found if len(words) > 2]
+
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
@@ -189,3 +211,27 @@ def test_images_have_their_whole_names_and_nothing_that_git_ignores() -> None:
     left_out = (ROOT / ".dockerignore").read_text(encoding="utf-8").replace("**/", "").split()
     tops = {line.partition("/")[0] for line in [".git", *ignored]}
     assert [top for top in sorted(tops) if not any(fnmatchcase(top, pattern) for pattern in left_out)] == []
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GROUPS = ("estimator", "scheduler", "expander", "budget", "executor", "retriever", "dataset")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_option_that_is_named_exists(group: str) -> None:
+    named = {name for names in re.findall(rf"\b{group}=([\w|,]+)", README) for name in re.split(r"[|,]", names)}
+    offered = {file.stem for file in (ROOT / "conf" / group).glob("*.yaml")}
+    amounts = {name for name in named if spelled_out([f"{group}={name}"]) != [f"{group}={name}"]}
+    assert named - {"glob", "mine"} - amounts <= offered
+
+
+def test_every_file_that_is_linked_exists() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"make (\w+)", README))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, flags=re.MULTILINE)] == []

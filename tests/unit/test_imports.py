@@ -1,4 +1,4 @@
-"""What importing costs, and what must never be importable by accident."""
+"""What importing costs, what must never be importable by accident, and moved modules by their old paths."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from patience import HANG_S
+
+from ragtune._moved import MOVED
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,3 +48,15 @@ def modules_after(statement: str) -> set[str]:
 )
 def test_an_import_pulls_in_nothing_that_it_does_not_need(statement: str, unwanted: str) -> None:
     assert not set(unwanted.split()) & modules_after(statement)
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_an_old_path_gives_the_moved_module_and_warns(old: str, new: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} has moved to {new}"):
+        assert import_module(old) is import_module(new)
+
+
+def test_a_name_that_never_was_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        import_module("ragtune.data.nothing_of_the_kind")

@@ -183,6 +183,7 @@ def plain_terms(text: str) -> list[str]:
     return [term for _, term in _stemmed(plain_words(text))]
 
 
+@cache  # the version is read from a file, and an ingestion asks for it with each chunk
 def plain_id() -> str:
     """Identifies the analysis of :func:`plain_terms`."""
     return f"lucene33-snowball-english-{version('PyStemmer')}"

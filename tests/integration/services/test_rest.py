@@ -7,12 +7,21 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
 from patience import HANG_S
+from schemathesis.specs.openapi.checks import (
+    ignored_auth,
+    positive_data_acceptance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 from starlette.testclient import TestClient
 
 from ragtune.canonical import (
@@ -31,6 +40,8 @@ from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.services.errors import KINDS
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.operations import OPERATIONS
+from ragtune.services.rest import create_app
+from ragtune.services.security import Security
 
 Clients = Callable[..., TestClient]
 JSON = {"Content-Type": "application/json"}
@@ -318,3 +329,38 @@ def test_whoever_watches_over_the_server_waits_for_none_of_the_event_loops_threa
     asyncio.run(check(runner))
     runner.close()
     assert asked == [False]
+
+
+HOST = {"Host": "localhost"}
+
+
+def load(security: Security) -> schemathesis.BaseSchema:
+    service = RagService(MemoryDatabase(), {"hashing": HashingEmbedder(dims=16)})
+    service.create_collection("c")
+    limits = ServerLimits()
+    # Schemathesis opens the lifespan of the application anew for every request, which MCP does not allow.
+    app = create_app(Runner(service, limits), security, limits, None, [], lambda _: nullcontext())
+    return schemathesis.openapi.from_asgi("/openapi.json", app, headers={**HOST, "X-API-Key": security.api_key or ""})
+
+
+def examples(count: int) -> settings:
+    checks = list(HealthCheck)
+    return settings(max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=checks)
+
+
+open_api, closed_api = load(Security()), load(Security(api_key="a-key-that-is-not-guessed"))
+
+
+@open_api.parametrize()
+@examples(8)
+def test_every_answer_is_one_that_openapi_describes(case: schemathesis.Case) -> None:
+    # A schema cannot say all that a request must be (k <= candidate_pool, no NUL): valid data may be refused.
+    case.call_and_validate(headers=HOST, excluded_checks=[positive_data_acceptance])
+
+
+@closed_api.include(path_regex="^/v1/").parametrize()
+@examples(3)
+def test_no_operation_is_open_to_a_guessed_key(case: schemathesis.Case) -> None:
+    response = case.call(headers=HOST)
+    assert response.status_code == 401
+    case.validate_response(response, checks=[ignored_auth, status_code_conformance, response_schema_conformance])

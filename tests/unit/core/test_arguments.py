@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from ragtune import ScoredDocument
+from ragtune.core import interfaces
 from ragtune.core.arguments import as_list, check_choice, check_count, check_flag, check_member, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.ordering import Ordering
+from ragtune.core.tokens import count_tokens, token_spans
+from ragtune.core.types import CostObject
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.1, 1.1, "0.5", None, True])
@@ -60,3 +68,84 @@ def test_what_is_no_member_is_quoted_shortly() -> None:
     with pytest.raises(ConfigError) as caught:
         check_member(Ordering, "ordering", "x" * 10**5)
     assert len(str(caught.value)) < 200
+
+
+def test_documents_are_frozen_and_hashable():
+    doc = ScoredDocument(id="d", metadata={"title": "t"}, sources={"bm25": 1.0})
+    with pytest.raises(ValidationError):
+        doc.score = 1.0
+    assert doc in {doc}
+    assert len({doc, ScoredDocument(id="d"), ScoredDocument(id="e")}) == 3
+
+
+def test_costs_add_up_in_every_unit():
+    one = CostObject(tokens=1, docs=2, calls=3, latency_ms=4.5, usd=0.25)
+    assert one + one == CostObject(tokens=2, docs=4, calls=6, latency_ms=9.0, usd=0.5)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1])
+@pytest.mark.parametrize("unit", ["tokens", "latency_ms"])
+def test_a_cost_is_always_finite_and_never_negative(unit, bad):
+    with pytest.raises(ValidationError, match=unit):
+        CostObject(**{unit: bad})
+
+
+INTERFACES = [kind for kind in vars(interfaces).values() if getattr(kind, "__module__", "") == interfaces.__name__]
+
+
+@pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.__name__)
+def test_every_interface_says_in_one_line_what_state_may_be_kept(interface):
+    said = [line.strip() for line in interface.__doc__.splitlines() if line.strip().startswith("State:")]
+    assert len(said) == 1
+    assert said[0].endswith(".")
+
+
+PACKAGE = Path(interfaces.__file__).parents[1]
+
+
+def test_no_module_of_the_core_or_the_llm_layer_is_too_long_for_one_sitting():
+    modules = [*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "llm").rglob("*.py")]
+    assert [file.name for file in modules if len(file.read_text(encoding="utf-8").splitlines()) > 350] == []
+
+
+TEXTS = [
+    "High blood pressure strains the heart and the vessels; regular exercise lowers it, so does a diet low in salt.",
+    "The treaty of 1648 ended a war of thirty years, and left the empire's three hundred states nearly sovereign.",
+    "Photosynthesis converts light energy into chemical energy: chloroplasts split water and release oxygen.",
+    "To tie a bowline, make a small loop, bring the end up through it, round the standing part and down again.",
+    "In 2019 the committee (of 12 members) met 4 times; its report, published in May, ran to 318 pages.",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("   \n\t", 0),
+        ("sixsix", 1),
+        ("sevenxx", 2),
+        ("don't stop!", 5),
+        ("photosynthesis", 3),
+        ("naïve café", 2),
+        ("茶", 1),
+        ("...", 3),
+    ],
+)
+def test_counts_pieces_of_six_word_characters_and_each_mark(text, tokens):
+    assert count_tokens(text) == tokens
+
+
+@given(st.text(st.sampled_from("abcdefg_09 .,-\n\x00\x1c\x85é")))
+def test_a_text_of_ascii_is_counted_by_the_same_rule(text):
+    assert count_tokens(text) == len(list(token_spans(text)))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_comes_within_a_quarter_of_a_real_subword_tokenizer(text, minilm):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(minilm) / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    real = len(tokenizer.encode(text, add_special_tokens=False).ids)
+    assert count_tokens(text) == pytest.approx(real, rel=0.25)

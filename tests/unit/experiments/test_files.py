@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib.image
 import pandas as pd
 import pytest
 
@@ -17,8 +22,10 @@ from experiments.evaluate.outcomes import Outcome, Outcomes
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
+from experiments.publish.figures import Columns, draw_curve
 from experiments.publish.files import Results, picture_of, read_summary, write_results
-from ragtune.core.errors import DatasetError
+from experiments.publish.folders import LOCK, locked
+from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
 
@@ -127,3 +134,45 @@ def test_a_run_over_an_older_one_is_never_a_mixture_that_looks_complete(
     with pytest.raises(OSError, match="Input/output"):
         write_results(folder, results)
     assert read_summary(folder) is None
+
+
+def columns(usd: float) -> Columns:
+    values = {f"nDCG@10{end}": [0.25, 0.5, 0.75] for end in ("", "_low", "_high")}
+    return {"documents": [0, 1, 2], "tokens": [0.0, 900.0, 2000.0], "usd": [0.0, usd / 2, usd], **values}
+
+
+def test_where_a_run_costs_money_quality_is_drawn_against_tokens_and_dollars_too(
+    tmp_path: Path, make_summary: Callable[..., Summary]
+) -> None:
+    shapes = []
+    for usd in (0.0, 0.01):
+        draw_curve(tmp_path / "curve.png", columns(usd), make_summary())
+        shapes.append(matplotlib.image.imread(tmp_path / "curve.png").shape[:2])
+    (height, width), (tall, wide) = shapes
+    assert (tall, wide) == (height, 3 * width)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from experiments.publish.folders import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(ConfigError, match="is in use"), locked(tmp_path):
+        pass
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from shard_work import mapped_files
 
+from experiments.cli.experiment import run_experiment
 from experiments.config.options import RunConfig
 from experiments.datasets import beir
-from experiments.replay import build
+from experiments.evaluate import baselines, files
+from experiments.replay import build, journal
 from experiments.replay.executors import JoblibExecutor
 from experiments.replay.records import replay_shard
 from ragtune.data import corpus, storedcorpus
@@ -63,3 +65,29 @@ def test_workers_map_the_files_that_the_driver_has_mapped(
     assert os.getpid() not in {pid for pid, _ in theirs}
     assert {files for _, files in theirs} == {mine[1]}
     assert {file.rpartition("/")[2] for file in mine[1]} >= {"texts.utf8", "tokens.npy", "scores.npy"}
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["dataset.every=2"], ["dataset.split=null"], ["executor=joblib", "executor.n_jobs=2"]]
+)
+def test_files_are_the_same_wherever_columns_are_kept(
+    compose_tiny: Callable[..., dict[str, Any]],
+    collection: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    with (collection / "queries.jsonl").open("a") as queries:
+        queries.write('{"_id": "q0-unjudged", "text": "heart"}\n{"_id": "q11", "text": "ship"}\n')
+    with (collection / "qrels" / "test.tsv").open("a") as qrels:
+        qrels.write("q11\tship-1\t1\n")
+    run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
+    for read in (build._session, build._parts, build._load_dataset, build._load_measures):
+        read.cache_clear()
+    monkeypatch.setattr(beir, "STORED_FROM", 1)
+    for module in (files, journal):
+        monkeypatch.setattr(module, "_ROOM", 0)
+    monkeypatch.setattr(baselines, "TOGETHER", 2)
+    run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "stored", [])
+    for name in ("run.trec", "per_query.parquet", "curve.csv", "traces.jsonl.gz"):
+        assert (tmp_path / "stored" / name).read_bytes() == (tmp_path / "held" / name).read_bytes()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
@@ -36,6 +36,7 @@ ASKED: dict[str, tuple[type[BaseModel], st.SearchStrategy[Any]]] = {
     "writer": (WRITER.contract(), st.fixed_dictionaries({"s_ctx_md": texts, "relevance": st.just({"1": 0.5})})),
 }
 ALL = pytest.mark.parametrize("asked", ASKED)
+FEW = settings(max_examples=20)  # of each of 120 combinations
 
 # How models put an answer after a draft; the words of w are prose without brackets.
 DRAFTED: dict[str, Callable[[str, str, list[str]], str]] = {
@@ -61,6 +62,7 @@ def written(value: Any, trailing: bool) -> str:
 
 @ALL
 @pytest.mark.parametrize("how", DRAFTED)
+@FEW
 @given(data=st.data(), trailing=st.booleans(), prose=st.lists(words, min_size=3, max_size=3))
 def test_the_answer_is_taken_and_no_draft(asked: str, how: str, data: Any, trailing: bool, prose: list[str]) -> None:
     schema, answers = ASKED[asked]
@@ -73,6 +75,7 @@ def test_the_answer_is_taken_and_no_draft(asked: str, how: str, data: Any, trail
 @pytest.mark.parametrize(
     "how", ["<think>{} hmm", "{} hmm</think>", "<think>{}</think> so be it", "a <think> b {}", "x</think>\n<think>{}"]
 )
+@FEW
 @given(data=st.data())
 def test_thoughts_without_an_answer_are_no_answer(asked: str, how: str, data: Any) -> None:
     schema, answers = ASKED[asked]
