@@ -25,6 +25,7 @@ from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.jointrank import JointRankEstimator
 from ragtune.estimators.comparing.knockout import KnockoutEstimator
 from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.realm import REALMEstimator, _Rating
 from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
@@ -119,6 +120,7 @@ def test_a_tournament_that_ends_within_its_first_stage_moves_no_document_that_wa
         (JointRankEstimator(), (400, 20)),
         (KnockoutEstimator(), (230, 115)),  # 90 pairs for the champions, and bisections among up to 9 of them
         (TDPartEstimator(), (0, 0)),
+        (REALMEstimator(), (149, 50)),  # 99 documents and 50 times the pivot
     ],
 )
 def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expected):
@@ -213,6 +215,31 @@ def test_blocks_of_jointrank_hold_each_document_as_often_as_its_design_says(repl
         assert shorter.ranking[120 // replicas :] == list(range(120 // replicas, 100))
 
 
+def test_a_rating_of_realm_is_the_mixture_of_trueskills_after_a_win_and_a_loss():
+    one, other = _Rating(27.0, 5.0**2), _Rating(24.0, 7.0**2)
+    won, lost = one.against(other, 1.0), one.against(other, 0.0)
+    # rate_1vs1 of the package trueskill: 28.595 and 4.651 after a win, 24.507 and 4.576 after a loss.
+    assert [won.mean, won.variance**0.5] == pytest.approx([28.595, 4.651], abs=5e-4)
+    assert [lost.mean, lost.variance**0.5] == pytest.approx([24.507, 4.576], abs=5e-4)
+    mixed = one.against(other, 0.75)
+    assert mixed.mean == pytest.approx(0.75 * 28.595 + 0.25 * 24.507, abs=5e-4)
+    # The mean of the variances, and the variance of the means.
+    assert mixed.variance == pytest.approx(
+        0.75 * 4.651**2 + 0.25 * 4.576**2 + 0.1875 * (28.595 - 24.507) ** 2, abs=0.01
+    )
+
+
+def test_realm_compares_every_document_with_one_pivot_and_then_only_what_decides_the_top():
+    for worth in worths(100):
+        near = worth - 8.0 * np.arange(100)  # a first stage that knows something
+        end = played(REALMEstimator(window=5), near)
+        first = [batch.positions.tolist() for batch in end.batches[:25]]  # (100 - 1) / (5 - 1)
+        assert {window[-1] for window in first} == {0}, "all ratings are as certain, so the first one is the pivot"
+        assert sorted(position for window in first for position in window[:-1]) == list(range(1, 100))
+        assert end.calls < 60
+        assert len(set(end.ranking[:10]) & set(best(near, 10))) >= 8
+
+
 def ours(**options: Any) -> PlackettLuceEstimator:
     corpus = Corpus(Document(id=f"d{i:03d}", text=f"word{i} common{i % 7}") for i in range(100))
     return PlackettLuceEstimator(corpus, TfidfEmbedder, **options)
@@ -231,6 +258,7 @@ POLICIES = {
     "jointrank": lambda: JointRankEstimator(window=8),
     "knockout": lambda: KnockoutEstimator(top_k=5),
     "plackett_luce": lambda: PlackettLuceEstimator(None, lambda corpus: NoTexts(), window=8),
+    "realm": lambda: REALMEstimator(window=5, top_k=5),
     "setwise_insertion": lambda: SetwiseInsertionEstimator(top_k=5),
     "sliding": lambda: SlidingEstimator(window=8, step=4),
     "tdpart": lambda: TDPartEstimator(window=8, top_k=4),
