@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from math import erfc, exp, pi, sqrt
+from math import erfc, exp, log, pi, sqrt
 from typing import NamedTuple
 
-from ragtune.core.arguments import check_number
+from ragtune.core.arguments import check_positive
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator
 
@@ -29,15 +29,17 @@ class REALMEstimator(WindowEstimator):
     keeps its order (Kendall's tau above 0.95). For n documents the first pass takes (n - 1) / (window - 1) calls,
     rounded up; it is the policy's first round.
 
-    Source: the published code. Differences: it has p = sigmoid of the difference of the model's logits by a
-    temperature; an order has no logits, so p is ``confidence`` for the document that is placed first, and one half in a
-    tie. Its tau compares document ids by position, here it compares the two orders. It leaves a list of at most k
-    documents as it is, here the first pass is made of every list. A document whose call failed keeps its rating.
+    p is the sigmoid of the difference of their logits by ``temperature``. The logit of rank r in an order is -ln r.
+
+    Source: the published code, whose temperature is 34 for the logits of Flan-T5. Differences: it never asks a model
+    that only gives an order. Its tau compares document ids by position, here it compares the two orders. It leaves a
+    list of at most k documents as it is, here every list gets its first pass. A document whose call failed keeps its
+    rating.
     """
 
-    def __init__(self, window: int = 3, top_k: int = 10, confidence: float = 0.9) -> None:
+    def __init__(self, window: int = 3, top_k: int = 10, temperature: float = 1.0) -> None:
         super().__init__(window, top_k)
-        self.confidence = check_number("estimator.confidence", confidence, low=0.5, high=1.0)
+        self.temperature = check_positive("estimator.temperature", temperature)
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         order = list(range(len(items)))
@@ -65,13 +67,10 @@ class REALMEstimator(WindowEstimator):
             window = [*others[start : start + self.window - 1], pivot]
             shown = [*order[:low], *_sorted(order[low:high], ratings), *order[high:]]
             verdict = yield Ask(window, shown, opens)
-            levels = {position: level for level, tier in enumerate(verdict.tiers) for position in tier}
-            if pivot not in levels:
-                continue
+            logits = {position: _logit(score) for position, score in verdict.scores.items()}
             for position in window[:-1]:
-                if position in levels:
-                    won = (levels[pivot] > levels[position]) - (levels[pivot] < levels[position])
-                    better = 0.5 + won * (self.confidence - 0.5)
+                if position in logits and pivot in logits:
+                    better = 1.0 / (1.0 + exp((logits[pivot] - logits[position]) / self.temperature))
                     ratings[position] = ratings[position].against(ratings[pivot], better)
                     clones.append(ratings[pivot].against(ratings[position], 1.0 - better))
         if clones:
@@ -101,6 +100,11 @@ class _Rating(NamedTuple):
         t = sign * (self.mean - other.mean) / scale - margin * sqrt(2.0 * noise) / scale
         v = exp(-t * t / 2.0) / sqrt(2.0 * pi) / max(0.5 * erfc(-t / sqrt(2.0)), 1e-300)
         return _Rating(self.mean + sign * variance / scale * v, variance * (1.0 - variance / scale**2 * v * (v + t)))
+
+
+def _logit(score: float) -> float:
+    clipped = min(max(score, 1e-9), 1.0 - 1e-9)
+    return log(clipped / (1.0 - clipped))
 
 
 def _sorted(part: Sequence[int], ratings: Sequence[_Rating]) -> list[int]:
