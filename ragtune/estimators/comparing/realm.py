@@ -21,7 +21,7 @@ class REALMEstimator(WindowEstimator):
     """REALM (Wang et al., EMNLP 2025, arXiv 2508.18379): documents have Gaussian ratings, and a quicksort whose pivot
     is the most certain document refines only the part of the list that decides the top k.
 
-    A part of the list is compared with its pivot, ``window - 1`` documents a call; the pivot is shown last. With
+    A part of the list is compared with its pivot, ``window - 1`` documents a call. With
     probability p that a document is better than the pivot, its rating is the mixture of TrueSkill's ratings after a
     win (p) and a loss (1 - p), by mean and variance. The pivot's rating is the mean of the ratings that it would have
     after each single comparison, weighted by precision. The part is sorted by ratings and divided at (2 i + m) / 3,

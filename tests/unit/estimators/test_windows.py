@@ -20,6 +20,7 @@ from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.comparing._windows import Game, WindowEstimator, first_round
+from ragtune.estimators.comparing.active_prp import ActivePRPEstimator
 from ragtune.estimators.comparing.acurank import AcuRankEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.jointrank import JointRankEstimator
@@ -52,14 +53,19 @@ def sent(window: list[int], worth: np.ndarray, told: int | None = None) -> SentB
 
 
 def played(
-    policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None
+    policy: WindowEstimator,
+    worth: np.ndarray,
+    calls: int | None = None,
+    told: int | None = None,
+    lies: float = 0.0,
 ) -> SimpleNamespace:
-    """How a policy gets on that is told the truth: its windows and its last ranking."""
+    """How a policy gets on that is told the truth, but for a share of reversed answers: its windows and its ranking."""
+    rng = np.random.default_rng(0)
     game = Game(partial(policy.play, documents(len(worth)), lambda: calls))
     batches: list[SentBatch] = []
     while game.ask.window and (calls is None or len(batches) < calls):
         assert len(set(game.ask.window)) == len(game.ask.window) >= 2
-        batches.append(sent(list(game.ask.window), worth, told))
+        batches.append(sent(list(game.ask.window), worth if rng.random() >= lies else -worth, told))
         game.hear(batches)
         assert sorted(game.ask.ranking) == list(range(len(worth)))
     return SimpleNamespace(calls=len(batches), ranking=list(game.ask.ranking), batches=batches)
@@ -203,6 +209,19 @@ def test_knockout_finds_the_top_in_order_by_pairs():
         assert 180 <= end.calls <= 260  # the paper's mean is 232
 
 
+def test_active_prp_repairs_the_top_of_a_knockout_after_a_noisy_comparison():
+    end, shorter = [], []
+    for worth in worths(100):
+        exact = played(ActivePRPEstimator(), worth)
+        assert exact.ranking[:10] == best(worth, 10)
+        assert {len(batch.positions) for batch in exact.batches} == {2}
+        extra = exact.calls - played(KnockoutEstimator(), worth).calls
+        assert extra == 18 + 9, "a pass over 19 documents without an exchange, then a pair for each further place"
+        for policy, found in ((ActivePRPEstimator(), end), (KnockoutEstimator(), shorter)):
+            found.append(worth[played(policy, worth, lies=0.15).ranking[:10]].mean())
+    assert np.mean(end) > np.mean(shorter)
+
+
 @pytest.mark.parametrize("replicas", [2, 4])
 def test_blocks_of_jointrank_hold_each_document_as_often_as_its_design_says(replicas):
     for worth in worths(100)[:3]:
@@ -253,6 +272,7 @@ def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
 
 POLICIES = {
     "acurank": lambda: AcuRankEstimator(window=8, top_k=5),
+    "active_prp": lambda: ActivePRPEstimator(top_k=5),
     "blitzrank": lambda: BlitzRankEstimator(window=8, top_k=5),
     "jointrank": lambda: JointRankEstimator(window=8),
     "knockout": lambda: KnockoutEstimator(top_k=5),
@@ -298,7 +318,9 @@ def test_a_policy_goes_on_after_failed_windows_and_ends(policy, n, calls, told, 
         ranking = list(game.ask.ranking)
         assert sorted(ranking) == list(range(n))
         never = [position for position in ranking if position not in judged]
-        if policy != "knockout" or not judged:  # there a champion stands before what other groups have left
+        if (
+            policy not in ("knockout", "active_prp") or not judged
+        ):  # there a champion stands before what other groups have left
             assert never == sorted(never), "what was never compared stays in the first stage's order"
         assert len(batches) < 60 * n
 
