@@ -31,6 +31,7 @@ from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstim
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.windows import WindowsScheduler
@@ -258,6 +259,35 @@ def test_realm_compares_every_document_with_one_pivot_and_then_only_what_decides
         assert len(set(end.ranking[:10]) & set(best(worth, 10))) >= 8
 
 
+def test_ts_setrank_ranks_by_the_means_of_beta_posteriors():
+    policy = TSSetRankEstimator(window=3, rounds=1, picked=1, explore=1.0)
+    end = played(policy, np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
+    shown = end.batches[0].positions.tolist()
+    mean = [(1 + (4 - i) / 8) / 2.5 for i in range(5)]  # scores 5 to 1 make s = 1, .75, .5, .25, 0; beta = 2.5 - alpha
+    for position in shown:
+        mean[position] = (1 + (4 - position) / 8 + (position == max(shown))) / 3.5
+    assert end.ranking == sorted(range(5), key=lambda position: -mean[position])
+
+
+def test_ts_setrank_explores_a_fifth_of_its_rounds_at_random_and_then_shows_what_may_be_relevant():
+    explored, drawn = [], []
+    for worth in worths(100):
+        end = played(TSSetRankEstimator(), worth)
+        assert end.calls == 100
+        top = set(best(worth, 10))
+        hits = [len(top & set(batch.positions.tolist())) for batch in end.batches]
+        explored.append(np.mean(hits[:20]))
+        drawn.append(np.mean(hits[-20:]))
+        assert len(top & set(end.ranking[:10])) >= 6
+    assert np.mean(explored) == pytest.approx(1.0, abs=0.3)  # 10 of 100, a tenth of which are the top
+    assert np.mean(drawn) > 3.0
+
+
+def test_ts_setrank_learns_nothing_from_a_call_that_tells_nothing_apart():
+    end = played(TSSetRankEstimator(rounds=5), np.ones(30), told=0)
+    assert end.ranking == list(range(30))
+
+
 def ours(**options: Any) -> PlackettLuceEstimator:
     corpus = Corpus(Document(id=f"d{i:03d}", text=f"word{i} common{i % 7}") for i in range(100))
     return PlackettLuceEstimator(corpus, TfidfEmbedder, **options)
@@ -282,6 +312,7 @@ POLICIES = {
     "sliding": lambda: SlidingEstimator(window=8, step=4),
     "tdpart": lambda: TDPartEstimator(window=8, top_k=4),
     "tourrank": lambda: TourRankEstimator(tournaments=2),
+    "ts_setrank": lambda: TSSetRankEstimator(window=5, rounds=12, picked=2),
 }
 
 
