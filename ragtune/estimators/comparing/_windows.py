@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ class Verdict(NamedTuple):
     order: Sequence[int]  # the window, best first; documents of which nothing was said keep their places
     tiers: Sequence[Sequence[int]]
     has_failed: bool = False  # the call brought no score at all (rule F6)
-    scores: Mapping[int, float] = MappingProxyType({})  # of the judged documents, in [0, 1], within this window only
 
 
 Play = Generator[Ask, Verdict, Sequence[int]]
@@ -55,8 +53,7 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
             tiers[-1].append(position)
         else:
             tiers.append([position])
-    shown = [next(ordered) if position in scores else position for position in window]
-    return Verdict(shown, tiers, scores={position: scores[position] for position in judged})
+    return Verdict([next(ordered) if position in scores else position for position in window], tiers)
 
 
 def best_first(values: NDArray[Any]) -> list[int]:

@@ -21,20 +21,18 @@ class REALMEstimator(WindowEstimator):
     """REALM (Wang et al., EMNLP 2025, arXiv 2508.18379): documents have Gaussian ratings, and a quicksort whose pivot
     is the most certain document refines only the part of the list that decides the top k.
 
-    A part of the list is compared with its pivot, ``window - 1`` documents a call. With
-    probability p that a document is better than the pivot, its rating is the mixture of TrueSkill's ratings after a
-    win (p) and a loss (1 - p), by mean and variance. The pivot's rating is the mean of the ratings that it would have
-    after each single comparison, weighted by precision. The part is sorted by ratings and divided at (2 i + m) / 3,
-    where i is the pivot's place and m the middle. A part ends where it lies within the top k, begins behind it, or
-    keeps its order (Kendall's tau above 0.95). For n documents the first pass takes (n - 1) / (window - 1) calls,
-    rounded up; it is the policy's first round.
+    A part of the list is compared with its pivot, ``window - 1`` documents a call. With probability p that a document
+    is better than the pivot, its rating is the mixture of TrueSkill's ratings after a win (p) and a loss (1 - p), by
+    mean and variance; p is the sigmoid of the difference of their logits, divided by ``temperature``. The pivot's
+    rating is the mean of the ratings that it would have after each single comparison, weighted by precision. The part
+    is sorted by ratings and divided at (2 i + m) / 3, where i is the pivot's place and m the middle. A part ends where
+    it lies within the top k, begins behind it, or keeps its order (Kendall's tau above 0.95). For n documents the first
+    pass takes (n - 1) / (window - 1) calls, rounded up; it is the policy's first round.
 
-    p is the sigmoid of the difference of their logits by ``temperature``. The logit of rank r in an order is -ln r.
-
-    Source: the published code, whose temperature is 34 for the logits of Flan-T5. Differences: it never asks a model
-    that only gives an order. Its tau compares document ids by position, here it compares the two orders. It leaves a
-    list of at most k documents as it is, here every list gets its first pass. A document whose call failed keeps its
-    rating.
+    Source: the published code. Differences: it has the logits of the model's options and a temperature of 34 for
+    Flan-T5; of an answer only the order counts here, and the logit of rank r is -ln r. Its tau compares document ids by
+    position, here it compares the two orders. It leaves a list of at most k documents as it is, here every list gets
+    its first pass. A document whose call failed keeps its rating.
     """
 
     def __init__(self, window: int = 3, top_k: int = 10, temperature: float = 1.0) -> None:
@@ -67,7 +65,7 @@ class REALMEstimator(WindowEstimator):
             window = [*others[start : start + self.window - 1], pivot]
             shown = [*order[:low], *_sorted(order[low:high], ratings), *order[high:]]
             verdict = yield Ask(window, shown, opens)
-            logits = {position: _logit(score) for position, score in verdict.scores.items()}
+            logits = {position: -log(rank) for rank, tier in enumerate(verdict.tiers, 1) for position in tier}
             for position in window[:-1]:
                 if position in logits and pivot in logits:
                     better = 1.0 / (1.0 + exp((logits[pivot] - logits[position]) / self.temperature))
@@ -100,11 +98,6 @@ class _Rating(NamedTuple):
         t = sign * (self.mean - other.mean) / scale - margin * sqrt(2.0 * noise) / scale
         v = exp(-t * t / 2.0) / sqrt(2.0 * pi) / max(0.5 * erfc(-t / sqrt(2.0)), 1e-300)
         return _Rating(self.mean + sign * variance / scale * v, variance * (1.0 - variance / scale**2 * v * (v + t)))
-
-
-def _logit(score: float) -> float:
-    clipped = min(max(score, 1e-9), 1.0 - 1e-9)
-    return log(clipped / (1.0 - clipped))
 
 
 def _sorted(part: Sequence[int], ratings: Sequence[_Rating]) -> list[int]:
