@@ -74,7 +74,7 @@ def in_order(items: Sequence[PoolItem], context: RAGtuneContext, shuffled: bool)
     if shuffled:
         ids = "\x00".join(sorted(item.doc_id for item in items))
         shown.sort(key=lambda item: item.doc_id)
-        context.rng(f"direction {ids}").shuffle(shown)  # type: ignore[arg-type]
+        context.rng(f"direction {ids}").shuffle(shown)
     return shown
 
 
