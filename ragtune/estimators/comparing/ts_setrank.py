@@ -40,7 +40,7 @@ class TSSetRankEstimator(WindowEstimator):
 
     def play(self, items: Sequence[PoolItem], calls: Callable[[], int | None]) -> Play:
         rng, allowed = np.random.default_rng(self.seed), calls()
-        rounds = self.rounds if allowed is None else min(self.rounds, allowed)
+        rounds = self.rounds if allowed is None else min(self.rounds, max(1, allowed))  # the last window may be cut
         scores = unit_interval(np.array([item.retrieval_score for item in items]))
         alpha, beta = 1.0 + _PRIOR * scores, 1.0 + _PRIOR * (1.0 - scores)
         for called in range(rounds if len(items) > 1 else 0):
