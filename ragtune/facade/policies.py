@@ -13,18 +13,22 @@ from ragtune.core.interfaces import BaseEmbedder, BaseEstimator, BaseScheduler
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.baseline import BaselineEstimator
+from ragtune.estimators.comparing.active_prp import ActivePRPEstimator
 from ragtune.estimators.comparing.acurank import AcuRankEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.jointrank import JointRankEstimator
 from ragtune.estimators.comparing.knockout import KnockoutEstimator
 from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.realm import REALMEstimator
 from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.estimators.interpolation import InterpolationEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.facade.defaults import BATCH_SIZE, TRUST
+from ragtune.schedulers.gate import GateScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
@@ -62,10 +66,11 @@ def policy_named(
     """The policy of that name.
 
     Those that choose by scores are ``uncertainty`` (the whole budget), ``settled`` and ``early_stop`` (stop once the
-    top 10 is unlikely to change), and the baselines: ``fixed_depth`` (the first stage's best in one call) and
-    ``interpolated_fixed_depth`` (the same documents, ranked by both scores). Those that compare choose windows of
-    documents, a window a call, some of them again: ``plackett_luce``, ``sliding``, ``tdpart``, ``tourrank``,
-    ``acurank``, ``blitzrank``, ``setwise_insertion``, ``jointrank`` and ``knockout``.
+    top 10 is unlikely to change), ``gate`` (nothing where the first stage is sure of its top 10), and the baselines:
+    ``fixed_depth`` (the first stage's best in one call) and ``interpolated_fixed_depth`` (the same documents, ranked by
+    both scores). Those that compare choose windows of documents, a window a call, some of them again:
+    ``plackett_luce``, ``sliding``, ``tdpart``, ``tourrank``, ``acurank``, ``blitzrank``, ``realm``, ``ts_setrank``,
+    ``setwise_insertion``, ``jointrank``, ``knockout`` and ``active_prp``.
 
     Any reranker serves a policy that compares: of one that gives scores, they order each window. A reranker that
     compares serves a policy that chooses by scores as long as one call is all; beyond that a ranking warns.
@@ -78,7 +83,8 @@ def policy_named(
             that is asked for it once a request. Fixed depth and the policies that compare have no use for it.
 
     Raises:
-        ConfigError: on an unknown name or a value out of range; ``tourrank`` and ``knockout`` take no batch size.
+        ConfigError: on an unknown name or a value out of range; ``tourrank``, ``knockout`` and ``active_prp``
+            take no batch size.
 
     Examples:
         >>> from ragtune.facade.policies import policy_named
@@ -131,6 +137,7 @@ _POLICIES: dict[str, Callable[[_Said], Policy]] = {
     "uncertainty": lambda said: Policy(said.posterior(), GreedyScheduler(**said.batches())),
     "settled": lambda said: Policy(said.posterior(), SettledScheduler(**said.batches())),
     "early_stop": lambda said: Policy(said.posterior(), SettledScheduler(threshold=0.4, **said.batches())),
+    "gate": lambda said: Policy(said.posterior(), GateScheduler(GreedyScheduler(**said.batches()))),
     "fixed_depth": lambda said: Policy(BaselineEstimator(), OneShotScheduler(), Ordering.RERANKED_FIRST),
     "interpolated_fixed_depth": lambda said: Policy(InterpolationEstimator(), OneShotScheduler()),
     "plackett_luce": lambda said: _compared(PlackettLuceEstimator(None, said.vectors, **said.window())),
@@ -139,9 +146,12 @@ _POLICIES: dict[str, Callable[[_Said], Policy]] = {
     "tourrank": lambda said: _compared(TourRankEstimator(**said.no_window())),
     "acurank": lambda said: _compared(AcuRankEstimator(**said.window())),
     "blitzrank": lambda said: _compared(BlitzRankEstimator(**said.window())),
+    "realm": lambda said: _compared(REALMEstimator(**said.window())),
+    "ts_setrank": lambda said: _compared(TSSetRankEstimator(**said.window())),
     "setwise_insertion": lambda said: _compared(SetwiseInsertionEstimator(**said.window())),
     "jointrank": lambda said: _compared(JointRankEstimator(**said.window())),
     "knockout": lambda said: _compared(KnockoutEstimator(**said.no_window())),
+    "active_prp": lambda said: _compared(ActivePRPEstimator(**said.no_window())),
 }
 
 POLICIES = tuple(_POLICIES)

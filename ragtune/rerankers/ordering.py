@@ -68,6 +68,16 @@ def by_standing(items: Sequence[PoolItem]) -> list[PoolItem]:
     return sorted(items, key=lambda item: (-standing(item), item.initial_rank, item.doc_id))
 
 
+def in_order(items: Sequence[PoolItem], context: RAGtuneContext, shuffled: bool) -> list[PoolItem]:
+    """The documents :func:`by_standing`, or in an order drawn for their set, which no standing can bias."""
+    shown = by_standing(items)
+    if shuffled:
+        ids = "\x00".join(sorted(item.doc_id for item in items))
+        shown.sort(key=lambda item: item.doc_id)
+        context.rng(f"direction {ids}").shuffle(shown)
+    return shown
+
+
 def rank_scores(order: Sequence[PoolItem], told: int | None = None) -> dict[str, float]:
     """Return 1 / (1 + r) for the r-th document from 1: the scale ``rank`` of score tables, whose logit is -ln r."""
     last = len(order) if told is None else told + 1

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arguments import check_count, check_flag, check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
@@ -15,7 +15,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
 from ragtune.llm.types import Price
-from ragtune.rerankers.ordering import by_standing, rank_scores
+from ragtune.rerankers.ordering import in_order, rank_scores
 from ragtune.rerankers.replay import load_table
 
 _CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
@@ -47,6 +47,7 @@ class SimulatedReranker(BaseReranker):
         tokens_per_doc: float | None = None,
         ms_per_call: float = 0.0,
         prices: Mapping[str, float] | None = None,
+        shuffled: bool = False,
     ) -> None:
         self.table = load_table(str(scores), scale)
         self.told = None if told is None else check_count("reranker.told", told, low=1)
@@ -56,6 +57,7 @@ class SimulatedReranker(BaseReranker):
         given = None if tokens_per_doc is None else check_number("reranker.tokens_per_doc", tokens_per_doc, low=0.0)
         self.tokens_per_doc = given
         self.ms_per_call = check_number("reranker.ms_per_call", ms_per_call, low=0.0)
+        self.shuffled = check_flag("reranker.shuffled", shuffled)
         self.price = None if prices is None else Price.of("simulated", prices)
 
     @property
@@ -76,7 +78,7 @@ class SimulatedReranker(BaseReranker):
         return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
-        shown = by_standing(items)
+        shown = in_order(items, context, self.shuffled)
         prompt = "\x00".join(item.doc_id for item in shown)
         if self.refused and context.rng(f"refusal {prompt}").random() < self.refused:
             raise LLMError(f"the call was refused, as reranker.refused={self.refused:g} of all are")

@@ -21,9 +21,11 @@ from ragtune.estimators.comparing.acurank import AcuRankEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.jointrank import JointRankEstimator
 from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.realm import REALMEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.estimators.graph.gar import GAREstimator
 from ragtune.estimators.graph.ore import OREEstimator
 from ragtune.estimators.graph.quam import QuamEstimator
@@ -39,6 +41,7 @@ from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.hybrid import HybridRetriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
 from ragtune.schedulers.cascade import CascadeScheduler
+from ragtune.schedulers.gate import GateScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
@@ -70,6 +73,8 @@ BAD = [
     (JointRankEstimator, {"replicas": 0}),
     (TourRankEstimator, {"tournaments": 0}),
     (AcuRankEstimator, {"tolerance": 0.6}),
+    (REALMEstimator, {"temperature": 0.0}),
+    (TSSetRankEstimator, {"explore": 1.5}),
     (over_texts(PlackettLuceEstimator), {"temperature": 0.0}),
     (over_texts(GAREstimator), {"k": 1.5}),
     (over_texts(OREEstimator), {"ridge": math.nan}),
@@ -83,6 +88,7 @@ BAD = [
     (lambda **options: RankBM25Retriever(CORPUS, **options), {"b": 2.0}),
     (hybrid, {"depth_each": 0}),
     (GreedyScheduler, {"batch_size": 0}),
+    (lambda **options: GateScheduler(OneShotScheduler(), **options), {"agreement": 1.5}),
     (OneShotScheduler, {"top_n": -1}),
     (SettledScheduler, {"threshold": 0.6}),
     (lambda **options: CascadeScheduler({}, **options), {"escalate_above": 1.5}),

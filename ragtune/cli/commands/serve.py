@@ -167,9 +167,9 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--advice", metavar="FILE", type=Path, help="advice.json of ragtune advise")
     group.add_argument(
         "--policy",
-        help="by scores: uncertainty (default), settled, early_stop, fixed_depth, interpolated_fixed_depth; by "
-        "comparisons: plackett_luce (default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, "
-        "setwise_insertion, jointrank, knockout",
+        help="by scores: uncertainty (default), settled, early_stop, gate, fixed_depth, interpolated_fixed_depth; by "
+        "comparisons: plackett_luce (default with --llm), sliding, tdpart, tourrank, acurank, blitzrank, realm, "
+        "ts_setrank, setwise_insertion, jointrank, knockout, active_prp",
     )
     group.add_argument(
         "--batch-size",

@@ -22,8 +22,10 @@ class TourRankEstimator(WindowEstimator):
     ones. For 100 documents a tournament is 5 + 5 + 1 + 1 + 1 = 13 calls; a shorter list enters at the first stage that
     is smaller than it.
 
-    Differences: a call gives an order, of which only who goes on counts, as in the paper's prompt. The documents of a
-    group are shown as they stand, where the paper shuffles them; groups come one after the other. Of a group whose call
+    Differences: a call gives an order, of which only who goes on counts, as in the paper's prompt. A tournament begins
+    at the order by the points so far. The published code begins each at the first stage's order and shuffles every
+    group anew; here a prompt has one answer, so that such a tournament repeats the first one (nDCG@10 on TREC DL 2019
+    after 65 noisy calls: .696, from the points' order .706). Groups come one after the other. Of a group whose call
     failed, those that stand first go on. Where the budget ends within a stage, its points do not count yet: others had
     no chance to gain one. The documents of each group that has played share the places that they had, those first that
     go on. The first stage of the first tournament is the policy's first round.

@@ -24,7 +24,7 @@ from ragtune.llm.errors import AnswerError, ServiceError, no_scores
 from ragtune.llm.jsontext import numbers_in
 from ragtune.llm.prompts import PromptLibrary, fence, fence_all
 from ragtune.llm.types import AnswerLimit, JsonResult, Message, T
-from ragtune.rerankers.ordering import by_standing
+from ragtune.rerankers.ordering import in_order
 
 _WRITTEN = re.compile(r"\s*\[?\s*(\d{1,6})\s*\]?\s*")
 
@@ -135,6 +135,8 @@ class Interview:
 class LLMReranker(BaseReranker):
     """Shows a query and shortened documents to a language model; those without a usable answer have no score."""
 
+    shuffled: bool = False  # whether documents are shown in a random order instead of best first
+
     def __init__(
         self,
         llm: LLMClient,
@@ -173,7 +175,7 @@ class LLMReranker(BaseReranker):
         )
         interview = Interview(self.llm, self._known(context), context, limit)
         try:
-            scores = self._judge(by_standing(items), context, interview)
+            scores = self._judge(in_order(items, context, self.shuffled), context, interview)
         finally:
             interview.report(len(items))
         if not scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragtune.core.arguments import check_count
+from ragtune.core.arguments import check_count, check_flag
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -32,11 +32,13 @@ class LLMListwiseReranker(LLMReranker):
         step: int = 10,
         max_doc_tokens: int = 300,
         max_answer_tokens: int | None = None,
+        shuffled: bool = False,
     ) -> None:
         self.window = check_count("reranker window", window, low=2)
         self.step = check_count("reranker step", step, low=1)
         if step >= window:
             raise ConfigError(f"reranker step={step!r}: allowed is a whole number < reranker window={window!r}")
+        self.shuffled = check_flag("reranker shuffled", shuffled)
         answer = 16 + 4 * window if max_answer_tokens is None else max_answer_tokens
         super().__init__(llm, prompts, prompt, ("query", "documents", "n"), max_doc_tokens, answer)
 

@@ -20,15 +20,18 @@ from ragtune.core.pool.items import PoolItem, SentBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.comparing._windows import Game, WindowEstimator, first_round
+from ragtune.estimators.comparing.active_prp import ActivePRPEstimator
 from ragtune.estimators.comparing.acurank import AcuRankEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.jointrank import JointRankEstimator
 from ragtune.estimators.comparing.knockout import KnockoutEstimator
 from ragtune.estimators.comparing.plackett_luce import PlackettLuceEstimator
+from ragtune.estimators.comparing.realm import REALMEstimator, _Rating
 from ragtune.estimators.comparing.setwise_insertion import SetwiseInsertionEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.estimators.comparing.tdpart import TDPartEstimator
 from ragtune.estimators.comparing.tourrank import TourRankEstimator
+from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 from ragtune.schedulers.windows import WindowsScheduler
@@ -51,14 +54,19 @@ def sent(window: list[int], worth: np.ndarray, told: int | None = None) -> SentB
 
 
 def played(
-    policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None
+    policy: WindowEstimator,
+    worth: np.ndarray,
+    calls: int | None = None,
+    told: int | None = None,
+    lies: float = 0.0,
 ) -> SimpleNamespace:
-    """How a policy gets on that is told the truth: its windows and its last ranking."""
+    """How a policy gets on that is told the truth, but for a share of reversed answers: its windows and its ranking."""
+    rng = np.random.default_rng(0)
     game = Game(partial(policy.play, documents(len(worth)), lambda: calls))
     batches: list[SentBatch] = []
     while game.ask.window and (calls is None or len(batches) < calls):
         assert len(set(game.ask.window)) == len(game.ask.window) >= 2
-        batches.append(sent(list(game.ask.window), worth, told))
+        batches.append(sent(list(game.ask.window), worth if rng.random() >= lies else -worth, told))
         game.hear(batches)
         assert sorted(game.ask.ranking) == list(range(len(worth)))
     return SimpleNamespace(calls=len(batches), ranking=list(game.ask.ranking), batches=batches)
@@ -119,6 +127,7 @@ def test_a_tournament_that_ends_within_its_first_stage_moves_no_document_that_wa
         (JointRankEstimator(), (400, 20)),
         (KnockoutEstimator(), (230, 115)),  # 90 pairs for the champions, and bisections among up to 9 of them
         (TDPartEstimator(), (0, 0)),
+        (REALMEstimator(), (149, 50)),  # 99 documents and 50 times the pivot
     ],
 )
 def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expected):
@@ -201,6 +210,19 @@ def test_knockout_finds_the_top_in_order_by_pairs():
         assert 180 <= end.calls <= 260  # the paper's mean is 232
 
 
+def test_active_prp_repairs_the_top_of_a_knockout_after_a_noisy_comparison():
+    end, shorter = [], []
+    for worth in worths(100):
+        exact = played(ActivePRPEstimator(), worth)
+        assert exact.ranking[:10] == best(worth, 10)
+        assert {len(batch.positions) for batch in exact.batches} == {2}
+        extra = exact.calls - played(KnockoutEstimator(), worth).calls
+        assert extra == 18 + 9, "a pass over 19 documents without an exchange, then a pair for each further place"
+        for policy, found in ((ActivePRPEstimator(), end), (KnockoutEstimator(), shorter)):
+            found.append(worth[played(policy, worth, lies=0.15).ranking[:10]].mean())
+    assert np.mean(end) > np.mean(shorter)
+
+
 @pytest.mark.parametrize("replicas", [2, 4])
 def test_blocks_of_jointrank_hold_each_document_as_often_as_its_design_says(replicas):
     for worth in worths(100)[:3]:
@@ -211,6 +233,59 @@ def test_blocks_of_jointrank_hold_each_document_as_often_as_its_design_says(repl
         shorter = played(JointRankEstimator(replicas=replicas), worth, calls=6)
         assert best(worth[: 120 // replicas], 1)[0] in shorter.ranking[:3]
         assert shorter.ranking[120 // replicas :] == list(range(120 // replicas, 100))
+
+
+def test_a_rating_of_realm_is_the_mixture_of_trueskills_after_a_win_and_a_loss():
+    one, other = _Rating(27.0, 5.0**2), _Rating(24.0, 7.0**2)
+    won, lost = one.against(other, 1.0), one.against(other, 0.0)
+    # rate_1vs1 of the package trueskill: 28.595 and 4.651 after a win, 24.507 and 4.576 after a loss.
+    assert [won.mean, won.variance**0.5] == pytest.approx([28.595, 4.651], abs=5e-4)
+    assert [lost.mean, lost.variance**0.5] == pytest.approx([24.507, 4.576], abs=5e-4)
+    mixed = one.against(other, 0.75)
+    assert mixed.mean == pytest.approx(0.75 * 28.595 + 0.25 * 24.507, abs=5e-4)
+    # The mean of the variances, and the variance of the means.
+    assert mixed.variance == pytest.approx(
+        0.75 * 4.651**2 + 0.25 * 4.576**2 + 0.1875 * (28.595 - 24.507) ** 2, abs=0.01
+    )
+
+
+def test_realm_compares_every_document_with_one_pivot_and_then_only_what_decides_the_top():
+    for worth in worths(100):
+        end = played(REALMEstimator(), worth)
+        first = [batch.positions.tolist() for batch in end.batches[:50]]  # (100 - 1) / (3 - 1), rounded up
+        assert {window[-1] for window in first} == {0}, "all ratings are as certain, so the first one is the pivot"
+        assert sorted(position for window in first for position in window[:-1]) == list(range(1, 100))
+        assert 50 < end.calls < 120
+        assert len(set(end.ranking[:10]) & set(best(worth, 10))) >= 8
+
+
+def test_ts_setrank_ranks_by_the_means_of_beta_posteriors():
+    policy = TSSetRankEstimator(window=3, rounds=1, picked=1, explore=1.0)
+    end = played(policy, np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
+    shown = end.batches[0].positions.tolist()
+    mean = [(1 + (4 - i) / 8) / 2.5 for i in range(5)]  # scores 5 to 1 make s = 1, .75, .5, .25, 0; beta = 2.5 - alpha
+    for position in shown:
+        mean[position] = (1 + (4 - position) / 8 + (position == max(shown))) / 3.5
+    assert end.ranking == sorted(range(5), key=lambda position: -mean[position])
+
+
+def test_ts_setrank_explores_a_fifth_of_its_rounds_at_random_and_then_shows_what_may_be_relevant():
+    explored, drawn = [], []
+    for worth in worths(100):
+        end = played(TSSetRankEstimator(), worth)
+        assert end.calls == 100
+        top = set(best(worth, 10))
+        hits = [len(top & set(batch.positions.tolist())) for batch in end.batches]
+        explored.append(np.mean(hits[:20]))
+        drawn.append(np.mean(hits[-20:]))
+        assert len(top & set(end.ranking[:10])) >= 6
+    assert np.mean(explored) == pytest.approx(1.0, abs=0.3)  # 10 of 100, a tenth of which are the top
+    assert np.mean(drawn) > 3.0
+
+
+def test_ts_setrank_learns_nothing_from_a_call_that_tells_nothing_apart():
+    end = played(TSSetRankEstimator(rounds=5), np.ones(30), told=0)
+    assert end.ranking == list(range(30))
 
 
 def ours(**options: Any) -> PlackettLuceEstimator:
@@ -227,14 +302,17 @@ def test_the_posterior_over_orders_finds_the_top_of_a_list_in_no_order():
 
 POLICIES = {
     "acurank": lambda: AcuRankEstimator(window=8, top_k=5),
+    "active_prp": lambda: ActivePRPEstimator(top_k=5),
     "blitzrank": lambda: BlitzRankEstimator(window=8, top_k=5),
     "jointrank": lambda: JointRankEstimator(window=8),
     "knockout": lambda: KnockoutEstimator(top_k=5),
     "plackett_luce": lambda: PlackettLuceEstimator(None, lambda corpus: NoTexts(), window=8),
+    "realm": lambda: REALMEstimator(window=5, top_k=5),
     "setwise_insertion": lambda: SetwiseInsertionEstimator(top_k=5),
     "sliding": lambda: SlidingEstimator(window=8, step=4),
     "tdpart": lambda: TDPartEstimator(window=8, top_k=4),
     "tourrank": lambda: TourRankEstimator(tournaments=2),
+    "ts_setrank": lambda: TSSetRankEstimator(window=5, rounds=12, picked=2),
 }
 
 
@@ -271,7 +349,9 @@ def test_a_policy_goes_on_after_failed_windows_and_ends(policy, n, calls, told, 
         ranking = list(game.ask.ranking)
         assert sorted(ranking) == list(range(n))
         never = [position for position in ranking if position not in judged]
-        if policy != "knockout" or not judged:  # there a champion stands before what other groups have left
+        if (
+            policy not in ("knockout", "active_prp") or not judged
+        ):  # there a champion stands before what other groups have left
             assert never == sorted(never), "what was never compared stays in the first stage's order"
         assert len(batches) < 60 * n
 

@@ -41,14 +41,14 @@ class Judge:
 
 
 def test_all_that_compare_have_a_name_and_the_command_line_tells_it() -> None:
-    assert len(COMPARING) == 9
+    assert len(COMPARING) == 12
     parser = argparse.ArgumentParser()
     add_rerank_options(parser)
     (policy,) = (action for action in parser._actions if action.dest == "policy")
     assert set(re.findall(r"\w+", policy.help or "")) >= set(POLICIES)
 
 
-@pytest.mark.parametrize(("policy", "docs"), [("knockout", 5), ("tourrank", 20), ("tourrank", 39)])
+@pytest.mark.parametrize(("policy", "docs"), [("knockout", 5), ("realm", 20), ("tourrank", 20), ("tourrank", 39)])
 def test_a_budget_within_the_first_round_is_warned_of_with_one_that_is_enough(policy: str, docs: int) -> None:
     (said,) = BudgetedReranker(worth, policy=policy, docs=docs).rank("q", TEXTS).warnings
     named = re.search(r"smallest useful budget is (\d+) documents in \d+ calls: docs=(\d+)$", said)
@@ -91,7 +91,8 @@ def test_scores_order_a_window_as_a_comparison_does(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "widest"), [("plackett_luce", 8), ("sliding", 8), ("tdpart", 8), ("jointrank", 8), ("acurank", 8)]
+    ("policy", "widest"),
+    [("plackett_luce", 8), ("sliding", 8), ("tdpart", 8), ("jointrank", 8), ("acurank", 8), ("realm", 8)],
 )
 def test_the_batch_size_is_that_of_windows(policy: str, widest: int) -> None:
     judge = Judge()

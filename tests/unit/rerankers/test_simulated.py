@@ -77,6 +77,13 @@ def test_a_position_bias_favours_what_is_shown_first(make):
     assert order(make(position_bias=100.0), "ebacd") == ["e", "b", "a", "c", "d"]
 
 
+def test_a_random_direction_makes_a_position_bias_noise_of_mean_zero(make):
+    fair = make(position_bias=100.0, shuffled=True)
+    first = [order(fair, "ea", seed=seed)[0] for seed in range(400)]
+    assert np.mean([doc_id == "e" for doc_id in first]) == pytest.approx(0.5, abs=0.08)
+    assert first == [order(fair, "ae", seed=seed)[0] for seed in range(400)], "the direction is that of the pair"
+
+
 def test_the_bill_is_that_of_one_prompt_and_its_answer(make):
     reranker = make(prices={"prompt": 1.0, "completion": 10.0}, ms_per_call=7.0)
     prompt, answer = 100 + 3 + 4 * (300 + 8), 16 + 4 * 4

@@ -17,6 +17,7 @@ from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.schedulers.cascade import CascadeScheduler
+from ragtune.schedulers.gate import GateScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
@@ -240,3 +241,48 @@ def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controll
     sent = [call.details["doc_ids"] for call in output.trace.find("propose")]
     assert [len(window) for window in sent] == [5] * 6
     assert [doc_id for window in sent for doc_id in window] == [f"doc_{i:03d}" for i in range(30)]
+
+
+def _found(*sources: list[float]) -> CandidatePool:
+    """Candidates with a score by each source."""
+    return CandidatePool(
+        PoolItem(f"d{i:02d}", i, retrieval_score=scores[0], sources={f"s{j}": s for j, s in enumerate(scores)})
+        for i, scores in enumerate(zip(*sources, strict=True))
+    )
+
+
+def _gate(**options: Any) -> GateScheduler:
+    return GateScheduler(OneShotScheduler(top_n=3), k=2, **{"margin": 2.0, **options})
+
+
+FLAT, STEEP = [3.0, 2.9, 2.8, 2.0, 0.0], [9.0, 4.0, 1.0, 0.5, 0.0]
+
+
+def test_the_gate_closes_where_the_leaders_stand_out() -> None:
+    assert isinstance(_gate().select_batch(_found(FLAT), RemainingBudgetView()), BatchProposal)
+    stop = _gate().select_batch(_found(STEEP), RemainingBudgetView())
+    assert isinstance(stop, StopRecord)
+    # On [0, 1] the two best scores are 1 and 4/9, where evenly falling ones are 1 and 3/4: 5/9 by 1/4.
+    assert (stop.reason, stop.details) == ("gate_closed", {"margin": 2.222222, "threshold": 2.0, "k": 2})
+    shifted = _found([10 * score - 70 for score in STEEP])
+    assert _gate().select_batch(shifted, RemainingBudgetView()) == stop, "the scale of the scores does not matter"
+    assert isinstance(_gate(margin=2.3).select_batch(_found(STEEP), RemainingBudgetView()), BatchProposal)
+
+
+def test_the_gate_closes_where_the_sources_agree_on_the_top_whatever_the_margins() -> None:
+    same, other = _found(FLAT, FLAT), _found(STEEP, STEEP[::-1])
+    stop = _gate().select_batch(same, RemainingBudgetView())
+    assert isinstance(stop, StopRecord)
+    assert stop.details == {"agreement": 1.0, "threshold": 0.7, "k": 2}
+    assert isinstance(_gate().select_batch(other, RemainingBudgetView()), BatchProposal)
+    # Pairs of three sources: one agrees in full, two not at all.
+    assert isinstance(_gate().select_batch(_found(FLAT, FLAT, FLAT[::-1]), RemainingBudgetView()), BatchProposal)
+    third = _gate(agreement=0.33).select_batch(_found(FLAT, FLAT, FLAT[::-1]), RemainingBudgetView())
+    assert isinstance(third, StopRecord)
+
+
+def test_the_gate_decides_once_and_never_for_a_pool_within_the_top() -> None:
+    assert isinstance(_gate().select_batch(_found(STEEP[:2]), RemainingBudgetView()), BatchProposal)
+    stop = GateScheduler(OneShotScheduler(), k=4, margin=0.0).select_batch(OPEN, RemainingBudgetView())
+    assert isinstance(stop, StopRecord)
+    assert stop.reason == "one_shot_done", "what was begun is the other scheduler's to end"
