@@ -24,8 +24,8 @@ class TourRankEstimator(WindowEstimator):
 
     Differences: a call gives an order, of which only who goes on counts, as in the paper's prompt. A tournament begins
     at the order by the points so far. The published code begins each at the first stage's order and shuffles every
-    group anew; here a prompt has one answer, so that such a tournament repeats the first one (nDCG@10 on TREC DL 2019
-    after 65 noisy calls: .696, from the points' order .706). Groups come one after the other. Of a group whose call
+    group anew. Here a prompt has one answer, so such a tournament would largely repeat the first one. Groups come one
+    after the other. Of a group whose call
     failed, those that stand first go on. Where the budget ends within a stage, its points do not count yet: others had
     no chance to gain one. The documents of each group that has played share the places that they had, those first that
     go on. The first stage of the first tournament is the policy's first round.
