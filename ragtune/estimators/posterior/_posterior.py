@@ -184,7 +184,12 @@ class RelevancePosterior:
 
     @property
     def correlation(self) -> float:
-        """Rank correlation of the scores with the first-stage evidence, over its documents."""
+        """Rank correlation of the scores with the first-stage evidence, over its documents; 0 in an expanded pool.
+
+        There, scores say which documents join and are scored, so that correlations are those of a selection.
+        """
+        if self.discovered:
+            return 0.0
         scored = np.flatnonzero(self.scored[: self._ranked])
         return rank_correlation(self.evidence[scored], self.own_logits[scored])
 
