@@ -26,6 +26,13 @@ class Interval(_Part):
         return cls(value=value, low=None if math.isnan(low) else low, high=None if math.isnan(high) else high)
 
 
+class SourceAgreement(_Part):
+    """Mean rank correlation of the reranker's scores with the first stage, two standard errors either way."""
+
+    correlation: Interval  # without ends where the queries are too few to set the trust
+    queries: int
+
+
 class Row(_Part):
     """An option: mean quality, share of the target's quality kept with its interval, and mean cost a query by unit."""
 
@@ -88,6 +95,7 @@ class Advice(_Part):
     list_prices: list[ListPrice]
     trust: float
     trust_gain: Interval | None  # over the default, in cross-validation; None if it was not chosen
+    source_agreement: SourceAgreement | None  # what set the trust without judgments; None if it was not looked at
     weight: float  # of the first stage in interpolated fixed depth
     weight_gain: Interval | None  # the same
     recommended: Row
@@ -117,6 +125,16 @@ class Advice(_Part):
         return self.labels is not None and self.labels.decision.verdict == "harms"
 
     @property
+    def shows_no_use(self) -> bool:
+        """Whether, without judgments, the scores do not agree with the first stage and so are not trusted at all."""
+        return self.source_agreement is not None and self.trust == 0.0
+
+    @property
+    def is_decided_before(self) -> bool:
+        """Whether reranking is advised against whatever a budget keeps of it."""
+        return self.harms_by_labels or self.shows_no_use
+
+    @property
     def keeps_first_stage(self) -> bool:
         """Whether the first stage is kept because reranking harms, or nothing is shown to be better."""
-        return not self.recommended.budget and (self.is_worse or self.harms_by_labels)
+        return not self.recommended.budget and (self.is_worse or self.is_decided_before)

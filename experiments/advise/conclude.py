@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung
+from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung, SourceAgreement
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
 from experiments.advise.options import BASELINES
 from experiments.advise.replays import ENOUGH, Replays, Setting, counted_queries
@@ -14,6 +14,7 @@ from experiments.evaluate.significance import Bootstrap
 from experiments.label.verdict import Verdict
 from experiments.report.prices import UNITS, ListedService, Prices
 from ragtune.core.errors import ConfigError
+from ragtune.estimators.posterior.correlation import ENOUGH_REQUESTS, SourceCorrelation
 
 FEW = 30
 """Queries below which intervals are uncertain themselves."""
@@ -48,7 +49,8 @@ def conclude(
     chosen = choose(options, known, quality)
     rows = [_row(options, known, i, replays.judged) for i in range(len(options.options))]
     harms = labels is not None and labels.decision.verdict == "harms"
-    if harms:
+    is_useless = replays.correlation is not None and replays.trust.value == 0.0
+    if harms or is_useless:
         chosen = options.nothing
     full, best = rows[options.full], rows[chosen]
     start = replays.curves[options.options[chosen].candidate.name].start
@@ -67,6 +69,7 @@ def conclude(
         list_prices=[] if "usd" in prices.priced else _listed(services, options, chosen, traffic),
         trust=replays.trust.value,
         trust_gain=_gain(replays.trust),
+        source_agreement=_source_agreement(replays.correlation),
         weight=replays.weight.value,
         weight_gain=_gain(replays.weight),
         recommended=best,
@@ -76,7 +79,7 @@ def conclude(
         target=rows[options.target],
         same_depth=_same_depth(rows, best),
         saved_a_month={name: (full.cost[name] - best.cost[name]) * traffic for name in UNITS},
-        ladder=[] if harms else _ladder(options, known, chosen, quality, **settings),
+        ladder=[] if harms or is_useless else _ladder(options, known, chosen, quality, **settings),
         question=_question(options, known, chosen, quality),
         labels=labels,
         options=rows,
@@ -88,6 +91,14 @@ def conclude(
 
 def _gain(setting: Setting) -> Interval | None:
     return None if math.isnan(setting.gain) else Interval.of(setting.gain, setting.low, setting.high)
+
+
+def _source_agreement(found: SourceCorrelation | None) -> SourceAgreement | None:
+    if found is None:
+        return None
+    half = found.mean - found.low if found.requests >= ENOUGH_REQUESTS else math.nan
+    correlation = Interval.of(found.mean, found.mean - half, found.mean + half)
+    return SourceAgreement(correlation=correlation, queries=found.requests)
 
 
 def _require_telling(replays: Replays, known: Bounds, quality: float, level: float) -> None:

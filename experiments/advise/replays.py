@@ -29,9 +29,11 @@ from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.replay.build import Session, session_for
 from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
+from experiments.replay.trust import AUTO
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
 from ragtune.estimators.interpolation import WEIGHT
+from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.facade.defaults import TRUST
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
@@ -82,6 +84,7 @@ class Replays:
     queries: Sequence[str]  # ids of those that count
     pool: int  # documents of the largest pool
     curves: Mapping[str, Curve]  # by the candidate's name; that of FIXED ends with reranking everything
+    correlation: SourceCorrelation | None = None  # of the queries whose scores set the trust, without judgments
 
     @property
     def uncovered(self) -> int:
@@ -128,7 +131,11 @@ def replay_all(
     trusts: Sequence[float] = TRUSTS,
     weights: Sequence[float] = WEIGHTS,
 ) -> Replays:
-    """Replay every policy, fixed depth first, over a collection with recorded scores; -1 ``processes``: one a core."""
+    """Replay every policy, fixed depth first, over a collection with recorded scores; -1 ``processes``: one a core.
+
+    Of several trusts and weights, judgments choose; without any, the reranker's agreement with the first stage sets the
+    trust. A single one is taken.
+    """
     fixed = candidates[0]
     progress(0, len(candidates))
     base = configuration(config, fixed)
@@ -163,7 +170,8 @@ def replay_all(
         level, seed = config["bootstrap"]["level"], config["seed"]
         return choose_setting({x: means[x] for x in values}, default, level=level, seed=seed)
 
-    trust = fit("uncertainty", "trust", trusts, TRUST)
+    correlation = None if judged or len(trusts) == 1 else _correlation(config, candidates)
+    trust = fit("uncertainty", "trust", trusts, TRUST) if correlation is None else Setting(correlation.trust)
     weight = fit(INTERPOLATED, "weight", weights, WEIGHT)
     blended = dict.fromkeys((one.blend for one in candidates), dataset.qrels)
     if not judged:
@@ -177,7 +185,17 @@ def replay_all(
         curves[curve.candidate.name] = curve
         progress(done, len(candidates))
     ordered = {candidate.name: curves[candidate.name] for candidate in candidates}
-    return Replays(dataset, judged, meter.names if judged else [AGREEMENT], trust, weight, queries, pool, ordered)
+    shown = meter.names if judged else [AGREEMENT]
+    return Replays(dataset, judged, shown, trust, weight, queries, pool, ordered, correlation)
+
+
+def _correlation(config: Mapping[str, Any], candidates: Sequence[Candidate]) -> SourceCorrelation | None:
+    """What ``estimator.trust=auto`` finds; None where no policy has a trust."""
+    trusting = next((one for one in candidates if one.trust is not None), None)
+    if trusting is None:
+        return None
+    asked = configuration(config, trusting)
+    return session_for({**asked, "estimator": {**asked["estimator"], "trust": AUTO}}).correlation
 
 
 def choose_setting(values: Mapping[float, FloatArray], default: float, *, level: float, seed: int) -> Setting:

@@ -9,6 +9,7 @@ import numpy as np
 from experiments.advise.advice import Advice, Interval, Row
 from experiments.advise.options import INTERPOLATED
 from ragtune.estimators.interpolation import WEIGHT
+from ragtune.estimators.posterior.correlation import ENOUGH_REQUESTS
 from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
@@ -72,6 +73,8 @@ def recommendation(advice: Advice) -> str:
         return f"Do not rerank everything. Shown to be better than no reranking: {said[:1].lower()}{said[1:]}"
     if advice.harms_by_labels:
         return "Do not rerank: by the labels, the first stage's own order is better."
+    if advice.shows_no_use:
+        return "Do not rerank until judgments say otherwise: nothing shows that this reranker is useful."
     if advice.judged or (advice.labels is not None and advice.labels.decision.verdict == "helps"):
         return said
     return f"If you want the full reranking: {said[:1].lower()}{said[1:]}"
@@ -96,7 +99,7 @@ def _option(advice: Advice) -> str:
 
 def beside_the_headline(advice: Advice) -> list[str]:
     """The text below the recommendation, a sentence or two each."""
-    said = [harm(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
+    said = [harm(advice), source_agreement(advice), limits_of_agreement(advice), quality(advice), own_order(advice)]
     said += [beside_baselines(advice), trust(advice), weight(advice), money(advice), latency(advice)]
     return [one for one in said if one]
 
@@ -111,6 +114,21 @@ def harm(advice: Advice) -> str | None:
     if kept.high is None or kept.high >= 1.0:
         return f"On these queries {figures}. So large a difference may be chance."
     return f"This reranker does harm: {figures}."
+
+
+def source_agreement(advice: Advice) -> str | None:
+    """The trust that the scores themselves have set, and why; None with judgments that set it."""
+    if advice.source_agreement is None:
+        return None
+    found, queries = advice.source_agreement.correlation, f"{advice.source_agreement.queries} queries"
+    if found.high is None:
+        few = f"{queries} are too few to compare the reranker's scores with the first stage"
+        return f"Trust stays at {advice.trust:g}: {few} ({ENOUGH_REQUESTS} are needed)."
+    seen = f"(correlation {found.value:+.2f} ± {found.high - found.value:.2f} over {queries})"
+    agree = "do not agree" if not advice.trust else "agree little" if advice.trust < TRUST else "agree"
+    said = f"Trust {advice.trust:g}: the reranker's scores {agree} with the first stage {seen}."
+    usual = "Scores of useful rerankers nearly always agree, unless the first stage is hardly better than chance."
+    return said if advice.trust else f"{said} {usual}"
 
 
 JUDGED_SPREAD = 0.2
@@ -279,8 +297,8 @@ def of_the_ladder(advice: Advice) -> str:
 
 
 def sureness(advice: Advice) -> list[str]:
-    """How sure the advice is, and what more queries would show; nothing where the labels have decided."""
-    if advice.harms_by_labels:
+    """How sure the advice is, and what more queries would show; nothing where no budget was chosen by this."""
+    if advice.is_decided_before:
         return []
     for_all = f"The lower end holds for all {len(advice.options)} options at once, whichever of them is chosen."
     return [more_queries(advice)] if advice.keeps_first_stage else [for_all, more_queries(advice)]

@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Find the advice, write it and print it."""
     from experiments.advise.conclude import conclude
+    from experiments.advise.options import CANDIDATES, TRUSTS
     from experiments.advise.replays import replay_all, require_queries
     from experiments.advise.write import print_advice, snippets, write_advice
     from experiments.config.compose import compose
@@ -64,6 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.report.prices import listed_services, prices_of, read_prices
     from experiments.report.study import file_stem
     from experiments.report.write import require_writable
+    from ragtune.facade.defaults import TRUST
 
     _check(arguments)
     named = {} if arguments.prices is None else read_prices(arguments.prices)
@@ -84,7 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
     if unit is not None and check_choice("--unit", unit, ("docs", "usd", "ms")) not in prices.priced:
         raise ConfigError(f"--unit {unit}: nothing has a price in it; --prices FILE gives one, e.g. {unit}_per_doc")
     with progress_bar("replaying policies", enabled=True) as update:
-        replays = replay_all(scored, scored["measures"][:1], arguments.jobs, update)
+        # Labels that decide whether the reranker helps are better evidence than its agreement with the first stage.
+        trusts = TRUSTS if labels is None or labels.decision.verdict == "undecided" else [TRUST]
+        replays = replay_all(scored, scored["measures"][:1], arguments.jobs, update, CANDIDATES, trusts)
     default = JUDGED_QUALITY if replays.judged else AGREEMENT_QUALITY
     advice = conclude(
         replays,
