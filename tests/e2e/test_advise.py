@@ -25,6 +25,7 @@ from experiments.replay.build import session_for
 from experiments.report.prices import Prices
 from ragtune.cli.commands import serve
 from ragtune.core.errors import ConfigError
+from ragtune.facade.advice import advised
 from ragtune.facade.reranker import BudgetedReranker
 from ragtune.testing import make_context
 
@@ -127,6 +128,40 @@ def test_the_library_ranks_as_the_replay_did(advice: SimpleNamespace) -> None:
         ranking = library.rank(query, [one.content for one in found], [one.score for one in found])
         replayed = session.controller.run(query, query_id=query_id).ranking
         assert [found[one.index].id for one in ranking] == list(replayed)
+
+
+@pytest.fixture(scope="module")
+def recorded_scores() -> dict[str, dict[str, float]]:
+    session = session_for(compose(["dataset=demo", "tracking=none"]))
+    table = session.rerankers["default"].table
+    return {query_id: dict(table.of_query(query_id)) for query_id in session.dataset.queries}
+
+
+@pytest.mark.parametrize("reranker", ["negated", "random", "useful"])
+def test_without_judgments_a_reranker_that_contradicts_or_ignores_the_first_stage_is_advised_against(
+    recorded_scores: dict[str, dict[str, float]], reranker: str, tmp_path: Path
+) -> None:
+    draws, rows = np.random.default_rng(0), []
+    for query_id, scores in recorded_scores.items():
+        given = {"negated": lambda score: 1.0 - score, "random": lambda _: draws.random(), "useful": float}[reranker]
+        rows += [f"{query_id} Q0 {doc_id} 1 {given(score)} r\n" for doc_id, score in scores.items()]
+    (tmp_path / "scores.run").write_text("".join(rows))
+    table = [f"reranker.scores={tmp_path / 'scores.run'}", "reranker.scale=identity"]
+    assert call("dataset=demo", "dataset.split=null", *table, "--jobs", "1", "--out", str(tmp_path)) == 0
+    said, page = json.loads((tmp_path / "advice.json").read_text()), (tmp_path / "advice.html").read_text()
+    found = said["source_agreement"]
+    assert found["queries"] == len(recorded_scores)
+    assert found["correlation"]["low"] < found["correlation"]["value"] < found["correlation"]["high"]
+    assert f"(correlation {found['correlation']['value']:+.2f}" in page
+    is_useful = reranker == "useful"
+    assert (said["trust"], said["recommended"]["budget"] > 0) == (0.5 if is_useful else 0.0, is_useful)
+    assert ("Do not rerank until judgments say otherwise" in page) is not is_useful
+    assert ("If you want the full reranking" in page) is is_useful
+    if is_useful:
+        assert advised(tmp_path / "advice.json")["trust"] == 0.5
+        return
+    with pytest.raises(ConfigError, match="is not to rerank: keep the first stage's order"):
+        advised(tmp_path / "advice.json")
 
 
 @pytest.mark.browser

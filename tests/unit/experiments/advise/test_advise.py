@@ -20,6 +20,7 @@ from experiments.label.plan import Decision
 from experiments.label.verdict import Verdict
 from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
 from ragtune.core.errors import ConfigError
+from ragtune.estimators.posterior.correlation import SourceCorrelation
 
 
 def make_options(values: np.ndarray) -> Options:
@@ -122,6 +123,29 @@ def test_without_judgments_the_headline_is_conditional_and_names_what_decides(
     assert "about 32 judged queries" in limits
     assert words.LABELS_NEEDED in limits
     assert words.limits_of_agreement(concluded_without_judgments.model_copy(update={"judged": True})) is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "requests", "trust", "said"),
+    [
+        (0.3, 0.1, 100, 0.5, "Trust 0.5: the reranker's scores agree with the first stage (correlation +0.30 ± 0.02 "),
+        (0.05, 0.1, 100, 0.15, "agree little with the first stage (correlation +0.05 ± 0.02 over 100 queries)."),
+        (0.01, 0.1, 100, 0.0, "Trust 0: the reranker's scores do not agree with the first stage (correlation +0.01 "),
+        (-0.3, 0.1, 29, 0.5, "Trust stays at 0.5: 29 queries are too few"),
+    ],
+)
+def test_without_judgments_trust_follows_the_correlation_with_the_first_stage(
+    mean: float, deviation: float, requests: int, trust: float, said: str
+) -> None:
+    correlation = SourceCorrelation(requests, mean, deviation / requests**0.5)
+    full = np.linspace(0.5, 1.0, 40)[:, None]
+    replays = replays_of({"fixed_depth": np.hstack([full * 0.5, full * 0.9, full])}, judged=False)
+    advice = concluded(replace(replays, trust=Setting(correlation.trust), correlation=correlation))
+    assert advice.trust == trust
+    assert said in (words.source_agreement(advice) or "")
+    assert (advice.recommended.budget == 0) is words.recommendation(advice).startswith("Do not rerank") is (trust == 0)
+    assert bool(words.sureness(advice)) is bool(advice.ladder) is (trust > 0)
+    assert words.source_agreement(concluded(replays)) is None
 
 
 def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
