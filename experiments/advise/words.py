@@ -125,7 +125,7 @@ def source_agreement(advice: Advice) -> str | None:
         few = f"{queries} are too few to compare the reranker's scores with the first stage"
         return f"Trust stays at {advice.trust:g}: {few} ({ENOUGH_REQUESTS} are needed)."
     seen = f"(correlation {found.value:+.2f} ± {found.high - found.value:.2f} over {queries})"
-    agree = "do not agree" if not advice.trust else "agree little" if advice.trust < TRUST else "agree"
+    agree = "agree" if advice.trust >= TRUST else f"are not shown to agree{' much' if advice.trust else ''}"
     said = f"Trust {advice.trust:g}: the reranker's scores {agree} with the first stage {seen}."
     usual = "Scores of useful rerankers nearly always agree, unless the first stage is hardly better than chance."
     return said if advice.trust else f"{said} {usual}"
