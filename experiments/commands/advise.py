@@ -9,7 +9,8 @@ It takes the options of ragtune run that choose a collection, a first stage and 
 
 Recorded scores cost nothing. For a live reranker, the command shows the cost first, and scores every candidate once.
 Scores are cached, so an interrupted command continues. Without judgments (dataset.split=null), quality is agreement
-with full reranking. Writes advice.html and advice.json.
+with full reranking, and a reranker whose scores do not agree with the first stage is advised against. Writes
+advice.html and advice.json.
 """
 
 from __future__ import annotations

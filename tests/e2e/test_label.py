@@ -175,7 +175,9 @@ def test_advice_follows_the_labels(label: Label) -> None:
     assert good.code == 0, good.err
     assert "If you want the full reranking" not in good.out
     assert "The reranker helps: " in good.out
-    assert "dataset.split=null" in json.loads(Path("advice/advice.json").read_text())["use"]["run"]
+    said = json.loads(Path("advice/advice.json").read_text())
+    assert "dataset.split=null" in said["use"]["run"]
+    assert said["source_agreement"] is None  # labels that decide are better evidence
     bad = advise("dataset.qrels=bad/qrels.tsv")
     assert "Do not rerank: by the labels" in bad.out
     assert json.loads(Path("advice/advice.json").read_text())["recommended"]["budget"] == 0
