@@ -112,7 +112,7 @@ def test_nor_on_the_collections_beside_the_checkout(name: str, policy: str, lose
     assert losses(name, policy, loses, rates=(0.3, 0.7)) == {}
 
 
-@pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.78, 0.74)])
+@pytest.mark.parametrize(("policy", "third", "half"), [("one_shot", 0.69, 0.65), ("uncertainty", 0.75, 0.68)])
 def test_what_is_left_where_a_third_or_half_of_the_batches_fail(policy: str, third: float, half: float) -> None:
     assert qualities("demo", policy, 0.3)[2] > third
     assert qualities("demo", policy, 0.5)[2] > half

@@ -82,7 +82,7 @@ def test_files_are_the_same_wherever_columns_are_kept(
     with (collection / "qrels" / "test.tsv").open("a") as qrels:
         qrels.write("q11\tship-1\t1\n")
     run_experiment(compose_tiny("verbosity=0", *options), tmp_path / "held", [])
-    for read in (build._session, build._parts, build._load_dataset, build._load_measures):
+    for read in (build._session, build._shared, build._load_dataset, build._load_measures):
         read.cache_clear()
     monkeypatch.setattr(beir, "STORED_FROM", 1)
     for module in (files, journal):
