@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from ragtune.core.arrays import FloatArray
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
 
-_GAIN = 2.3  # weight of the pooled evidence for each unit of unexplained agreement
-_PRIOR_AGREEMENT = 0.033
+_PRIOR_AGREEMENT = 0.076
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""
 
 _PRIOR_DOCS = 10.0  # number of scored documents that weigh as much as that assumption
@@ -72,7 +71,7 @@ class Corroboration:
         unexplained = self.unexplained(mean, variance)
         docs = 0 if unexplained is None else scored
         earned = docs * (unexplained or 0.0)
-        return _GAIN * (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
+        return (earned + _PRIOR_DOCS * _PRIOR_AGREEMENT) / (docs + _PRIOR_DOCS)
 
     def margins(self, scored: NDArray[np.bool_], scores: FloatArray) -> dict[str, float]:
         """By source j the mean of rho_jk - rho_rk over the others k, in [-2, 2]; none where it cannot be told."""
