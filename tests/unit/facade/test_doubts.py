@@ -95,6 +95,18 @@ def test_a_query_that_comes_again_counts_once() -> None:
     assert doubts.evidence["a"].requests == 1
 
 
+def test_trust_follows_the_latest_correlation_of_a_query_that_comes_again() -> None:
+    """A program with few questions gets its trust back once the reranker behind an address is replaced."""
+    doubts = Doubts(pytest.fail)
+    for correlation, trust in ((0.0, 0.0), (0.4, 0.5)):
+        for query in range(40):
+            doubts.hear(str(query), {}, correlation)
+        assert doubts.trust() == trust
+    for _ in range(1000):
+        doubts.hear("ping", {}, -1.0)
+    assert doubts.trust() == 0.5, "a health check counts once"
+
+
 def test_memory_is_bounded_whatever_clients_call_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtune.facade.doubts._REMEMBERED", 50)
     doubts = Doubts(pytest.fail)
