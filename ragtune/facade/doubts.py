@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.core.statistics import holm
 from ragtune.estimators.posterior.correlation import SourceCorrelation
@@ -146,7 +147,13 @@ class Doubts:
             return dict(self._evidence)
 
     def dial(self, trust: float | Literal["auto"]) -> Any:
-        """``trust`` as a policy takes it: the number, or what is asked for it once a request."""
+        """``trust`` as a policy takes it: the number, or what is asked for it once a request.
+
+        Raises:
+            ConfigError: on a word other than ``auto``.
+        """
+        if isinstance(trust, str) and trust != AUTO:
+            raise ConfigError(f"trust={quoted(trust)}: allowed is a number in [0, 1], or {AUTO}")
         return self.trust if trust == AUTO else trust
 
     def trust(self) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ragtune import BudgetedReranker
+from ragtune.core.errors import ConfigError
 from ragtune.facade.doubts import SOURCES, Doubts, RerankerDoubtWarning
 
 DOCS = 12
@@ -145,3 +146,9 @@ def test_trust_auto_follows_what_the_requests_show(sign: float, trust: float) ->
     assert reranker.doubts.trust() == trust
     assert rankings[-1] == [0, 1, 2], "of a reranker that contradicts the first stage nothing is left"
     assert (rankings[0] == rankings[-1]) == (sign > 0)
+
+
+def test_a_word_other_than_auto_is_refused_and_the_message_names_auto() -> None:
+    for trust in ("AUTO", "auto "):
+        with pytest.raises(ConfigError, match=r"trust='.*': allowed is a number in \[0, 1\], or auto"):
+            BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=8, trust=trust)  # type: ignore[arg-type]
