@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ragtune import BudgetedReranker
+from ragtune.core.errors import ConfigError
 from ragtune.facade.doubts import SOURCES, Doubts, RerankerDoubtWarning
 
 DOCS = 12
@@ -95,6 +96,18 @@ def test_a_query_that_comes_again_counts_once() -> None:
     assert doubts.evidence["a"].requests == 1
 
 
+def test_trust_follows_the_latest_correlation_of_a_query_that_comes_again() -> None:
+    """A program with few questions gets its trust back once the reranker behind an address is replaced."""
+    doubts = Doubts(pytest.fail)
+    for correlation, trust in ((0.0, 0.0), (0.4, 0.5)):
+        for query in range(40):
+            doubts.hear(str(query), {}, correlation)
+        assert doubts.trust() == trust
+    for _ in range(1000):
+        doubts.hear("ping", {}, -1.0)
+    assert doubts.trust() == 0.5, "a health check counts once"
+
+
 def test_memory_is_bounded_whatever_clients_call_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtune.facade.doubts._REMEMBERED", 50)
     doubts = Doubts(pytest.fail)
@@ -133,3 +146,9 @@ def test_trust_auto_follows_what_the_requests_show(sign: float, trust: float) ->
     assert reranker.doubts.trust() == trust
     assert rankings[-1] == [0, 1, 2], "of a reranker that contradicts the first stage nothing is left"
     assert (rankings[0] == rankings[-1]) == (sign > 0)
+
+
+def test_a_word_other_than_auto_is_refused_and_the_message_names_auto() -> None:
+    for trust in ("AUTO", "auto "):
+        with pytest.raises(ConfigError, match=r"trust='.*': allowed is a number in \[0, 1\], or auto"):
+            BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=8, trust=trust)  # type: ignore[arg-type]
