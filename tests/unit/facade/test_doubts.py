@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ConfigError
@@ -152,3 +153,17 @@ def test_a_word_other_than_auto_is_refused_and_the_message_names_auto() -> None:
     for trust in ("AUTO", "auto "):
         with pytest.raises(ConfigError, match=r"trust='.*': allowed is a number in \[0, 1\], or auto"):
             BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=8, trust=trust)  # type: ignore[arg-type]
+
+
+def test_what_scores_have_chosen_says_nothing_of_the_reranker() -> None:
+    """Found on TREC DL 2019: later batches are chosen by earlier scores, and took the trust from a useful reranker."""
+    rng = np.random.default_rng(0)
+    reranker = BudgetedReranker(lambda query, texts: [float(text) for text in texts], docs=20, trust="auto")
+    heard: list[float | None] = []
+    hear = reranker.doubts.hear
+    reranker.doubts.hear = lambda name, margins, correlation=None: heard.append(correlation) or hear(name, margins)
+    relevance = rng.random(60)
+    first = relevance + rng.normal(size=60)
+    reranker.rank("a query", [f"{value:.4f}" for value in relevance], scores=first.tolist())
+    best = np.argsort(-first)[:5]
+    assert heard == [pytest.approx(spearmanr(first[best], relevance[best])[0], abs=1e-3)]
