@@ -88,6 +88,8 @@ def _produce(
     with library_progress(enabled=progress):
         session = session_for(config)
     session.controller.forget_failures()
+    if session.correlation is not None:  # the first pass is paid once, and not by each worker again
+        config = config.replaced(estimator={**config["estimator"], "trust": session.correlation.trust})
     dataset, beaten = session.dataset, baselines_of(config, session)
     if dataset.qrels:
         measures = load_measures(config)

@@ -46,6 +46,9 @@ class RunConfig(Mapping[str, Any]):
     def without(self, *names: str) -> RunConfig:
         return RunConfig({name: value for name, value in self.items() if name not in names}, self.inputs)
 
+    def replaced(self, **options: Any) -> RunConfig:
+        return RunConfig({**self, **options}, self.inputs, self.later_budgets)
+
     def __getitem__(self, name: str) -> Any:
         return self._options[name]
 

@@ -30,7 +30,7 @@ def print_run(summary: Summary, curve: Curve) -> None:
     console.print(f"at 0 documents: {start}")
     console.print(_costs_line(summary))
     if trust := summary.trust:
-        sample = f"over {trust.queries} queries, {trust.docs_per_query} scores each"
+        sample = f"over {trust.queries} queries, at most {trust.docs_per_query} scores each"
         seen = f"{trust.correlation:+.2f} ± {trust.error:.2f} {sample}"
         console.print(f"trust {trust.value:g}: the correlation of reranker and first stage is {seen}")
     if rewrites := summary.rewrites:

@@ -6,7 +6,7 @@ import gc
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -86,17 +86,20 @@ def _shared(config: RunConfig) -> Session:
 
 def _unlimited(config: Mapping[str, Any]) -> Session:
     """The session of a configuration without its budget, with the trust of a first pass where it asks for one."""
-    chosen = dict(config["estimator"])
-    is_auto = chosen.get("trust") == AUTO
-    if is_auto:
-        config = {**config, "estimator": {**chosen, "trust": FULL_TRUST}}
+    chosen = config["estimator"]
+    if chosen.get("trust") != AUTO:
+        return _as_said(config)
+    trusting = RunConfig({**config, "estimator": {**chosen, "trust": FULL_TRUST}})
+    correlation = _first_pass(trusting.without(*NO_PARTS))
+    trusting = trusting.replaced(estimator={**chosen, "trust": correlation.trust})
+    return replace(_as_said(trusting), correlation=correlation)
+
+
+@lru_cache(maxsize=4)  # jobs of a sweep that differ by their budget, and others between them
+def _first_pass(config: RunConfig) -> SourceCorrelation:
     session = _as_said(config)
-    if not is_auto:
-        return session
-    queries = session.dataset.queries
-    correlation = source_correlation(session.parts, session.rerankers, queries, config["seed"])
-    trusting = _as_said({**config, "estimator": {**chosen, "trust": correlation.trust}})
-    return replace(trusting, correlation=correlation)
+    made = partial(controller_of, config, rerankers=session.rerankers)
+    return source_correlation(session.parts, made, session.dataset.queries, config["seed"])
 
 
 def _as_said(config: Mapping[str, Any]) -> Session:

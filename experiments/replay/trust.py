@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ragtune.core.controller import RAGtuneController
-from ragtune.core.interfaces import BaseReranker, BaseScheduler
+from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import propose
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
@@ -34,18 +34,23 @@ class _Spread(BaseScheduler):
 
 
 def source_correlation(
-    parts: Mapping[str, Any], rerankers: Mapping[str, BaseReranker], queries: Mapping[str, str], seed: int
+    parts: Mapping[str, Any],
+    controller_of: Callable[[Mapping[str, Any]], RAGtuneController],
+    queries: Mapping[str, str],
+    seed: int,
 ) -> SourceCorrelation:
     """Score a seeded sample of the queries, texts by id, and correlate the scores with the first stage.
 
-    The parts are those of the policy; scheduler, budget and expander are replaced.
+    The parts are those of the policy; scheduler, budget and expander are replaced. ``controller_of`` makes a controller
+    of them with the run's own depths, seed and failure policy.
     """
     chosen = {"scheduler": _Spread(), "budget": CostBudget.unlimited(), "expander": None}
-    controller = RAGtuneController(**{**parts, **chosen}, reranker=rerankers)
+    controller = controller_of({**parts, **chosen})
     query_ids = list(queries)
     drawn = np.random.default_rng(seed).permutation(len(query_ids))[:QUERIES]
     found = []
     for query_id in [query_ids[i] for i in sorted(drawn.tolist())]:
         events = controller.run(queries[query_id], query_id=query_id).trace.events
-        found += [each.details[CORRELATION] for each in events if each.details.get("scored", 0) > 2][-1:]
+        told = (each.details for each in events if CORRELATION in each.details)
+        found += [details[CORRELATION] for details in told if details["scored"] > 2][-1:]
     return SourceCorrelation.of(found)

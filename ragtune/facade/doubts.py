@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
 from ragtune.core.statistics import holm
 from ragtune.estimators.posterior.correlation import SourceCorrelation
@@ -91,8 +91,8 @@ def warn(doubt: str) -> None:
 class Doubts:
     """Whether requests, as they come, say that a source knows better than the reranker; thread-safe.
 
-    With ``trust="auto"`` they set the dial as well: ``trust()`` is what the latest 500 requests say, see
-    :class:`~ragtune.estimators.posterior.correlation.SourceCorrelation`.
+    With ``trust="auto"`` they set the dial as well: ``trust()`` is what the latest 500 queries say, each by its latest
+    request, see :class:`~ragtune.estimators.posterior.correlation.SourceCorrelation`.
     Each source is reported once, at the level of 5% after Holm's correction for the sources so far. Memory is bounded:
     sums of up to 32 sources, and the latest 10,000 queries, of which a repetition does not count.
     ``tell`` receives a doubt in words, which say that a user may turn the ``dial``.
@@ -113,7 +113,7 @@ class Doubts:
         self._evidence: dict[str, Evidence] = {}
         self._queries: dict[str, None] = {}
         self._reported: set[str] = set()
-        self._correlations: deque[float] = deque(maxlen=_LATEST)
+        self._correlations: dict[str, float] = {}  # of the latest requests, each query once, oldest first
 
     def hear(self, query_id: str, margins: Mapping[str, float], correlation: float | None = None) -> None:
         """Take the margins of one request, by source; tell what is doubted now and was not before.
@@ -121,10 +121,13 @@ class Doubts:
         ``correlation`` is that of its scores with the first stage, None where too few documents have a score.
         """
         with self._lock:
+            if correlation is not None:
+                self._correlations.pop(query_id, None)
+                self._correlations[query_id] = correlation
+                if len(self._correlations) > _LATEST:
+                    del self._correlations[next(iter(self._correlations))]
             if (not margins and correlation is None) or query_id in self._queries:
                 return
-            if correlation is not None:
-                self._correlations.append(correlation)
             self._queries[query_id] = None
             if len(self._queries) > _REMEMBERED:
                 del self._queries[next(iter(self._queries))]
@@ -144,13 +147,19 @@ class Doubts:
             return dict(self._evidence)
 
     def dial(self, trust: float | Literal["auto"]) -> Any:
-        """``trust`` as a policy takes it: the number, or what is asked for it once a request."""
+        """``trust`` as a policy takes it: the number, or what is asked for it once a request.
+
+        Raises:
+            ConfigError: on a word other than ``auto``.
+        """
+        if isinstance(trust, str) and trust != AUTO:
+            raise ConfigError(f"trust={quoted(trust)}: allowed is a number in [0, 1], or {AUTO}")
         return self.trust if trust == AUTO else trust
 
     def trust(self) -> float:
         """How far the latest requests bear out the reranker, in [0, 0.5]; 0.5 before thirty of them."""
         with self._lock:
-            return SourceCorrelation.of(tuple(self._correlations)).trust
+            return SourceCorrelation.of(tuple(self._correlations.values())).trust
 
     @property
     def reported(self) -> frozenset[str]:

@@ -294,11 +294,13 @@ class BudgetedReranker:
 
 
 def _evidence(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:
-    """By how much each source agrees better with the others than the reranker, and its correlation with them all."""
-    values = output.trace.find("value", "estimator")
-    details = values[-1].details if values else {}
-    correlation = details.get(CORRELATION) if details.get("scored", 0) >= _LEAST_DOCS else None
-    return details.get(MARGINS, {}), correlation
+    """By how much each source agrees better with the others than the reranker, and its correlation with them all.
+
+    The correlation is that of the first documents: later ones are chosen by the scores of earlier ones.
+    """
+    values = [event.details for event in output.trace.find("value", "estimator")]
+    correlations = (each.get(CORRELATION) for each in values if each.get("scored", 0) >= _LEAST_DOCS)
+    return values[-1].get(MARGINS, {}) if values else {}, next(correlations, None)
 
 
 def _put_back(output: ControllerOutput) -> dict[str, str]:

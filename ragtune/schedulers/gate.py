@@ -18,10 +18,11 @@ class GateScheduler(BaseScheduler):
     """Margin gate: decides before the first batch whether to rerank at all; another scheduler does the rest.
 
     With several sources the gate closes where their top k agree: the mean share of common documents over all pairs of
-    sources is at least ``agreement``. With one source it closes where the leaders stand out: the standard deviation of
-    the k best scores is at least ``margin`` times what it would be if the pool's scores fell evenly from the best to
-    the worst. This is NQC (Shtok et al., TOIS 2012) in another unit: a shift or a factor of the scores changes
-    nothing. A pool of at most k documents is always open.
+    sources is at least ``agreement``. Documents that tie with rank k + 1 of a source are not in its top k. With one
+    source it closes where the leaders stand out: the standard deviation of the k best scores is at least ``margin``
+    times what it would be if the pool's scores fell evenly from the best to the worst. This is NQC (Shtok et al., TOIS
+    2012) in another unit: a shift or a factor of the scores changes nothing. A pool of at most k documents is always
+    open.
 
     RAGtune's own; no paper has it in this form. The defaults close for about one query in five of pools of 100. Every
     stop has its statistic in ``details``, so past requests give the thresholds for a wanted share.
@@ -74,7 +75,12 @@ class GateScheduler(BaseScheduler):
             for name, score in item.sources.items():
                 stage = scores.setdefault(first_stage_of(name), {})
                 stage[position] = max(score, stage.get(position, score))
-        return [set(sorted(stage, key=lambda position: -stage[position])[: self.k]) for stage in scores.values()]
+        return [_top(stage, self.k) for stage in scores.values()]
+
+
+def _top(scores: dict[int, float], k: int) -> set[int]:
+    outside = sorted(scores.values(), reverse=True)[k:]
+    return {position for position, score in scores.items() if not outside or score > outside[0]}
 
 
 def _agreement(tops: list[set[int]], k: int) -> float:

@@ -180,7 +180,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trust",
         metavar="X",
-        type=_trust,
+        type=number_or_auto,
         help=f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
     )
     shadow = parser.add_argument_group(
@@ -260,7 +260,8 @@ def _said(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
-def _trust(text: str) -> float | str:
+def number_or_auto(text: str) -> float | str:
+    """The value of ``--trust``."""
     return text if text == AUTO else float(text)
 
 

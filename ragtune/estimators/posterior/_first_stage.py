@@ -81,6 +81,8 @@ def squared_lengths(rows: Any) -> FloatArray:
 
 def _column(scores: FloatArray) -> FloatArray:
     missing = np.isnan(scores)
+    if not missing.any() and np.ptp(scores) == 0.0:
+        return np.zeros(len(scores))  # a source that scores all alike says nothing, not even by their order
     scores = np.where(missing, np.nanmin(scores), scores)
     ranks = np.empty(len(scores))
     ranks[np.lexsort((-scores, missing))] = np.arange(1, len(scores) + 1)

@@ -183,14 +183,15 @@ class RelevancePosterior:
         return self._rows[: len(self._order)]
 
     @property
-    def correlation(self) -> float:
-        """Rank correlation of the scores with the first-stage evidence, over its documents; 0 in an expanded pool.
+    def correlation(self) -> float | None:
+        """Rank correlation of the scores with the first-stage evidence, over the scored documents.
 
-        There, scores say which documents join and are scored, so that correlations are those of a selection.
+        None where the first stage scores all alike, and in an expanded pool: scores say there which documents join and
+        are scored, so that correlations are those of a selection.
         """
-        if self.discovered:
-            return 0.0
-        scored = np.flatnonzero(self.scored[: self._ranked])
+        scored = np.flatnonzero(self.scored)
+        if self.discovered or not len(scored) or np.ptp(self.evidence[scored]) == 0.0:
+            return None
         return rank_correlation(self.evidence[scored], self.own_logits[scored])
 
     @property

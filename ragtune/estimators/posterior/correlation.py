@@ -31,7 +31,7 @@ class SourceCorrelation(NamedTuple):
     Attributes:
         requests: how many.
         mean: of their rank correlations, in [-1, 1].
-        error: standard error of the mean, >= 0.
+        error: standard error of the mean, in [0, 1]; 1 of less than two requests.
 
     Examples:
         >>> from ragtune.estimators.posterior.correlation import SourceCorrelation
@@ -45,10 +45,10 @@ class SourceCorrelation(NamedTuple):
 
     @classmethod
     def of(cls, correlations: Sequence[float]) -> SourceCorrelation:
-        """From the correlation of each request; with less than two of them nothing is known."""
+        """From the correlation of each request."""
         values = np.asarray(correlations, dtype=float)
         if len(values) < 2:
-            return cls(len(values), float(values.sum()), math.inf)
+            return cls(len(values), float(values.sum()), 1.0)
         return cls(len(values), float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)))
 
     @property

@@ -80,7 +80,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         correlation, margins = posterior.correlation, posterior.margins
-        corroboration = posterior.corroboration + contradiction(correlation, int(posterior.scored.sum()))
+        corroboration = posterior.corroboration + contradiction(correlation or 0.0, int(posterior.scored.sum()))
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, posterior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -93,7 +93,7 @@ class UncertaintyEstimator(BaseEstimator):
                 "scored": len(posterior.factor),
                 "logit_scale": round(scale, 6),
                 "corroboration": round(corroboration, 6),
-                CORRELATION: round(correlation, 6),
+                **({} if correlation is None else {CORRELATION: round(correlation, 6)}),
                 "regularised": posterior.regularised,
                 **({MARGINS: {name: round(value, 6) for name, value in margins.items()}} if margins else {}),
             },

@@ -154,3 +154,7 @@ def test_trust_is_lost_where_scores_have_nothing_to_do_with_the_first_stage_and_
     assert SourceCorrelation.of(rng.normal(0.3, 0.2, 100)).trust == 0.5
     assert 0.1 < SourceCorrelation.of(0.1 + random - random.mean()).trust < 0.4
     assert SourceCorrelation.of([-1.0] * 29).trust == SourceCorrelation.of([]).trust == 0.5
+
+
+def test_of_less_than_two_requests_the_error_is_the_largest_that_a_mean_of_correlations_can_have() -> None:
+    assert [SourceCorrelation.of(found).error for found in ([], [0.4])] == [1.0, 1.0], "JSON has no infinity"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.config.compose import compose
 from experiments.replay.build import session_for
+from ragtune.rerankers.replay import ReplayReranker
 
 QUERIES, DOCS = 40, 30
 
@@ -41,3 +43,34 @@ def test_a_reranker_is_trusted_as_far_as_it_agrees_with_the_first_stage(
     found = session.controller.run("query 7", query_id="q7")
     first = session_for(compose([*common, *scores, "estimator.trust=0", "tracking=none"]))
     assert (found.ranking == first.controller.run("query 7", query_id="q7").ranking) == (trust == 0.0)
+
+
+def test_the_first_pass_scores_twenty_documents_of_the_runs_own_pools(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ten best and ten that are spread over the rest: at another depth, correlations would be of another pool."""
+    asked: list[int] = []
+    score = ReplayReranker.rerank
+
+    def counting(self: ReplayReranker, items: Any, context: Any, strategy: str) -> dict[str, float]:
+        asked.append(len(items))
+        return score(self, items, context, strategy)
+
+    monkeypatch.setattr(ReplayReranker, "rerank", counting)
+    common = ["dataset=beir", f"dataset.path={data}", "retriever=runs", f"retriever.paths={data}/bm25.run"]
+    scores = [f"reranker.scores={data}/good.run", "reranker.scale=logit", "experiment=uncertainty", "budget=5"]
+    for depth, docs in ((30, 20), (15, 15), (4, 4)):
+        asked.clear()
+        depths = [f"retrieval.original_query_depth={depth}", "estimator.trust=auto", "tracking=none"]
+        session_for(compose([*common, *scores, *depths]))
+        assert asked == [docs] * QUERIES
+
+
+def test_a_first_stage_that_scores_all_alike_is_no_evidence_against_a_reranker(data: Path, tmp_path: Path) -> None:
+    ties = tmp_path / "ties.run"
+    ties.write_text("".join(f"q{q} Q0 d{d} 1 1.0 ties\n" for q in range(QUERIES) for d in range(DOCS)))
+    common = ["dataset=beir", f"dataset.path={data}", "retriever=runs", f"retriever.paths={ties}"]
+    scores = [f"reranker.scores={data}/good.run", "reranker.scale=logit", "experiment=uncertainty", "budget=20"]
+    session = session_for(compose([*common, *scores, "estimator.trust=auto", "tracking=none"]))
+    assert session.correlation is not None
+    assert (session.correlation.requests, session.parts["estimator"].trust) == (0, 0.5)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from ragtune import BudgetedReranker
+from ragtune.core.errors import ConfigError
 from ragtune.facade.doubts import SOURCES, Doubts, RerankerDoubtWarning
 
 DOCS = 12
@@ -95,6 +97,18 @@ def test_a_query_that_comes_again_counts_once() -> None:
     assert doubts.evidence["a"].requests == 1
 
 
+def test_trust_follows_the_latest_correlation_of_a_query_that_comes_again() -> None:
+    """A program with few questions gets its trust back once the reranker behind an address is replaced."""
+    doubts = Doubts(pytest.fail)
+    for correlation, trust in ((0.0, 0.0), (0.4, 0.5)):
+        for query in range(40):
+            doubts.hear(str(query), {}, correlation)
+        assert doubts.trust() == trust
+    for _ in range(1000):
+        doubts.hear("ping", {}, -1.0)
+    assert doubts.trust() == 0.5, "a health check counts once"
+
+
 def test_memory_is_bounded_whatever_clients_call_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtune.facade.doubts._REMEMBERED", 50)
     doubts = Doubts(pytest.fail)
@@ -133,3 +147,23 @@ def test_trust_auto_follows_what_the_requests_show(sign: float, trust: float) ->
     assert reranker.doubts.trust() == trust
     assert rankings[-1] == [0, 1, 2], "of a reranker that contradicts the first stage nothing is left"
     assert (rankings[0] == rankings[-1]) == (sign > 0)
+
+
+def test_a_word_other_than_auto_is_refused_and_the_message_names_auto() -> None:
+    for trust in ("AUTO", "auto "):
+        with pytest.raises(ConfigError, match=r"trust='.*': allowed is a number in \[0, 1\], or auto"):
+            BudgetedReranker(lambda query, texts: [0.5] * len(texts), docs=8, trust=trust)  # type: ignore[arg-type]
+
+
+def test_what_scores_have_chosen_says_nothing_of_the_reranker() -> None:
+    """Found on TREC DL 2019: later batches are chosen by earlier scores, and took the trust from a useful reranker."""
+    rng = np.random.default_rng(0)
+    reranker = BudgetedReranker(lambda query, texts: [float(text) for text in texts], docs=20, trust="auto")
+    heard: list[float | None] = []
+    hear = reranker.doubts.hear
+    reranker.doubts.hear = lambda name, margins, correlation=None: heard.append(correlation) or hear(name, margins)
+    relevance = rng.random(60)
+    first = relevance + rng.normal(size=60)
+    reranker.rank("a query", [f"{value:.4f}" for value in relevance], scores=first.tolist())
+    best = np.argsort(-first)[:5]
+    assert heard == [pytest.approx(spearmanr(first[best], relevance[best])[0], abs=1e-3)]

@@ -281,6 +281,12 @@ def test_the_gate_closes_where_the_sources_agree_on_the_top_whatever_the_margins
     assert isinstance(third, StopRecord)
 
 
+def test_documents_that_tie_with_one_outside_are_in_no_source_top_of_the_gate() -> None:
+    alike = [1.0] * len(FLAT)
+    assert isinstance(_gate().select_batch(_found(alike, alike), RemainingBudgetView()), BatchProposal)
+    assert isinstance(_gate().select_batch(_found(FLAT, alike), RemainingBudgetView()), BatchProposal)
+
+
 def test_the_gate_decides_once_and_never_for_a_pool_within_the_top() -> None:
     assert isinstance(_gate().select_batch(_found(STEEP[:2]), RemainingBudgetView()), BatchProposal)
     stop = GateScheduler(OneShotScheduler(), k=4, margin=0.0).select_batch(OPEN, RemainingBudgetView())
