@@ -99,10 +99,10 @@ def test_the_overview_makes_one_recommendation_with_its_scope_and_folds_the_file
     told = recommendation(pd.read_csv(RESULTS / "frontier" / "open" / "frontier.csv"), "nDCG@10")
     assert page.count("<h2>Recommendation</h2>") == page.count("<strong>") == 1
     assert f"<strong>{told.title}</strong>" in page
-    assert "all 41 pairs of collection" in page
+    assert "all 65 pairs of collection" in page
     box = page.partition("<section>")[2].partition("</section>")[0]
     assert "Asked: Which policy spends a reranking budget best" in box
-    assert re.search(r"Found: In nDCG@10, .* comes nearest: it is shown to keep 95% on \d+ of 41\.", box)
+    assert re.search(r"Found: In nDCG@10, .* comes nearest: it is shown to keep 95% on \d+ of 65\.", box)
     questions = re.findall(r"<h3>(.*)</h3>", page)
     assert len(questions) == len(set(questions)) == len([*(RESULTS / "frontier").glob("*/frontier.csv")])
     assert all(question.endswith("?") for question in questions)
