@@ -29,12 +29,11 @@ from experiments.evaluate.record import UNITS, QueryRecord, Ranked
 from experiments.replay.build import Session, session_for
 from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
-from experiments.replay.trust import AUTO
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
 from ragtune.estimators.interpolation import WEIGHT
 from ragtune.estimators.posterior.correlation import SourceCorrelation
-from ragtune.facade.defaults import TRUST
+from ragtune.facade.defaults import AUTO, TRUST
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
 """Overrides of every replay: ``budget=20`` without its limit on documents."""

@@ -190,7 +190,7 @@ def own_order(advice: Advice) -> str | None:
         return None
     first, before, best = advice.first_stage.quality, advice.own_order, advice.recommended.quality
     said = f"At 0 documents the first stage alone has {advice.measure} {first:.3f}. The policy's own order has "
-    said += f"{before:.3f}: it compares first-stage scores and texts, and needs no reranker."
+    said += f"{before:.3f}, and needs no reranker."
     comes_first = best > first and before - first >= 0.5 * (best - first)
     return f"{said} Most of the gain comes before any score." if comes_first else said
 

@@ -15,7 +15,7 @@ from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
-from experiments.replay.trust import AUTO, source_correlation
+from experiments.replay.trust import source_correlation
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
@@ -27,6 +27,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.estimators.posterior.correlation import FULL_TRUST, SourceCorrelation
+from ragtune.facade.defaults import AUTO
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
 

@@ -15,9 +15,6 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.types import BatchProposal, RemainingBudgetView, StopRecord
 from ragtune.estimators.posterior.correlation import CORRELATION, SourceCorrelation
 
-AUTO = "auto"
-"""The value of ``estimator.trust`` that asks for the first pass."""
-
 QUERIES, HEAD, TAIL = 100, 10, 10
 """Queries of the sample; documents scored of each: the first stage's best, and others spread evenly over the rest."""
 

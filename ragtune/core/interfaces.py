@@ -199,7 +199,7 @@ class BaseAcquisition(ABC):
     State: none, neither between requests nor within one.
 
     Examples:
-        >>> from ragtune.core.pool.belief import EmpiricalBelief
+        >>> from ragtune.core.pool.valuation import EmpiricalBelief
         >>> class LeastCertain(BaseAcquisition):
         ...     def utility(self, belief, pool):
         ...         return belief.variance

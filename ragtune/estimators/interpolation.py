@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.policy.scaling import first_stage_scores, logits
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -15,8 +15,6 @@ from ragtune.core.request.context import RAGtuneContext
 
 WEIGHT = 0.2
 """Of the first stage, the default."""
-
-_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 
 class InterpolationEstimator(BaseEstimator):
@@ -56,9 +54,7 @@ def interpolated(first: FloatArray, scores: FloatArray, weight: float) -> FloatA
     """Ranking keys of n documents from first-stage scores and scores in [0, 1], NaN where there is none; shape (n,)."""
     keys, scored = np.array(first), ~np.isnan(scores)
     if scored.any():
-        clipped = np.clip(scores[scored], _CLIP, 1.0 - _CLIP)
-        logits = np.log(clipped / (1.0 - clipped))
-        mixed = weight * _standardised(first[scored]) + (1.0 - weight) * _standardised(logits)
+        mixed = weight * _standardised(first[scored]) + (1.0 - weight) * _standardised(logits(scores[scored]))
         keys += mixed.min() - 1.0 - first.max()  # the others stand behind
         keys[scored] = mixed
     return keys

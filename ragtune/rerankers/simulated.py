@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_flag, check_number
-from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.policy.scaling import logits
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
@@ -17,8 +17,6 @@ from ragtune.core.types import CostObject
 from ragtune.llm.types import Price
 from ragtune.rerankers.ordering import in_order, rank_scores
 from ragtune.rerankers.replay import load_table
-
-_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 _INSTRUCTIONS, _SHOWN = 100, 300
 """Tokens of the instructions, and of a document that are shown."""
@@ -113,7 +111,6 @@ class SimulatedReranker(BaseReranker):
 
     def _of_query(self, query_id: str) -> dict[str, float]:
         scores = self.table.of_query(query_id)
-        clipped = np.clip(np.fromiter(scores.values(), float, len(scores)), _CLIP, 1.0 - _CLIP)
-        logits: FloatArray = np.log(clipped / (1.0 - clipped))
-        deviation = float(logits.std()) or 1.0
-        return dict(zip(scores, ((logits - logits.mean()) / deviation).tolist(), strict=True))
+        found = logits(np.fromiter(scores.values(), float, len(scores)))
+        deviation = float(found.std()) or 1.0
+        return dict(zip(scores, ((found - found.mean()) / deviation).tolist(), strict=True))

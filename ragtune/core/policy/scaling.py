@@ -40,6 +40,15 @@ def first_stage_scores(pool: CandidatePool) -> FloatArray:
     return pool.roster.first_stage_scores
 
 
+_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
+
+
+def logits(scores: FloatArray) -> FloatArray:
+    """ln(s / (1 - s)) of scores in [0, 1], finite."""
+    clipped = np.clip(scores, _CLIP, 1.0 - _CLIP)
+    return np.log(clipped / (1.0 - clipped))
+
+
 class TopKThreshold(NamedTuple):
     """The keys at rank k (inside) and k + 1 (outside); equal where there are no more than k documents."""
 

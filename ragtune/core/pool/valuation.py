@@ -52,7 +52,7 @@ class EmpiricalBelief(Belief):
 
     Examples:
         >>> import numpy as np
-        >>> from ragtune.core.pool.belief import EmpiricalBelief
+        >>> from ragtune.core.pool.valuation import EmpiricalBelief
         >>> belief = EmpiricalBelief(priorities=np.array([0.5, 0.5]), scores=np.array([0.9, np.nan]))
         >>> belief.mean.tolist(), belief.variance.round(3).tolist()
         ([0.9, 0.5], [0.0, 0.072])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.policy.scaling import logits
 from ragtune.estimators.posterior._corroboration import Corroboration, rank_correlation
 from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
 
@@ -31,9 +32,6 @@ def reference_logit(predictions: Sequence[float], logits: Sequence[float]) -> fl
     stretch = max(float(line[1]), 0.1)
     shift = float(line[0]) - stretch * float(x.mean())
     return (logits[-1] - shift) / stretch
-
-
-_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
 
 
 @dataclass(frozen=True)
@@ -145,9 +143,8 @@ class RelevancePosterior:
         """Condition on scores in [0, 1] of new documents; the first strategy ever seen is the reference."""
         positions = [int(position) for position in positions]
         predicted = self.mean / self.inverse_scale
-        for position, score, strategy in zip(positions, scores, strategies, strict=True):
-            clipped = min(max(float(score), _CLIP), 1.0 - _CLIP)
-            logit = float(np.log(clipped / (1.0 - clipped)))
+        found = logits(np.fromiter(scores, float, len(positions)))
+        for position, logit, strategy in zip(positions, found.tolist(), strategies, strict=True):
             self._condition(position, self._calibrated(strategy, logit, float(predicted[position])))
         self._refit()
 

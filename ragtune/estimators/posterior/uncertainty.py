@@ -80,7 +80,7 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _valuation(self, pool: CandidatePool, posterior: RelevancePosterior) -> Valuation:
         correlation, margins = posterior.correlation, posterior.margins
-        corroboration = posterior.corroboration + contradiction(correlation or 0.0, int(posterior.scored.sum()))
+        corroboration = posterior.corroboration + contradiction(correlation or 0.0, len(posterior.factor))
         key = read_only(with_twins_level(self._key(posterior, corroboration), pool))
         belief = PosteriorBelief(posterior, key, posterior.noise)
         scale = 1.0 / posterior.inverse_scale
@@ -100,9 +100,8 @@ class UncertaintyEstimator(BaseEstimator):
         )
 
     def _key(self, posterior: RelevancePosterior, corroboration: float) -> FloatArray:
-        if (
-            posterior.trust == 0.0 or not posterior.scored.any()
-        ):  # nothing has borne out yet what likeness to the top says
+        # Before any score, nothing bears out what likeness to the top documents says.
+        if posterior.trust == 0.0 or not posterior.scored.any():
             return posterior.evidence.copy()
         key: FloatArray = posterior.mean
         if discovered := posterior.discovered:
