@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.batches.failures import BatchBook, BatchCount
 from ragtune.core.errors import InputError
 from ragtune.core.hits import Entries, sound
@@ -28,7 +28,7 @@ from ragtune.core.types import CostObject, Listed, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class HistoryStep:
     """State after a batch: the cost so far and the ranking that stopping here would give, made when asked for."""
 
@@ -53,8 +53,13 @@ def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
     if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
-    keys = first.ordering.keys_of(*(np.array([getattr(step.columns, name) for step in steps]) for name in numbers))
-    return list((-keys).argsort(axis=-1, kind="stable"))
+    keys = first.ordering.keys_of(*(_stacked([getattr(step.columns, name) for step in steps]) for name in numbers))
+    return list(np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids))))
+
+
+def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
+    """The columns as rows; one row for all where they are one array."""
+    return np.array(columns if any(column is not columns[0] for column in columns) else columns[:1])
 
 
 class ControllerOutput(BaseModel):
