@@ -98,7 +98,7 @@ class Hits(_Made[ScoredDocument]):
         facts: Sequence[Facts],
         source: str | None = None,
         *,
-        token_counts: Sequence[int] | None = None,
+        token_counts: Sequence[int] | IntArray | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores

@@ -32,10 +32,14 @@ from ragtune.core.units import LIMITS
 class HistoryStep:
     """State after a batch: the cost so far and the ranking that stopping here would give, made when asked for."""
 
-    cost: CostObject  # so far; ``latency_ms`` is the time elapsed
+    amounts: tuple[float, ...]  # charged so far, in each of UNITS; ``latency_ms`` is the time elapsed
     doc_ids: tuple[str, ...]
     ordering: Ordering
     columns: PoolColumns
+
+    @property
+    def cost(self) -> CostObject:
+        return CostObject.of(self.amounts)
 
     @cached_property
     def keys(self) -> RankingKeys:
@@ -46,15 +50,15 @@ class HistoryStep:
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
 
 
-def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
-    """The ranking of each step, as positions in its ``doc_ids``, best first; those of a pool that stays at once."""
+def rankings_of(steps: Sequence[HistoryStep]) -> list[IntArray] | IntArray:
+    """The ranking of each step, as positions in its ``doc_ids``, best first; as one array if the pool did not grow."""
     first, *others = steps
     same = all(len(step.doc_ids) == len(first.doc_ids) and step.ordering is first.ordering for step in others)
     if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(_stacked([getattr(step.columns, name) for step in steps]) for name in numbers))
-    return list(np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids))))
+    return np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids)))
 
 
 def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
