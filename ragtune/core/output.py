@@ -58,7 +58,8 @@ def rankings_of(steps: Sequence[HistoryStep]) -> list[IntArray] | IntArray:
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(_stacked([getattr(step.columns, name) for step in steps]) for name in numbers))
-    return np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids)))
+    orders = (-keys).argsort(axis=-1, kind="stable")
+    return orders if len(orders) == len(steps) else orders.repeat(len(steps), axis=0)
 
 
 def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
