@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
-from ragtune.data.text import terms
+from ragtune.data.text.analysis import term_of, words_to_look_up
 
 _COLUMNS = 2**20
+_MOST_WORDS = 500_000
+_WORD = 0xFFFFFFFF
 
 VECTOR = "vector"
 """The key of a document's metadata that holds its vector, if it has one."""
@@ -83,14 +86,44 @@ def _refused(why: str) -> InputError:
     return InputError(f"the candidates' vectors are not finite numbers of one length ({why}): {allowed}")
 
 
+class _Columns(dict[str, int]):
+    """Column of a word's term, as scikit-learn's FeatureHasher has it, -1 without one; begun anew when full."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        term = term_of(word)
+        column = self[word] = abs(murmur3(term.encode())) % _COLUMNS if term else -1
+        return column
+
+
+_columns = _Columns()
+
+
+def murmur3(data: bytes) -> int:
+    """MurmurHash3 (Appleby 2011) for x86, 32 bits, signed, with seed 0."""
+    state, whole = 0, len(data) & ~3
+    blocks = [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+    for i, block in enumerate(blocks):
+        mixed = block * 0xCC9E2D51 & _WORD
+        state ^= (mixed << 15 | mixed >> 17) * 0x1B873593 & _WORD
+        if 4 * i < whole:
+            state = ((state << 13 | state >> 19) & _WORD) * 5 + 0xE6546B64 & _WORD
+    state ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        state = (state ^ state >> shift) * factor & _WORD
+    return state - (state >> 31 << 32)
+
+
 def _term_vectors(texts: Sequence[str]) -> Any:
     from scipy.sparse import csr_matrix
-    from sklearn.feature_extraction.text import HashingVectorizer
-    from sklearn.preprocessing import normalize
 
-    if not texts:
-        return csr_matrix((0, _COLUMNS))
-    hashing = HashingVectorizer(analyzer=terms, n_features=_COLUMNS, norm=None, alternate_sign=False)
-    counts = csr_matrix(hashing.transform(texts))
-    counts.data = 1.0 + np.log(counts.data)
-    return csr_matrix(normalize(counts))
+    n, found = len(texts), [list(map(_columns.__getitem__, words_to_look_up(text))) for text in texts]
+    places = np.repeat(np.arange(n), list(map(len, found))) * _COLUMNS
+    columns = np.fromiter(chain.from_iterable(found), np.int64, len(places))
+    places, counts = np.unique((places + columns)[columns >= 0], return_counts=True)
+    rows, columns = np.divmod(places, _COLUMNS)
+    data = 1.0 + np.log(counts)
+    data /= np.sqrt(np.bincount(rows, data * data, n))[rows]
+    ends = np.searchsorted(rows, np.arange(n + 1))
+    return csr_matrix((data, columns.astype(np.int32), ends.astype(np.int32)), shape=(n, _COLUMNS))
