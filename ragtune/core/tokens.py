@@ -6,9 +6,22 @@ import re
 from collections.abc import Iterator
 
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
-_ASCII = "".join(map(chr, range(128)))
-_KINDS = re.sub(r"[^\w\s]", ".", re.sub(r"\s", " ", re.sub(r"\w", "w", _ASCII))).encode() + bytes(128)
-"""``w`` or ``.`` (a mark) or white space for each character of ASCII: so a text is counted in a third of the time."""
+_LATIN = "".join(map(chr, range(256)))
+_KINDS = re.sub(r"[^\w\s]", ".", re.sub(r"\s", " ", re.sub(r"\w", "w", _LATIN))).encode()
+"""``w`` or ``.`` (a mark) or white space for each character of Latin-1: so a text is counted in a third of the time."""
+
+_MARKS = "\u2010\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026\u2212\u2264\u2265"
+
+
+def as_latin(text: str) -> bytes | None:
+    """A text in Latin-1, a dash for each common mark beyond it; None of a text with other characters."""
+    if not text.isascii():
+        for mark in _MARKS:
+            text = text.replace(mark, "-")
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        return None
 
 
 def count_tokens(text: str) -> int:
@@ -21,9 +34,9 @@ def count_tokens(text: str) -> int:
         >>> count_tokens("Salt, pressure")
         4
     """
-    if not text.isascii():
+    if (latin := as_latin(text)) is None:
         return len(_PIECE.findall(text))
-    kinds = f"{text} ".encode().translate(_KINDS).replace(b"wwwwww", b".")  # a token like a mark
+    kinds = (latin + b" ").translate(_KINDS).replace(b"wwwwww", b".")  # a token like a mark
     return kinds.count(b".") + kinds.replace(b".", b" ").count(b"w ")
 
 

@@ -12,7 +12,7 @@ from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, facts_of
 from ragtune.data.corpus import Corpus
 from ragtune.data.text.analysis import term_of, words_to_look_up
 
@@ -45,11 +45,11 @@ class CandidateVectors:
     def of(self, items: Sequence[PoolItem]) -> Any:
         from scipy.sparse import csr_matrix
 
-        own = [item.metadata.get(VECTOR) for item in items]
+        facts = facts_of(items)
+        own = [fact.metadata.get(VECTOR) for fact in facts]
         if own and all(vector is not None for vector in own):
             return csr_matrix(normalised(own))
-        texts = [item.content for item in items]
-        return self._vectors_of(texts)
+        return self._vectors_of([fact.content for fact in facts])
 
     def of_query(self, text: str) -> Any:
         return self._vectors_of([text])

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ragtune.core.arguments import as_list, is_missing
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.plain import quoted
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL
@@ -35,7 +36,7 @@ def candidates(
     vectors: Sequence[Any] | None,
     signals: Mapping[str, Scores] | None = None,
     query_vector: Any = None,
-) -> list[ScoredDocument]:
+) -> Sequence[ScoredDocument]:
     """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
     table: Any = vectors
@@ -72,19 +73,29 @@ def _by_name(values: Any) -> Any:
 
 def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
-) -> list[ScoredDocument]:
+) -> Sequence[ScoredDocument]:
     columns = _columns(scores, len(texts))
+    if len(columns) < 2:
+        return _one_list(texts, metadata, columns)
     plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
-    if not columns:
-        return [_scored(document, -math.log1p(rank), {}) for rank, document in enumerate(plain, start=1)]
     lists = {name: _best_first(plain, name, column) for name, column in columns.items()}
-    found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
+    found = RRFFusion().fuse(lists)
     seen = {document.id for document in found}
     # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
     lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
     score = found[-1].score if found else 0.0
     missed = [_scored(document, score, lowest) for document in plain if document.id not in seen]
     return [*found, *missed]
+
+
+def _one_list(texts: Sequence[str], metadata: Sequence[dict[str, Any]], columns: Mapping[str, Sequence[float]]) -> Hits:
+    """The documents of a single list; those that it lacks are as bad as its worst, and stand behind it."""
+    name, column = next(iter(columns.items()), (None, [-math.log1p(rank) for rank in range(1, len(texts) + 1)]))
+    worst = min((score for score in column if score == score), default=0.0)  # NaN differs from itself
+    order = sorted(range(len(texts)), key=lambda i: -column[i] if column[i] == column[i] else math.inf)
+    facts = [Facts(str(i), texts[i], metadata[i], 0) for i in order]
+    scores = [column[i] if column[i] == column[i] else worst for i in order]
+    return Hits([one.id for one in facts], scores, facts, name)
 
 
 def _best_first(documents: Sequence[ScoredDocument], name: str, column: Sequence[float]) -> list[ScoredDocument]:

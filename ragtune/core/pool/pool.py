@@ -207,7 +207,7 @@ class CandidatePool:
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
         columns = self.states, self.scores, self.priorities, self.posteriors, self._strategies
         make = partial(_item, self.roster.items, columns, positions)
-        return Entries(doc_ids, self.roster.token_counts, make, positions)
+        return Entries(doc_ids, self.roster.tokens, make, positions)
 
     def get_active_items(self) -> list[PoolItem]:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
