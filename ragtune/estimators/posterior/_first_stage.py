@@ -145,7 +145,7 @@ class Feedback:
         top = np.argsort(-pooled, kind="stable")[:docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
-        short, self._terms = compact(rows)
+        self.short, self._terms = short, _ = compact(rows)
         self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
         lengths = squared_lengths(rows[top])
