@@ -14,7 +14,7 @@ from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
 from ragtune.core.pool.items import PoolItem, facts_of
 from ragtune.data.corpus import Corpus
-from ragtune.data.text.analysis import term_of, words_to_look_up
+from ragtune.data.text.analysis import term_of, words_or_pairs
 
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
@@ -118,7 +118,7 @@ def murmur3(data: bytes) -> int:
 def _term_vectors(texts: Sequence[str]) -> Any:
     from scipy.sparse import csr_matrix
 
-    n, found = len(texts), [list(map(_columns.__getitem__, words_to_look_up(text))) for text in texts]
+    n, found = len(texts), [list(map(_columns.__getitem__, words_or_pairs(text))) for text in texts]
     places = np.repeat(np.arange(n), list(map(len, found))) * _COLUMNS
     columns = np.fromiter(chain.from_iterable(found), np.int64, len(places))
     places, counts = np.unique((places + columns)[columns >= 0], return_counts=True)

@@ -297,13 +297,8 @@ class BudgetedReranker:
         if not doc_ids:
             return FREE
         context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
-        items: Sequence[PoolItem]
-        if isinstance(found, Hits):
-            items = CandidatePool(roster=Roster.of(found, ORIGINAL)).get_items(
-                filter(doc_ids.__contains__, found.doc_ids)
-            )
-        else:
-            items = [PoolItem.from_document(one, i, {}) for i, one in enumerate(found) if one.id in doc_ids]
+        roster = Roster.of(found, ORIGINAL) if isinstance(found, Hits) else Roster.of_items([]).joining(found)
+        items = CandidatePool(roster=roster).get_items(filter(doc_ids.__contains__, roster.doc_ids))
         try:
             return self._reranker.expected_cost(items, context)
         except Exception:  # the ranking is there: a price that cannot be told must not cost it

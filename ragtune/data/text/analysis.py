@@ -45,30 +45,21 @@ def _latin_words(text: str) -> list[str] | None:
 
 
 def plain_words(text: str) -> list[str]:
-    """Runs of two characters or more; combining marks end a run, as they did in version 1 of the analysis."""
+    """Runs of characters, of which single ones have no term; combining marks end a run, as in version 1."""
     words = _latin_words(text)
-    return _PLAIN.findall(text.lower()) if words is None else [word for word in words if len(word) > 1]
+    return _PLAIN.findall(text.lower()) if words is None else words
 
 
 def marked_words(text: str) -> list[str]:
-    """Runs of two characters or more, in lower case, with their combining marks, such as the vowel signs of Hindi."""
+    """As :func:`plain_words`, with their combining marks, such as the vowel signs of Hindi."""
     words = _latin_words(text)
-    return _with_marks().findall(text.lower()) if words is None else [word for word in words if len(word) > 1]
+    return _with_marks().findall(text.lower()) if words is None else words
 
 
 def words_or_pairs(text: str) -> list[str]:
     """As :func:`marked_words`, and pairs of neighbouring characters (NFKC) where a script shows no words."""
-    words = _latin_words(text)
-    return _marked_or_pairs(text) if words is None else [word for word in words if len(word) > 1]
-
-
-def words_to_look_up(text: str) -> list[str]:
-    """As :func:`words_or_pairs`, perhaps with single letters of Latin-1, of which :func:`term_of` is empty."""
-    words = _latin_words(text)
-    return _marked_or_pairs(text) if words is None else words
-
-
-def _marked_or_pairs(text: str) -> list[str]:
+    if (words := _latin_words(text)) is not None:
+        return words
     if not _IS_UNSPACED.search(text):
         return marked_words(text)
     found: list[str] = []
@@ -175,7 +166,7 @@ class Stems(dict[str, str]):
 
 @cache
 def _stems() -> Stems:
-    return Stems()
+    return Stems(stopwords=STOPWORDS | set(map(chr, range(256))))
 
 
 @cache
@@ -196,8 +187,8 @@ def terms(text: str) -> list[str]:
 
 
 def term_of(word: str) -> str:
-    """The term of a word; empty of a stopword and of a single letter of Latin-1."""
-    return "" if len(word) == 1 and word < "\u0100" else _stems()[word]
+    """The term of a word; empty of a stopword and of a single character of Latin-1."""
+    return _stems()[word]
 
 
 def marked_terms(text: str) -> list[str]:
