@@ -74,38 +74,31 @@ def _by_name(values: Any) -> Any:
 def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
 ) -> Sequence[ScoredDocument]:
-    columns = _columns(scores, len(texts))
-    if len(columns) < 2:
-        return _one_list(texts, metadata, columns)
-    plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
-    lists = {name: _best_first(plain, name, column) for name, column in columns.items()}
-    found = RRFFusion().fuse(lists)
-    seen = {document.id for document in found}
-    # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
-    lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
-    score = found[-1].score if found else 0.0
-    missed = [_scored(document, score, lowest) for document in plain if document.id not in seen]
-    return [*found, *missed]
+    """What no stage found stands behind the rest, as low as the worst that each found: 0 may be a good score."""
+    facts = [Facts(str(i), text, metadata[i], 0) for i, text in enumerate(texts)]
+    columns: dict[str, list[float]] = _columns(scores, len(texts))
+    if not columns:
+        return _hits(facts, [-math.log1p(rank) for rank in range(1, len(facts) + 1)], None)
+    lists = {name: _best_first(facts, name, column) for name, column in columns.items()}
+    found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
+    seen = {*found.doc_ids} if isinstance(found, Hits) else {document.id for document in found}
+    missed = [one for one in facts if one.id not in seen]
+    if isinstance(found, Hits):
+        lowest = found.scores[-1] if found else 0.0
+        return _hits([*found.facts, *missed], [*found.scores, *([lowest] * len(missed))], found.source)
+    behind = _hits(missed, [found[-1].score if found else 0.0] * len(missed), None)
+    sources = {name: ranked.scores[-1] for name, ranked in lists.items() if ranked}
+    return [*found, *(document.model_copy(update={"sources": dict(sources)}) for document in behind)]
 
 
-def _one_list(texts: Sequence[str], metadata: Sequence[dict[str, Any]], columns: Mapping[str, Sequence[float]]) -> Hits:
-    """The documents of a single list; those that it lacks are as bad as its worst, and stand behind it."""
-    name, column = next(iter(columns.items()), (None, [-math.log1p(rank) for rank in range(1, len(texts) + 1)]))
-    worst = min((score for score in column if score == score), default=0.0)  # NaN differs from itself
-    order = sorted(range(len(texts)), key=lambda i: -column[i] if column[i] == column[i] else math.inf)
-    facts = [Facts(str(i), texts[i], metadata[i], 0) for i in order]
-    scores = [column[i] if column[i] == column[i] else worst for i in order]
-    return Hits([one.id for one in facts], scores, facts, name)
-
-
-def _best_first(documents: Sequence[ScoredDocument], name: str, column: Sequence[float]) -> list[ScoredDocument]:
+def _best_first(facts: Sequence[Facts], name: str, column: Sequence[float]) -> Hits:
     """Those that the stage found, equal ones as given."""
     order = sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
-    return [_scored(documents[i], column[i], {name: column[i]}) for i in order]
+    return _hits([facts[i] for i in order], [column[i] for i in order], name)
 
 
-def _scored(document: ScoredDocument, score: float, sources: Mapping[str, float]) -> ScoredDocument:
-    return document.model_copy(update={"score": score, "original_score": score, "sources": dict(sources)})
+def _hits(facts: Sequence[Facts], scores: Sequence[float], name: str | None) -> Hits:
+    return Hits([one.id for one in facts], scores, facts, name)
 
 
 def _text(i: int, document: Any) -> str:
