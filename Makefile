@@ -24,7 +24,7 @@ ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0
 # One process more than cores, since many tests wait for servers and processes.
 # A worker that dies ends the run: pytest-xdist hangs where it replaces one under --dist loadfile.
 test: $(VENV)/.dev ## every test, a file and its threads to a process
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 \
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(OMP_NUM_THREADS= nproc) + 1)) --maxprocesses 4 \
 		--dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this machine, where Debian's slurmctld and slurmd are installed
