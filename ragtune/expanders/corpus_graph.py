@@ -61,7 +61,8 @@ class CorpusGraphExpander(BaseExpander):
         walk.settled.update(joined)
         sources = self._sources(pool, walk)
         rows = [array.tolist() for array in self._graph.rows([walk.pool[place] for place in sources])]
-        new = [i for i in dict.fromkeys(chain.from_iterable(rows[0])) if i not in walk.settled and i not in walk.waiting]
+        seen = walk.settled | walk.waiting.keys()
+        new = [position for position in dict.fromkeys(chain.from_iterable(rows[0])) if position not in seen]
         cannot = [
             position
             for position, doc_id in zip(new, self._corpus.ids_at(new), strict=True)
