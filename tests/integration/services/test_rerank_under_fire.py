@@ -56,8 +56,8 @@ def metrics(url: str) -> dict[str, float]:
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
 
 
-def hog(i: int) -> dict[str, Any]:
-    return {"query": f"hog {i}", "documents": [f"{i} {j}" for j in range(400)], "budget": {"docs": None}}
+def hog(i: int, documents: int = 400) -> dict[str, Any]:
+    return {"query": f"hog {i}", "documents": [f"{i} {j}" for j in range(documents)], "budget": {"docs": None}}
 
 
 @pytest.mark.parametrize("is_abandoned", [True, False])
@@ -67,9 +67,9 @@ def test_small_requests_are_answered_beside_twelve_large_ones(is_abandoned: bool
     with serving(ranker) as url, ThreadPoolExecutor(12) as others:
         if is_abandoned:
             for i in range(12):
-                abandon(url, hog(i))
+                abandon(url, hog(i, 100))
         else:
-            large = [others.submit(ask, url, PATH, hog(i)) for i in range(12)]
+            large = [others.submit(ask, url, PATH, hog(i, 100)) for i in range(12)]
             wait_until(lambda: model.read > 0)
         for i in range(5):
             begun = time.monotonic()
@@ -78,9 +78,9 @@ def test_small_requests_are_answered_beside_twelve_large_ones(is_abandoned: bool
             assert answer.json()["ragtune"]["spent"]["docs"] == 10
             assert time.monotonic() - begun < 2.0
         if is_abandoned:
-            assert model.read < 12 * 400 / 4
+            assert model.read < 12 * 100 / 2
         else:
-            assert [len(one.result(HANG_S).json()["ragtune"]["reranked"]) for one in large] == [400] * 12
+            assert [len(one.result(HANG_S).json()["ragtune"]["reranked"]) for one in large] == [100] * 12
 
 
 def test_nothing_is_scored_for_a_request_that_was_answered_with_a_timeout() -> None:
