@@ -45,13 +45,6 @@ def test_a_flag_that_is_neither_is_refused_by_quoting_it(bad: object) -> None:
     assert f"witness={bad!r}: allowed are true and false" in str(error.value)
 
 
-def test_good_values_pass() -> None:
-    assert check_flag("f", False) is False
-    assert check_number("b", 1, 0.0, 1.0) == 1.0
-    assert check_count("n", 3) == 3
-    assert check_choice("m", "x", "xy") == "x"
-
-
 def test_numpy_scalars_are_the_values_that_they_are() -> None:
     found = [check_count("n", np.int64(3)), check_number("x", np.float32(0.5)), check_flag("f", np.True_)]
     assert [(value, type(value)) for value in found] == [(3, int), (0.5, float), (True, bool)]
@@ -76,11 +69,6 @@ def test_documents_are_frozen_and_hashable():
         doc.score = 1.0
     assert doc in {doc}
     assert len({doc, ScoredDocument(id="d"), ScoredDocument(id="e")}) == 3
-
-
-def test_costs_add_up_in_every_unit():
-    one = CostObject(tokens=1, docs=2, calls=3, latency_ms=4.5, usd=0.25)
-    assert one + one == CostObject(tokens=2, docs=4, calls=6, latency_ms=9.0, usd=0.5)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1])

@@ -25,9 +25,6 @@ def last(tracker: CostTracker) -> tuple[str, dict]:
     return event.action, event.details
 
 
-# -- the limits --------------------------------------------------------------------------------------------------------
-
-
 def test_the_defaults_are_the_specs():
     budget = CostBudget()
     assert (budget.max_tokens, budget.max_reranker_docs, budget.max_reformulations, budget.max_latency_ms) == (
@@ -72,12 +69,6 @@ def test_an_unlimited_budget_denies_nothing():
     assert tracker.try_consume_tokens(10**9)
     assert not tracker.is_exhausted()
     assert tracker.remaining_view().remaining_rerank_docs == UNLIMITED
-
-
-# -- counts ------------------------------------------------------------------------------------------------------------
-
-
-# -- denials in every unit ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,9 +131,6 @@ def test_a_unit_is_known_wherever_costs_are(unit):
     assert unit.is_always_told == (unit.name in CostObject().model_dump())
 
 
-# -- one token account -------------------------------------------------------------------------------------------------
-
-
 def test_reranking_stops_at_the_buffer_and_assembly_may_spend_it():
     tracker = tracker_of(max_tokens=100, assembly_token_buffer=30)
     assert tracker.consume(CostObject(tokens=70))
@@ -160,6 +148,3 @@ def test_an_overrun_leaves_the_buffer_to_assembly_and_ends_spending(billed):
     assert tracker.exhausted_account()[:3] == ("tokens", billed, 100)
     assert [tracker.try_consume_tokens(n) for n in (31, 20, 11, 10, 1)] == [False, True, False, True, False]
     assert tracker.snapshot()["tokens"] == billed + 30
-
-
-# -- settling and refunding --------------------------------------------------------------------------------------------

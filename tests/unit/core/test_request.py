@@ -59,13 +59,6 @@ def test_the_meter_adds_up_what_is_paid_and_what_is_charged():
     assert (meter.charged, meter.actual) == (CostObject(tokens=10), CostObject(tokens=6))
 
 
-def test_a_virtual_clock_moves_only_when_told():
-    clock = VirtualClock(start_ms=5.0)
-    assert clock.now_ms() == clock.now_ms() == 5.0
-    clock.advance(2.5)
-    assert clock.now_ms() == 7.5
-
-
 def test_a_virtual_clock_adds_exactly():
     clock = VirtualClock()
     for _ in range(3):
@@ -110,13 +103,3 @@ def test_events_are_stamped_from_the_start_of_the_trace():
         (0.0, "budget", "deny_rerank", {"reason": "x"}),
         (3.0, "controller", "stop", {}),
     ]
-
-
-def test_find_filters_by_action_and_component():
-    trace = ControllerTrace()
-    trace.add("a", "x", n=1)
-    trace.add("b", "x", n=2)
-    trace.add("a", "y", n=3)
-    assert [e.details["n"] for e in trace.find("x")] == [1, 2]
-    assert [e.details["n"] for e in trace.find("x", "b")] == [2]
-    assert trace.find("z") == []
