@@ -50,9 +50,6 @@ def contents(text: str, method: str, max_tokens: int, overlap: int = 0) -> list[
     return [piece.content for piece in chunk(text, policy)]
 
 
-# -- invariants -------------------------------------------------------------------------------------------------------
-
-
 @given(TEXTS, POLICIES)
 def test_spans_cover_the_normalized_text_in_order_and_say_the_content(text: str, policy: ChunkPolicy) -> None:
     chunks = chunk(text, policy)
@@ -102,9 +99,6 @@ def test_monotonous_texts_are_cut_all_the_same(unit: str) -> None:
         chunks = chunk(text, ChunkPolicy(method=method, max_tokens=100, overlap_tokens=10))
         assert chunks[-1].end == len(normalize(text).text)
         assert max(count_tokens(piece.content) for piece in chunks) <= 100
-
-
-# -- golden examples --------------------------------------------------------------------------------------------------
 
 
 def test_tokens_golden() -> None:
@@ -192,9 +186,6 @@ def test_where_sentences_end(marked: str) -> None:
         length += len(piece)
         expected.append(length + len(text[length:]) - len(text[length:].lstrip()))
     assert list(sentence_starts(text)) == expected
-
-
-# -- what chunks carry, and bad input ---------------------------------------------------------------------------------
 
 
 def test_chunks_carry_id_sorted_tags_and_metadata() -> None:
