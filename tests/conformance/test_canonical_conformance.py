@@ -171,9 +171,6 @@ def _plans(cases: list[Json]) -> list[RetrievalPlan]:
     return [RetrievalPlan(**one) for plans in every for one in (plans.values() if isinstance(plans, dict) else plans)]
 
 
-# -- the suite finds what is wrong -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def observed(golden: Observations) -> Observations:
     return copy.deepcopy(golden)
@@ -223,9 +220,6 @@ def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() ->
     report = run_suite(Broken())
     assert {name.partition("/")[0] for name in report.failures} == {"compress", "package"}
     assert report.failures["compress/windows"] == ["RuntimeError: on fire"]
-
-
-# -- servers by URL, and the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture
