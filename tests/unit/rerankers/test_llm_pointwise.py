@@ -114,9 +114,6 @@ def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict
         asking(LLMPointwiseReranker, **options)
 
 
-# -- against a real server ---------------------------------------------------------------------------------------------
-
-
 def numbered(n: int) -> list[PoolItem]:
     docs = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 100) for i in range(n)]
     return [PoolItem.from_document(doc, i, {"original": doc.score}) for i, doc in enumerate(docs)]
