@@ -68,15 +68,6 @@ def test_what_was_lost_or_odd_is_told(printed: Callable[..., str]) -> None:
     assert "warning: 2 documents without text (kept)" in out
 
 
-def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(printed: Callable[..., str]) -> None:
-    drawn = curve(3)
-    drawn.costs[:, 2], drawn.costs[:, 4] = [0, 1500, 3000], [0, 0.00125, 0.0025]
-    out = printed(drawn)
-    assert ["2", "3000", "0.00250", "0.812", "0.812"] in [line.split() for line in out.splitlines()]
-    assert "US$" in out
-    assert "0.700-0.900" in out
-
-
 def test_the_first_stage_stands_above_the_policys_own_order(printed: Callable[..., str]) -> None:
     out = printed(first_stage={"nDCG@10": 0.25, "AP": 0.125})
     rows = [line.split() for line in out.splitlines()]
