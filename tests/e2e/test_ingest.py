@@ -76,9 +76,6 @@ def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
         return database.open(name, HashingEmbedder(dims)).counts()
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
     """With the defaults: an embedded server below results/, started and stopped by whoever uses it."""
     made = run("dataset=demo", "store=postgres", script="scripts/ingest.py", cwd=folder)
@@ -133,9 +130,6 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
     embedded = slow.log.read_text().splitlines()
     assert len(embedded) <= left  # the duplicate is embedded once
     assert not any("The heart pumps" in text for text in embedded)
-
-
-# -- in this process ---------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(

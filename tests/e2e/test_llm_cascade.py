@@ -87,9 +87,6 @@ def traces_of(ended: SimpleNamespace) -> Iterator[list[dict[str, Any]]]:
             yield json.loads(line)["events"]
 
 
-# -- the cascade -------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def cascade(tiny: list[str], tiny_cross_encoder: str, tmp_path: Path) -> list[str]:
     """Overrides: a cross-encoder explores, a language model judges the likely winners."""
@@ -174,9 +171,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             data = file.read_bytes()
             data += gzip.decompress(data) if file.suffix == ".gz" else b""
             assert secret.encode() not in data, file
-
-
-# -- a service that fails 30% of calls ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
