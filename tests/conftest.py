@@ -321,9 +321,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-# -- a small collection and small real models, for the contract suites -------------------------------------------------
-
-
 @pytest.fixture(scope="session")
 def corpus() -> Corpus:
     """Twelve documents: four about one thing each, two alike, one without text."""
