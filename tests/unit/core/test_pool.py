@@ -127,16 +127,6 @@ def test_additions_go_behind_and_move_nothing():
     assert pool.top_candidates(9) == ["b", "x", "y"]
 
 
-def test_snapshots_do_not_change_with_the_pool():
-    pool = pool_in(ItemState.CANDIDATE)
-    snapshot = pool["d0"]
-    pool.apply_priorities({"d0": 0.7})
-    pool.transition(["d0"], ItemState.IN_FLIGHT)
-    pool.update_scores({"d0": 0.9}, "x")
-    assert (snapshot.state, snapshot.priority_value, snapshot.reranker_score) == (ItemState.CANDIDATE, 0.0, None)
-    assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
-
-
 def test_a_batch_tells_ids_and_lengths_and_later_shows_its_own_moment():
     pool = pool_in(*[ItemState.CANDIDATE] * 3)
     batch = pool.get_items(["d2", "d0"])

@@ -131,15 +131,6 @@ def test_a_document_that_joins_is_expanded_from_whom_it_is_near(
     assert advise(rgs, pool, context) == "xd"
 
 
-def test_only_so_many_of_the_best_are_expanded(make_rgs, make_pool, make_context, score, advise):
-    pool, context = make_pool("abcdf"), make_context()
-    score(pool, a=0.5, b=0.9)
-    assert advise(make_rgs(length=1), pool, context) == "fd"
-    score(pool, c=0.95)
-    assert advise(make_rgs(length=1), pool, context) == "d", "c has no neighbour in the pool, and b no turn"
-    assert advise(make_rgs(length=2, seeds=3), pool, context) == "fd"
-
-
 def test_documents_are_scored_in_the_order_of_the_published_algorithm(make_graph, make_context, score, tmp_path):
     rng, k, ids = np.random.default_rng(5), 4, [f"d{i:02d}" for i in range(40)]
     others = {doc: rng.permutation([other for other in ids if other != doc])[:k] for doc in ids}

@@ -96,13 +96,6 @@ def test_a_sliding_window_takes_nine_calls_and_fewer_calls_reach_less_far():
         assert shorter.ranking[30:] == list(range(30, 100))
 
 
-def test_a_tournament_of_tourrank_takes_thirteen_calls():
-    for worth in worths(100):
-        end = played(TourRankEstimator(tournaments=1), worth)
-        assert end.calls == 13
-        assert end.ranking[0] == best(worth, 1)[0] or worth[end.ranking[0]] > worth[best(worth, 3)[2]]
-
-
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
@@ -205,20 +198,6 @@ def test_realm_compares_every_document_with_one_pivot_and_then_only_what_decides
         assert sorted(position for window in first for position in window[:-1]) == list(range(1, 100))
         assert 50 < end.calls < 120
         assert len(set(end.ranking[:10]) & set(best(worth, 10))) >= 8
-
-
-def test_ts_setrank_explores_a_fifth_of_its_rounds_at_random_and_then_shows_what_may_be_relevant():
-    explored, drawn = [], []
-    for worth in worths(100):
-        end = played(TSSetRankEstimator(), worth)
-        assert end.calls == 100
-        top = set(best(worth, 10))
-        hits = [len(top & set(batch.positions.tolist())) for batch in end.batches]
-        explored.append(np.mean(hits[:20]))
-        drawn.append(np.mean(hits[-20:]))
-        assert len(top & set(end.ranking[:10])) >= 6
-    assert np.mean(explored) == pytest.approx(1.0, abs=0.3)  # 10 of 100, a tenth of which are the top
-    assert np.mean(drawn) > 3.0
 
 
 def ours(**options: Any) -> PlackettLuceEstimator:
