@@ -63,7 +63,6 @@ def golden() -> Observations:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """RAGtune's REST interface on PostgreSQL."""
     with PostgresDatabase(fresh_dsn()) as database, serving(None, service=LibraryTarget(database).service) as url:
         yield url
 

@@ -125,8 +125,6 @@ Factory = Callable[[Session], Any]
 
 
 def suite(contract: type, factories: Mapping[str, Factory]) -> type:
-    """The contract over a table of factories."""
-
     class Suite(contract):  # type: ignore[misc]
         @pytest.fixture(autouse=True, params=factories)
         def chosen(self, request: pytest.FixtureRequest) -> None:

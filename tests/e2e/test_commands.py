@@ -23,8 +23,6 @@ Call = Callable[..., SimpleNamespace]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """``ragtune`` in this process."""
-
     def call(*words: str) -> SimpleNamespace:
         try:
             code = main(words)

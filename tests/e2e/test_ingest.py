@@ -47,8 +47,6 @@ def tiny_dataset(collection: Path) -> list[str]:
 
 @pytest.fixture
 def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -> Run:
-    """``ragtune ingest`` in this process, on the small collection."""
-
     def call(*arguments: str) -> SimpleNamespace:
         _load_dataset.cache_clear()
         capfd.readouterr()
@@ -61,7 +59,6 @@ def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def job(main: Run, tiny: list[str]) -> Run:
-    """The main job on the small collection's ingested documents, in this process."""
     arguments = [one for one in tiny if not one.startswith("retriever")]
 
     def run_job(*more: str) -> SimpleNamespace:

@@ -30,7 +30,6 @@ RESULTS = ("run.trec", "curve.csv", "curve.png", "traces.jsonl.gz")
 
 
 def llm(node: str, **options: Any) -> list[str]:
-    """Overrides of the client at ``node``."""
     given = [f"{node}.{name}={value}" for name, value in {**MODEL, **options}.items()]
     return [*given, f"+{node}.prices.test={{prompt:0.001,completion:0.002}}"]
 

@@ -99,8 +99,6 @@ def test_no_more_rewrites_are_bought_than_rounds_are_left(fakes, limit, wanted):
 
 
 class Slow(BaseReformulator):
-    """Takes ``ms`` for one rewrite."""
-
     def __init__(self, ms: float) -> None:
         self.ms = ms
 

@@ -33,7 +33,6 @@ from ragtune.testing import make_context
 
 
 def documents(n: int) -> list[PoolItem]:
-    """Candidates whose first-stage scores fall from n."""
     return [
         PoolItem(doc_id=f"d{i:03d}", initial_rank=i, retrieval_score=float(n - i), sources={"bm25": float(n - i)})
         for i in range(n)
@@ -67,7 +66,6 @@ def played(
 
 
 def worths(n: int) -> list[np.ndarray]:
-    """What documents are worth, in no relation to their ranks, some times."""
     return [np.random.default_rng(seed).permutation(n).astype(float) for seed in range(6)]
 
 
@@ -229,8 +227,6 @@ POLICIES = {
 
 
 class NoTexts:
-    """Documents that have nothing in common."""
-
     def of(self, items: Any) -> csr_matrix:
         return csr_matrix((len(items), 1))
 

@@ -28,8 +28,6 @@ def curve(steps: int) -> Curve:
 
 @pytest.fixture
 def printed(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Prints a run whose summary has the given fields."""
-
     def out(drawn: Curve | None = None, **fields: Any) -> str:
         print_run(make_summary(**fields), drawn or curve(3))
         return capsys.readouterr().out
@@ -41,8 +39,6 @@ def printed(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> Ca
 def swept(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Prints a sweep of jobs whose summaries have the given fields, on a terminal of some width."""
-
     def out(jobs: list[dict[str, Any]], width: int = 80) -> str:
         monkeypatch.setenv("COLUMNS", str(width))
         print_sweep({str(i): make_summary(**fields) for i, fields in enumerate(jobs)}, tmp_path)

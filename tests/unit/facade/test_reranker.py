@@ -321,8 +321,6 @@ def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any,
 
 
 class Mispriced(BaseReranker):
-    """Cannot say what a batch costs."""
-
     def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
         return {item.doc_id: 0.5 for item in items}
 

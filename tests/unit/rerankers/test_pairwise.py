@@ -62,7 +62,6 @@ def machine(machine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def took(items: Sequence[PoolItem], passes: int = 1, query: str = "query") -> float:
-    """Milliseconds that scoring them takes."""
     return passes * PASS_MS + TOKEN_MS * sum(count_tokens(query) + count_tokens(item.content) for item in items)
 
 

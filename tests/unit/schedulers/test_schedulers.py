@@ -220,7 +220,6 @@ def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controll
 
 
 def _found(*sources: list[float]) -> CandidatePool:
-    """Candidates with a score by each source."""
     return CandidatePool(
         PoolItem(f"d{i:02d}", i, retrieval_score=scores[0], sources={f"s{j}": s for j, s in enumerate(scores)})
         for i, scores in enumerate(zip(*sources, strict=True))

@@ -129,7 +129,6 @@ def test_a0_sets_the_stage_and_clears_what_is_downstream(reach: Callable[..., Su
 
 
 def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
-    """The prompt after A0, where the model answers with these keys and certainties."""
     items = [{"id": n, "key": key, "certainty": sure} for n, (key, sure) in enumerate(choices, start=1)]
     client = agent_client(server)
     server.answer(json.dumps({"items": items}), asked_by("A0_PreProcessing"))

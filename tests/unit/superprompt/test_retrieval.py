@@ -132,8 +132,6 @@ def test_retrieval_ranks_conversation_and_memory_together(reach: Reach) -> None:
 
 
 class GivenMemory(BaseMemory):
-    """Chunks with given cosines."""
-
     def __init__(self, rows: Sequence[tuple[ContextChunk, float]]) -> None:
         self.rows = rows
 

@@ -12,7 +12,6 @@ Reach = Callable[..., SuperPrompt]
 
 
 def broken(sp: SuperPrompt, **changes: Any) -> str:
-    """What a changed copy is refused for."""
     data = sp.model_dump(by_alias=True) | changes
     with pytest.raises(ValidationError) as caught:
         SuperPrompt.model_validate(data)

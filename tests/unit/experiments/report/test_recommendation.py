@@ -24,7 +24,6 @@ RESULTS = Path(__file__).parents[4] / "results"
 
 
 def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
-    """A study of one collection, whose baseline is called fixed."""
     one = Collection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
     named = [
         Policy(name, label, "baseline" if name.startswith("fixed") else "ours") for name, label in policies.items()
@@ -34,7 +33,6 @@ def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], colum
 
 
 def cell(values: np.ndarray, docs: int) -> Cell:
-    """The values of 40 queries, with documents in one call."""
     zeros, charged = np.zeros(40, dtype=int), np.zeros((40, len(UNITS)))
     charged[:, :2] = docs, 1
     return Cell(values[:, None], charged, zeros, zeros, ["end"] * 40)
