@@ -128,19 +128,6 @@ def test_sentences_golden() -> None:
     assert contents("Short. " + "word " * 7 + "end. Last.", "sentences", 4) == long
 
 
-def test_a_long_section_is_cut_by_paragraphs_but_not_within_code() -> None:
-    code = "```\none\n\ntwo\n```\n\n"
-    text = f"# T\n\nFirst words here.\n\n{code}Last words. More words follow here now."
-    chunks = chunk(text, ChunkPolicy(method="markdown", max_tokens=8))
-    assert [piece.content for piece in chunks] == [
-        "# T\n\nFirst words here.\n\n",
-        code,
-        "Last words. ",
-        "More words follow here now.",
-    ]
-    assert all(piece.metadata == {"headings": ["T"]} for piece in chunks)
-
-
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
