@@ -155,3 +155,21 @@ def test_unknown_documents_are_named():
     for read in (pool.index_of, pool.__getitem__, lambda doc_id: pool.get_items(["d0", doc_id])):
         with pytest.raises(UnknownDocumentError, match="'stranger'"):
             read("stranger")
+
+
+def test_batches_are_kept_in_the_order_of_scoring_failed_ones_included():
+    pool = pool_in(*[ItemState.CANDIDATE] * 5)
+    pool.transition(["d4"], ItemState.DROPPED)
+    for strategy, doc_ids, scores in (
+        ("weak", ["d3", "d1"], {"d1": 0.2}),
+        ("strong", ["d0"], {}),
+        ("weak", ["d2"], {}),
+    ):
+        pool.transition(doc_ids, ItemState.IN_FLIGHT, strategy)
+        pool.update_scores(scores, strategy)
+        pool.transition([doc_id for doc_id in doc_ids if doc_id not in scores], ItemState.DROPPED)
+    sent = [(batch.strategy, batch.positions.tolist()) for batch in pool.batches]
+    assert sent == [("weak", [3, 1]), ("strong", [0]), ("weak", [2])]
+    assert np.array_equal(pool.scores[pool.batches[0].positions], [np.nan, 0.2], equal_nan=True)
+    with pytest.raises(ValueError, match="read-only"):
+        pool.batches[0].positions[0] = 1

@@ -13,7 +13,7 @@ from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.rounds import RetrievalRounds, aggregate
-from ragtune.core.types import ReformulationResult
+from ragtune.core.types import CostObject, ReformulationResult
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 
 PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
@@ -250,3 +250,14 @@ def test_rewrites_whose_price_cannot_be_told_are_left_out(fakes):
     context = context_of()
     assert len(RetrievalRounds(fakes.Retriever(fakes.docs(20)), Unpriced(["one"]), PLAN).run(context)) == 1
     assert "no price" in context.trace.find("reformulation_failed")[0].details["error"]
+
+
+def test_rewriting_that_fails_and_reports_nothing_is_charged_its_time_alone(fakes):
+    class Failing(fakes.Reformulator):
+        def expected_cost(self, context, first_round):
+            return CostObject(tokens=100, latency_ms=50.0)
+
+    tracker = CostBudget.unlimited().create_tracker(clock=VirtualClock())
+    context = RAGtuneContext(query="query", query_id="q", tracker=tracker)
+    RetrievalRounds(fakes.Retriever(fakes.docs(20)), Failing(RuntimeError("no model")), PLAN).run(context)
+    assert tracker.spent() == CostObject(latency_ms=50.0)
