@@ -62,12 +62,6 @@ def test_without_an_id_a_query_gets_a_stable_one_of_its_own(fakes):
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_a_budget_may_be_overridden_for_one_request(fakes):
-    controller = fakes.controller()
-    assert controller.run("q", CostBudget(max_reranker_docs=0)).final_budget_state["rerank_docs"] == 0
-    assert controller.run("q").final_budget_state["rerank_docs"] == 20
-
-
 def test_the_trace_tells_the_story_in_order(fakes):
     output = fakes.controller(documents=fakes.docs(3)).run("q")
     assert [(event.component, event.action) for event in output.trace.events] == [

@@ -8,9 +8,8 @@ import pytest
 
 from ragtune import CostBudget
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
-from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import CostObject
 
 
 def context(query_id: str = "q1", seed: int = 0) -> RAGtuneContext:
@@ -48,15 +47,6 @@ def test_rounds_of_one_request_share_its_memory():
     ctx.remember(owner, lambda: "state")
     rewrite = ctx.model_copy(update={"query": "other", "round": "rewrite_0"})
     assert rewrite.remember(owner, lambda: "again") == "state"
-
-
-def test_the_meter_adds_up_what_is_paid_and_what_is_charged():
-    meter = CostMeter()
-    assert (meter.charged, meter.actual) == (None, CostObject())
-    for _ in range(2):
-        meter.pay(CostObject(tokens=3))
-        meter.charge(CostObject(tokens=5))
-    assert (meter.charged, meter.actual) == (CostObject(tokens=10), CostObject(tokens=6))
 
 
 def test_a_virtual_clock_adds_exactly():

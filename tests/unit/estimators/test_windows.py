@@ -118,23 +118,6 @@ def test_a_first_round_is_counted_beforehand_and_is_never_longer(policy, expecte
         assert len(batches) <= expected[1]
 
 
-def test_tdpart_puts_what_beats_the_pivot_before_it():
-    for worth in worths(100):
-        end = played(TDPartEstimator(), worth)
-        assert end.calls <= 8
-        assert set(end.ranking[:9]) >= set(best(worth[:20], 3)) & set(best(worth, 9))
-    head_first = played(TDPartEstimator(), np.arange(100, 0, -1.0))
-    assert (head_first.calls, head_first.ranking[:10]) == (6, list(range(10)))
-
-
-def test_acurank_looks_again_at_the_uncertain_until_few_are_left():
-    for seed in range(2):
-        worth = np.random.default_rng(seed).normal(0.0, 8.0, 60) - np.arange(60)
-        end = played(AcuRankEstimator(), worth, calls=30)
-        assert 3 < end.calls < 30
-        assert len(set(end.ranking[:10]) & set(best(worth, 10))) >= 8
-
-
 @pytest.mark.parametrize("window", [20, 4])
 def test_setwise_insertion_finds_the_top_in_order(window):
     for worth in worths(40)[:3]:

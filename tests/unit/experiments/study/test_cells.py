@@ -137,6 +137,28 @@ def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Gri
         study_of(joules, run_jobs(jobs_of(joules, Path("out")), 1, lambda done, total: None), "")
 
 
+def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to_the_deepest(grid: Grid) -> None:
+    def studied(budgets: Sequence[int]) -> Study:
+        fixed_depth = PolicyEntry("fixed", "baseline", overrides=["experiment=fixed_depth"])
+        ours = PolicyEntry("ours", "ours", overrides=["estimator=uncertainty", "scheduler=greedy"])
+        wider = replace(grid, policies=[fixed_depth, ours], budgets=budgets, traces=TraceChoice(budgets[0]))
+        return study_of(wider, run_jobs(jobs_of(wider, Path("out")), 1, lambda done, total: None), "")
+
+    few, all_budgets = studied([2, 50]), studied([*range(1, 51)])
+    [collection], [each] = few.collections, all_budgets.collections
+    fixed, ours = collection.curves["fixed"], collection.curves["ours"]
+    deepest = int(collection.cells["fixed", "50"].in_unit(DOCS).max())
+    one_by_one = [collection.start, *(each.cells["fixed", str(n)].values.mean(axis=0) for n in range(1, deepest + 1))]
+    assert fixed.allowed.tolist() == list(range(deepest + 1))
+    assert fixed.mean == pytest.approx(np.array(one_by_one))
+    assert ours.allowed.tolist() == [0, 2, 50]
+    rows = policies_table(few).set_index("policy")
+    assert rows.loc["fixed", "area"] == pytest.approx(fixed.mean[:-1, 0].mean())
+    at_end = np.interp(deepest, ours.allowed, ours.mean[:, 0])
+    joined = np.trapezoid([*ours.mean[:2, 0], at_end], [0, 2, deepest]) / deepest
+    assert rows.loc["ours", "area"] == pytest.approx(joined)
+
+
 def test_neighbours_that_the_reranker_cannot_score_are_counted(
     grid: Grid, make_graph: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -172,25 +194,3 @@ def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     jobs = jobs_of(asked, Path("out"))
     assert next(job for job in jobs if job.column == FULL).config["assembler"]["ordering"] == ordering
     assert study_of(asked, run_jobs(jobs, 1, lambda done, total: None), "").target_label == words
-
-
-def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to_the_deepest(grid: Grid) -> None:
-    def studied(budgets: Sequence[int]) -> Study:
-        fixed_depth = PolicyEntry("fixed", "baseline", overrides=["experiment=fixed_depth"])
-        ours = PolicyEntry("ours", "ours", overrides=["estimator=uncertainty", "scheduler=greedy"])
-        wider = replace(grid, policies=[fixed_depth, ours], budgets=budgets, traces=TraceChoice(budgets[0]))
-        return study_of(wider, run_jobs(jobs_of(wider, Path("out")), 1, lambda done, total: None), "")
-
-    few, all_budgets = studied([2, 50]), studied([*range(1, 51)])
-    [collection], [each] = few.collections, all_budgets.collections
-    fixed, ours = collection.curves["fixed"], collection.curves["ours"]
-    deepest = int(collection.cells["fixed", "50"].in_unit(DOCS).max())
-    one_by_one = [collection.start, *(each.cells["fixed", str(n)].values.mean(axis=0) for n in range(1, deepest + 1))]
-    assert fixed.allowed.tolist() == list(range(deepest + 1))
-    assert fixed.mean == pytest.approx(np.array(one_by_one))
-    assert ours.allowed.tolist() == [0, 2, 50]
-    rows = policies_table(few).set_index("policy")
-    assert rows.loc["fixed", "area"] == pytest.approx(fixed.mean[:-1, 0].mean())
-    at_end = np.interp(deepest, ours.allowed, ours.mean[:, 0])
-    joined = np.trapezoid([*ours.mean[:2, 0], at_end], [0, 2, deepest]) / deepest
-    assert rows.loc["ours", "area"] == pytest.approx(joined)
