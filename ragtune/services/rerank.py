@@ -28,6 +28,7 @@ from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
+    from ragtune.facade.calibration import Calibration
     from ragtune.facade.policies import Policy
     from ragtune.facade.ranking import Ranking
 
@@ -54,6 +55,7 @@ class RerankServer:
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
         failures: FailurePolicy | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
         from ragtune.facade.policies import policy_named
@@ -72,11 +74,12 @@ class RerankServer:
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
+        common: dict[str, Any] = {"failures": failures, "calibration": calibration}
         self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
         self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
-            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
-            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, failures=failures)
+            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, **common, **limits)
+            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, **common)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
@@ -115,6 +118,8 @@ class RerankServer:
             )
         from ragtune.facade.reranker import Job
 
+        if request.min_score is not None and self._asked.compares:
+            raise InputError("/min_score: allowed with a model that gives scores; this one compares documents")
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
@@ -192,12 +197,14 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
         raise AdapterError("no-model", "Start it with --model to rerank documents here.")
     ranking = server.rank(request)
     shown = with_documents if request.return_documents is None else request.return_documents
+    chosen = ranking.at_least(request.min_score)
     results = [
         {"index": one.index, "relevance_score": one.score, "estimated": one.estimated}
         | ({"document": _given(request.documents[one.index])} if shown else {})
-        for one in ranking[: request.top_n or None]
+        for one in chosen[: request.top_n or None]
     ]
-    warnings = _warnings(request, ranking)
+    threshold = {} if request.min_score is None else {"nothing_relevant": chosen.nothing_relevant}
+    warnings = _warnings(request, chosen)
     meta = {
         "api_version": {"version": version, "is_experimental": False},
         "billed_units": {"search_units": billed_units(ranking)},
@@ -209,7 +216,7 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
         "meta": meta | ({"warnings": warnings} if warnings else {}),
         "model": server.model,
         "usage": {"total_tokens": ranking.cost.tokens, "prompt_tokens": ranking.cost.tokens},
-        "ragtune": _account(ranking),
+        "ragtune": _account(ranking) | threshold,
     }
 
 

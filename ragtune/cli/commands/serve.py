@@ -23,6 +23,7 @@ from ragtune.facade.defaults import AUTO, BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
+    from ragtune.facade.calibration import Calibration
     from ragtune.services.rerank import RerankServer
 
 _BACKLOG = 2048
@@ -183,6 +184,9 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         type=number_or_auto,
         help=f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
     )
+    group.add_argument(
+        "--calibration", metavar="FILE", type=Path, help="file of ragtune calibrate: scores become probabilities"
+    )
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
@@ -198,7 +202,8 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "calibration"]
+        theirs += ["shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -213,9 +218,10 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
+    model = arguments.upstream_model or arguments.model
     return RerankServer(
         reranker,
-        arguments.upstream_model or arguments.model,
+        model,
         budget=budget,
         caps=caps,
         failures=FailurePolicy(retry_after_s=retry_s),
@@ -225,7 +231,19 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
         patience_ms=None if is_remote else _PATIENCE_MS,
         time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
         shadow=shadow,
+        calibration=_calibration(arguments.calibration, model),
     )
+
+
+def _calibration(file: Path | None, model: str) -> Calibration | None:
+    if file is None:
+        return None
+    from ragtune.facade.calibration import Calibration
+
+    found = Calibration.load(file)
+    if found.model != model:
+        sys.stderr.write(f"ragtune: warning: {file} is for the model {found.model!r}, and this one is {model!r}\n")
+    return found
 
 
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
