@@ -24,7 +24,7 @@ from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from experiments.datasets.dataset import Dataset
+    from experiments.datasets.dataset import Qrels
     from ragtune.facade.calibration import JudgedPairs
     from ragtune.rerankers.score_table import ScoreTable
 
@@ -51,11 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
     check_count("--relevant", arguments.relevant, low=1)
     config = compose(arguments.overrides)
     dataset = load_dataset(config)
+    if not dataset.qrels:
+        raise ConfigError("the collection has no judgments: name some, dataset.qrels=FILE; ragtune label makes some")
     judged_only = arguments.judged_only or verdict_of(config) is not None
     file = arguments.out or Path("results", "calibration", f"{file_stem(dataset.name)}.json")
     file.parent.mkdir(parents=True, exist_ok=True)
-    table = _table(build_session(recorded(config, file.parent, {}, yes=arguments.yes)).rerankers)
-    pairs = judged_pairs(dataset, table, arguments.relevant, judged_only=judged_only)
+    config = recorded(config, file.parent, {}, yes=arguments.yes)
+    table = _table(build_session(config).rerankers)
+    pairs = _judged(config, dataset.qrels, arguments.relevant, table, judged_only=judged_only)
     name = arguments.model or config["reranker"].get("model") or table.manifest.model or table.path.name
     made = fit(pairs, name, dataset.name)
     made.save(file)
@@ -65,25 +68,27 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{'held-out queries':<34}{'before':>8}{'after':>8}")
     for error, words in (("ece", "expected calibration error"), ("brier", "Brier score")):
         print(f"  {words:<32}{getattr(made.before, error):>8.3f}{getattr(made.after, error):>8.3f}")
+    if made.before and made.after and made.after.ece >= made.before.ece:
+        print("On held-out queries the curve is no better than the scores: judge more documents.")
     print(f"{file}; next: ragtune serve --model MODEL --calibration {file}")
     return 0
 
 
-def judged_pairs(dataset: Dataset, table: ScoreTable, relevant: int, *, judged_only: bool) -> JudgedPairs:
-    """The recorded scores of the judged queries, and whether each document has at least that grade."""
+def _judged(
+    config: Mapping[str, Any], qrels: Qrels, relevant: int, table: ScoreTable, *, judged_only: bool
+) -> JudgedPairs:
+    """The scores of the first stage's candidates, and whether each has at least that grade."""
     import numpy as np
 
+    from experiments.label.plan import both_orders
     from ragtune.facade.calibration import JudgedPairs
 
-    if not dataset.qrels:
-        raise ConfigError(
-            "the collection has no judgments: name some, dataset.qrels=FILE, or make some by ragtune label"
-        )
     rows = [
-        (score, dataset.qrels[query_id].get(doc_id, 0) >= relevant, number)
-        for number, query_id in enumerate(dataset.judged)
-        for doc_id, score in table.of_query(query_id).items()
-        if not judged_only or doc_id in dataset.qrels[query_id]
+        (score, qrels[query_id].get(doc_id, 0) >= relevant, number)
+        for number, (query_id, candidates, _) in enumerate(both_orders(config))
+        if query_id in qrels
+        for doc_id, score in table.scores(query_id, candidates).items()
+        if not judged_only or doc_id in qrels[query_id]
     ]
     scores, grades, queries = np.array(rows, dtype=float).reshape(-1, 3).T
     return JudgedPairs(scores, grades, queries.astype(int))
