@@ -14,27 +14,24 @@ from tempfile import TemporaryDirectory
 from ragtune.cli.main import main
 from ragtune.facade.calibration import Calibration
 
-TABLES = {
-    "nfcorpus": ("ce", "minilm"),
-    "cranfield": ("ce", "minilm"),
-    "medline": ("ce", "minilm"),
-    "cacm": ("ce", "minilm"),
-    "dl19": ("monot5-base",),
-    "dl21": ("ielab-robertav1", "minilm"),
-    "medquad-liveqa": ("minilm",),
-    "cosqa": ("minilm",),
-    "stackfaq": ("minilm",),
-    "tcrag-zh": ("e5",),
-    "bright-biology": ("qwen-8b", "monot5-3b"),
-    "bright-economics": ("qwen-8b", "monot5-3b"),
-    "bright-stackoverflow": ("qwen-8b", "monot5-3b"),
-    "bright-pony": ("qwen-8b", "monot5-3b"),
-}
-"""Score tables of the open collections; listwise orders have no scores."""
+_OF_TWO = ("nfcorpus", "cranfield", "medline", "cacm")
+_OF_ONE = ("dl21", "medquad-liveqa", "cosqa", "stackfaq")
+_BRIGHT = ("bright-biology", "bright-economics", "bright-stackoverflow", "bright-pony")
+TABLES = (
+    *((name, *table) for name in _OF_TWO for table in (("ce", "identity"), ("minilm", "cosine"))),
+    ("dl19", "monot5-base", "log_prob"),
+    ("dl21", "ielab-robertav1", "logit"),
+    *((name, "minilm", "cosine") for name in _OF_ONE),
+    ("tcrag-zh", "e5", "cosine"),
+    *((name, *table) for name in _BRIGHT for table in (("qwen-8b", "identity"), ("monot5-3b", "log_prob"))),
+)
+"""Collections, score tables and their scales."""
+
+HEAD = "| collection, reranker | queries | documents | relevant | curve | ECE | calibrated | Brier | calibrated |"
 
 
-def calibrated(folder: Path, scores: str, file: Path) -> Calibration:
-    words = ["calibrate", "dataset=beir", f"dataset.path={folder}", "retriever=runs"]
+def calibrated(folder: Path, scores: str, scale: str, file: Path) -> Calibration:
+    words = ["calibrate", "dataset=beir", f"dataset.path={folder}", "retriever=runs", f"reranker.scale={scale}"]
     words += [f"retriever.paths={folder}/runs/bm25.run", f"reranker.scores={folder}/scores/{scores}.run"]
     with contextlib.redirect_stdout(io.StringIO()):
         assert main([*words, "--out", str(file)]) == 0
@@ -45,22 +42,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the collections")
     data = parser.parse_args().data
-    print(
-        "| collection, reranker | queries | documents | relevant | curve | ECE before | after | Brier before | after |"
-    )
-    print("|---|---:|---:|---:|---|---:|---:|---:|---:|")
+    print(f"{HEAD}\n|---|---:|---:|---:|---|---:|---:|---:|---:|")
     with TemporaryDirectory() as kept:
-        for name, tables in TABLES.items():
-            for scores in tables:
-                found = calibrated(data / name, scores, Path(kept, "made.json"))
-                before, after = found.before, found.after
-                assert before is not None
-                assert after is not None
-                cells = [
-                    f"{name}, `{scores}`",
-                    found.queries,
-                    f"{found.pairs:,}",
-                    f"{found.relevant / found.pairs:.1%}",
-                ]
-                errors = [f"{x:.3f}" for x in (before.ece, after.ece, before.brier, after.brier)]
-                print("|", " | ".join(map(str, [*cells, found.method, *errors])), "|", flush=True)
+        for name, scores, scale in TABLES:
+            found = calibrated(data / name, scores, scale, Path(kept, "made.json"))
+            before, after = found.before, found.after
+            assert before is not None
+            assert after is not None
+            share = found.relevant / found.pairs
+            cells = [f"{name}, `{scores}`", str(found.queries), f"{found.pairs:,}", f"{share:.1%}", found.method]
+            errors = [f"{x:.3f}" for x in (before.ece, after.ece, before.brier, after.brier)]
+            print("|", " | ".join([*cells, *errors]), "|", flush=True)
