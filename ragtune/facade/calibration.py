@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Va
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError, InputError
 
-METHODS = ("platt", "isotonic")
+Method = Literal["platt", "isotonic"]
+METHODS: tuple[Method, ...] = ("platt", "isotonic")
 """Ways to fit a curve, the simpler one first."""
 
 _BINS, _FOLDS = 10, 5
@@ -59,7 +61,7 @@ class Calibration(BaseModel):
 
     format: Literal["ragtune-calibration/1"] = "ragtune-calibration/1"
     model: str
-    method: Literal["platt", "isotonic"]
+    method: Method
     slope: NonNegativeFloat = 1.0
     intercept: float = 0.0
     scores: tuple[float, ...] = ()
@@ -81,7 +83,7 @@ class Calibration(BaseModel):
     def __call__(self, scores: Sequence[float] | FloatArray) -> FloatArray:
         """Return the probability of relevance of each score, which lies in [0, 1]."""
         if self.method == "isotonic":
-            return np.interp(scores, self.scores, self.probabilities)
+            return np.asarray(np.interp(scores, self.scores, self.probabilities))
         return _logistic(self.slope * _logit(scores) + self.intercept)
 
     def save(self, file: Path) -> None:
@@ -89,7 +91,7 @@ class Calibration(BaseModel):
         file.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, file: str | Path) -> Calibration:
+    def load(cls, file: str | PathLike[str]) -> Calibration:
         """Read a file of :meth:`save`.
 
         Raises:
@@ -173,7 +175,7 @@ def _held_out(make: Callable[[JudgedPairs], Calibration], pairs: JudgedPairs) ->
     return found
 
 
-def _fitted(pairs: JudgedPairs, method: Literal["platt", "isotonic"], model: str) -> Calibration:
+def _fitted(pairs: JudgedPairs, method: Method, model: str) -> Calibration:
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
@@ -207,8 +209,8 @@ def _platt(logits: FloatArray, relevant: FloatArray) -> tuple[float, float]:
 
 def _logit(scores: Sequence[float] | FloatArray) -> FloatArray:
     cut = np.clip(np.asarray(scores, dtype=float), _SMALLEST, 1.0 - _SMALLEST)
-    return np.log(cut) - np.log1p(-cut)
+    return np.asarray(np.log(cut) - np.log1p(-cut))
 
 
 def _logistic(linear: FloatArray) -> FloatArray:
-    return 0.5 * (1.0 + np.tanh(0.5 * linear))
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear)))

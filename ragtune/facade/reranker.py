@@ -147,8 +147,9 @@ class BudgetedReranker:
         **options: Any,
     ) -> None:
         self._reranker = reranker_for(model, options, beside=inspect.signature(BudgetedReranker).parameters)
-        is_made = calibration is None or isinstance(calibration, Calibration)
-        self._calibration = calibration if is_made else Calibration.load(calibration)
+        if calibration is not None and not isinstance(calibration, Calibration):
+            calibration = Calibration.load(calibration)
+        self._calibration = calibration
         self._require_scores("calibration", calibration)
         budget = budget_of(
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}

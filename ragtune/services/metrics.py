@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.rerank_payloads import RERANK_PATHS
 from ragtune.services.shadow import FIGURES
+from ragtune.services.status import Recent, is_fallback
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -31,6 +32,7 @@ class Metrics:
         except ImportError as error:
             raise MissingExtraError("the metrics of the rerank server", "services") from error
         self.registry = CollectorRegistry()
+        self.recent = Recent()
 
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(f"ragtune_rerank_{name}", meaning, labels, registry=self.registry)
@@ -51,6 +53,9 @@ class Metrics:
         self._saved_usd = counter("saved_usd", "Dollars that reranking everything would have cost on top.")
         self._stops = counter("stops", "Rankings, by why no more was scored.", "reason")
         self._errors = counter("upstream_errors", "Batches that brought no score.")
+        self._fallbacks = counter("fallbacks", "Answers in the first stage's order, since the model failed.")
+        self._late = counter("deadlines", "Requests with a limit in ms, by whether it was met.", "outcome")
+        self._doubts = counter("doubts", "Warnings that sources seem to know better than the model.")
         self._open = Gauge(
             "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
         )
@@ -82,6 +87,19 @@ class Metrics:
         self._saved_usd.inc(ranking.saved.usd)
         self._errors.inc(ranking.batches.failed)
         self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
+        self._fallbacks.inc(is_fallback(ranking))
+        self.recent.ranked(ranking)
+
+    def timed(self, ms: float, limit_ms: float) -> None:
+        """Count a request with a limit on time, and the milliseconds from its arrival to its ranking."""
+        is_late = ms > limit_ms
+        self._late.labels("missed" if is_late else "met").inc()
+        self.recent.add({"with_deadline": 1, "late": is_late})
+
+    def doubted(self, words: str) -> None:
+        """Count a warning about the model."""
+        self._doubts.inc()
+        self.recent.doubt(words)
 
     def called(self, batches: int) -> None:
         self._shared.observe(batches)
@@ -91,6 +109,7 @@ class Metrics:
         if path in RERANK_PATHS:
             self._requests.labels(path, str(status)).inc()
             self._seconds.observe(seconds)
+            self.recent.answered(status, seconds)
 
     async def page(self) -> Any:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest

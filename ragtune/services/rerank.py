@@ -61,7 +61,8 @@ class RerankServer:
         from ragtune.facade.policies import policy_named
         from ragtune.facade.reranker import BudgetedReranker
 
-        doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
+        self.metrics = Metrics()
+        doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
         parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
         self.model = model
         self._ends_by_itself = parts.compares
@@ -69,7 +70,6 @@ class RerankServer:
         self._time_ms = None if time_s is None else 1000.0 * time_s
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})
-        self.metrics = Metrics()
         self._turns = Turns()
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
@@ -89,7 +89,12 @@ class RerankServer:
         except BaseException:
             self.close()
             raise
-        self.metrics.watch(lambda: any(ranker.closed is not None for ranker in (self._choosy, self._full)))
+        self.metrics.watch(lambda: self.is_failing)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the model is not asked at present, since it failed."""
+        return any(ranker.closed is not None for ranker in (self._choosy, self._full))
 
     def stop(self) -> None:
         """Put no further batch to the model: requests under way are answered with what is there."""
@@ -129,9 +134,11 @@ class RerankServer:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
+        if (limit_ms := limits.get(TIME.short)) is not None:
+            self.metrics.timed(current().waited_ms, limit_ms)
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
             self._shadow.offer(job, ranking, limits)
-        return ranking
+        return ranking.at_least(request.min_score)
 
     def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:
         """Whether the answer was cut short by anything but the request's budget; ``timed`` has the time it had."""
@@ -153,6 +160,10 @@ class RerankServer:
         with self._turns.within(limits.get("ms")) as left_ms:
             yield limits if left_ms is None else limits | {"ms": left_ms}
 
+    def _log(self, doubt: str) -> None:
+        sys.stderr.write(f"ragtune: warning: {doubt}\n")
+        self.metrics.doubted(doubt)
+
     @contextmanager
     def _traced(self, documents: int) -> Iterator[dict[str, Any]]:
         known = {"ragtune.model": self.model, "ragtune.documents": documents}
@@ -163,10 +174,6 @@ class RerankServer:
 
 def _set(limits: Mapping[str, float | None]) -> dict[str, float]:
     return {unit: limit for unit, limit in limits.items() if limit is not None}
-
-
-def _log(doubt: str) -> None:
-    sys.stderr.write(f"ragtune: warning: {doubt}\n")
 
 
 def _text(i: int, document: str | dict[str, Any], request: p.RerankQuery) -> str:
@@ -197,14 +204,12 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
         raise AdapterError("no-model", "Start it with --model to rerank documents here.")
     ranking = server.rank(request)
     shown = with_documents if request.return_documents is None else request.return_documents
-    chosen = ranking.at_least(request.min_score)
     results = [
         {"index": one.index, "relevance_score": one.score, "estimated": one.estimated}
         | ({"document": _given(request.documents[one.index])} if shown else {})
-        for one in chosen[: request.top_n or None]
+        for one in ranking[: request.top_n or None]
     ]
-    threshold = {} if request.min_score is None else {"nothing_relevant": chosen.nothing_relevant}
-    warnings = _warnings(request, chosen)
+    warnings = _warnings(request, ranking)
     meta = {
         "api_version": {"version": version, "is_experimental": False},
         "billed_units": {"search_units": billed_units(ranking)},
@@ -216,7 +221,7 @@ def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, w
         "meta": meta | ({"warnings": warnings} if warnings else {}),
         "model": server.model,
         "usage": {"total_tokens": ranking.cost.tokens, "prompt_tokens": ranking.cost.tokens},
-        "ragtune": _account(ranking) | threshold,
+        "ragtune": _account(ranking),
     }
 
 
@@ -228,13 +233,14 @@ def billed_units(ranking: Ranking) -> int:
     """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
     if ranking.cost.search_units:
         return ranking.cost.search_units
-    scored = sum(one.reranked for one in ranking)
+    scored = sum(one.reranked for one in ranking) or int(ranking.nothing_relevant)
     return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
 
 
 def _account(ranking: Ranking) -> dict[str, Any]:
     stop = {} if ranking.stop is None else ranking.stop.model_dump(include={"reason", "source", "message"})
-    return {
+    empty = {"nothing_relevant": True} if ranking.nothing_relevant else {}
+    return empty | {
         "spent": _spending(ranking.cost),
         "saved": _spending(ranking.saved),
         "stop": stop,

@@ -145,7 +145,7 @@ class Stop(TypedDict):
 class Account(TypedDict):
     """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
 
-    ``nothing_relevant`` stands in answers to a ``min_score``: whether no scored document reaches it.
+    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
     """
 
     spent: Spending
