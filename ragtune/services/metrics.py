@@ -94,7 +94,7 @@ class Metrics:
         """Count a request with a limit on time, and the milliseconds from its arrival to its ranking."""
         is_late = ms > limit_ms
         self._late.labels("missed" if is_late else "met").inc()
-        self.recent.add({"with_deadline": 1, "late": is_late})
+        self.recent.add({"with_deadline": 1, "deadline_misses": is_late})
 
     def doubted(self, words: str) -> None:
         """Count a warning about the model."""

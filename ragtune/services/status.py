@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.types import STRATEGY_CLOSED
+from ragtune.core.types import FREE, STRATEGY_CLOSED
 
 if TYPE_CHECKING:
     from ragtune.facade.ranking import Ranking
@@ -22,6 +22,11 @@ PAGE, DATA = "/status", "/status.json"
 
 HOUR, DAY = 60, 24 * 60
 
+_FIGURES = (
+    *("requests", "refused", "errors", "documents", "read", "saved_documents", "tokens", "saved_tokens"),
+    *("usd", "saved_usd", "saved_s", "fallbacks", "with_deadline", "deadline_misses", "doubts"),
+    *("cache_hits", "cache_misses"),
+)
 _STEP = 1.1  # from one bucket of answer times to the next, which begin at a millisecond
 _SHOWN_DOUBTS = 5
 
@@ -51,18 +56,20 @@ class Recent:
         self.add({kind: 1, bucket: 1} if kind == "requests" else {kind: 1})
 
     def ranked(self, ranking: Ranking) -> None:
-        """Count what a request spent and saved, and whether its model failed."""
-        scored = sum(one.reranked for one in ranking)
+        """Count what a request spent, and what it saved unless its model failed."""
+        read, fails = sum(one.reranked for one in ranking), is_fallback(ranking)
+        spent, saved = ranking.cost, FREE if fails else ranking.saved
         self.add(
             {
                 "documents": len(ranking),
-                "read": scored,
-                "tokens": ranking.cost.tokens,
-                "saved_tokens": ranking.saved.tokens,
-                "usd": ranking.cost.usd,
-                "saved_usd": ranking.saved.usd,
-                "saved_s": ranking.saved.latency_ms / 1000.0,
-                "fallbacks": is_fallback(ranking),
+                "read": read,
+                "saved_documents": 0 if fails else len(ranking) - read - len(ranking.failures),
+                "tokens": spent.tokens,
+                "saved_tokens": saved.tokens,
+                "usd": spent.usd,
+                "saved_usd": saved.usd,
+                "saved_s": saved.latency_ms / 1000.0,
+                "fallbacks": fails,
             }
         )
 
@@ -106,13 +113,16 @@ def status_of(recent: Recent, model: str, is_failing: bool) -> dict[str, Any]:
         "hour": _figures(recent.over(HOUR)),
         "day": _figures(recent.over(DAY)),
         "requests_by_minute": recent.each_minute("requests"),
+        "fallbacks_by_minute": recent.each_minute("fallbacks"),
         "latest_doubts": [{"at": at, "doubt": words} for at, words in recent.doubts],
     }
 
 
 def page_of(status: Mapping[str, Any]) -> str:
     """The page, which loads itself again every ten seconds and nothing else."""
-    hour, day, by_minute = status["hour"], status["day"], status["requests_by_minute"]
+    hour, day = status["hour"], status["day"]
+    requests, fallbacks = status["requests_by_minute"], status["fallbacks_by_minute"]
+    tallest = max(*requests, *fallbacks, 1)
     rows = "\n".join(
         f"<tr><th scope=row>{name}</th><td>{show(hour)}</td><td>{show(day)}</td></tr>" for name, show in _rows(day)
     )
@@ -126,20 +136,18 @@ def page_of(status: Mapping[str, Any]) -> str:
         since=status["since"],
         now=status["now"],
         rows=rows,
-        bars="".join(_bars(by_minute)),
-        most=f"{max(by_minute):,.0f}",
+        bars="".join(_bars(requests, tallest)) + f"<g class=bad>{''.join(_bars(fallbacks, tallest))}</g>",
+        most=f"{max(requests):,.0f}",
         doubts=f"<h2>Latest doubts</h2><ul>{doubts}</ul>" if doubts else "",
     )
 
 
 def _figures(total: Counter[Any]) -> dict[str, Any]:
-    names = ("requests", "refused", "errors", "documents", "read", "tokens", "saved_tokens", "usd", "saved_usd")
-    found: dict[str, Any] = {name: total[name] for name in (*names, "saved_s", "fallbacks", "doubts")}
-    found["saved_documents"] = total["documents"] - total["read"]
-    found |= {"with_deadline": total["with_deadline"], "deadline_misses": total["late"]}
-    found |= {"cache_hits": total["cache_hits"], "cache_misses": total["cache_misses"]}
     buckets = sorted((key, count) for key, count in total.items() if isinstance(key, int))
-    return found | {"p50_ms": _quantile(buckets, 0.5), "p99_ms": _quantile(buckets, 0.99)}
+    return {name: total[name] for name in _FIGURES} | {
+        "p50_ms": _quantile(buckets, 0.5),
+        "p99_ms": _quantile(buckets, 0.99),
+    }
 
 
 def _quantile(buckets: list[tuple[int, int]], share: float) -> float | None:
@@ -157,10 +165,11 @@ def _rows(day: Mapping[str, Any]) -> Iterator[tuple[str, Callable[[Mapping[str, 
     yield "Requests answered", lambda f: f"{f['requests']:,}"
     yield "Answer time, median", lambda f: _ms(f["p50_ms"])
     yield "Answer time, 99%", lambda f: _ms(f["p99_ms"])
-    yield "Documents received", lambda f: f"{f['documents']:,}"
+    yield "Documents received", lambda f: _number(f["documents"])
     yield "Documents saved", lambda f: _share(f["saved_documents"], f["documents"])
     yield "Tokens saved", lambda f: _share(f["saved_tokens"], f["saved_tokens"] + f["tokens"])
-    yield "Model time saved", lambda f: _duration(f["saved_s"])
+    if day["saved_s"]:
+        yield "Model time saved", lambda f: _duration(f["saved_s"])
     if day["usd"] or day["saved_usd"]:
         yield "Dollars saved", lambda f: f"${f['saved_usd']:,.2f} of ${f['usd'] + f['saved_usd']:,.2f}"
     if day["cache_hits"] or day["cache_misses"]:
@@ -185,7 +194,11 @@ def _duration(seconds: float) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{part:,.0f} <small>({part / whole:.0%})</small>" if whole else "-"
+    return f"{_number(part)} <small>({part / whole:.0%})</small>" if whole else "-"
+
+
+def _number(count: float) -> str:
+    return f"{count:,.0f}" if count < 1e6 else f"{count / 1e6:,.1f} M"
 
 
 def _alarm(count: float, of: float | None = None) -> str:
@@ -193,8 +206,7 @@ def _alarm(count: float, of: float | None = None) -> str:
     return f"<b>{shown}</b>" if count else shown
 
 
-def _bars(counts: list[float]) -> Iterator[str]:
-    tallest = max(*counts, 1)
+def _bars(counts: list[float], tallest: float) -> Iterator[str]:
     for i, count in enumerate(counts):
         height = 40.0 * count / tallest
         yield f'<rect x="{10 * i + 1}" y="{40 - height:.1f}" width="8" height="{height:.1f}"/>'
