@@ -1,9 +1,8 @@
-"""Figures of reranking: for Prometheus at ``/metrics``, and spans for OpenTelemetry."""
+"""Figures of reranking, for Prometheus at ``/metrics``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
@@ -142,17 +141,3 @@ class _ShadowFigures:
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
-
-
-@contextmanager
-def span(name: str, attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A span around a piece of work, and a dict for further attributes; without the extra ``telemetry`` no span."""
-    found: dict[str, Any] = {}
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        yield found
-        return
-    with trace.get_tracer("ragtune").start_as_current_span(name, attributes=attributes) as current:
-        yield found
-        current.set_attributes(found)

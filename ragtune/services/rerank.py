@@ -22,9 +22,10 @@ from ragtune.facade.defaults import TRUST
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
-from ragtune.services.metrics import Metrics, span
+from ragtune.services.metrics import Metrics
 from ragtune.services.operations import Operation
 from ragtune.services.shadow import Shadow, ShadowOptions
+from ragtune.services.telemetry import traced
 from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
@@ -130,10 +131,11 @@ class RerankServer:
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = self._capped(_set(self._defaults | named))
         ranker = self._choosy if limits or self._ends_by_itself else self._full
-        with self._traced(len(texts)) as attributes, self._in_time(limits) as timed:
+        expected = nullcontext() if self._shared is None else self._shared.request()
+        with traced(self.model, request, texts) as tell, expected, self._in_time(limits) as timed:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
-            attributes.update(_attributes(ranking))
+            tell(ranking)
         if (limit_ms := limits.get(TIME.short)) is not None:
             self.metrics.timed(current().waited_ms, limit_ms)
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
@@ -164,13 +166,6 @@ class RerankServer:
         sys.stderr.write(f"ragtune: warning: {doubt}\n")
         self.metrics.doubted(doubt)
 
-    @contextmanager
-    def _traced(self, documents: int) -> Iterator[dict[str, Any]]:
-        known = {"ragtune.model": self.model, "ragtune.documents": documents}
-        expected = nullcontext() if self._shared is None else self._shared.request()
-        with span("rerank", known) as attributes, expected:
-            yield attributes
-
 
 def _set(limits: Mapping[str, float | None]) -> dict[str, float]:
     return {unit: limit for unit, limit in limits.items() if limit is not None}
@@ -191,12 +186,6 @@ def _text_of(i: int, document: dict[str, Any], fields: Sequence[str]) -> str:
     if len(fields) == 1:
         return str(found[fields[0]])
     return "\n".join(f"{name}: {text}" for name, text in found.items())
-
-
-def _attributes(ranking: Ranking) -> dict[str, Any]:
-    figures = {"spent": ranking.cost.model_dump(), "saved": ranking.saved.model_dump()}
-    found = {f"ragtune.{name}.{unit}": amount for name, units in figures.items() for unit, amount in units.items()}
-    return found | {"ragtune.stop": "" if ranking.stop is None else ranking.stop.reason}
 
 
 def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, with_documents: bool) -> dict[str, Any]:
