@@ -46,10 +46,7 @@ if __name__ == "__main__":
     with TemporaryDirectory() as kept:
         for name, scores, scale in TABLES:
             found = calibrated(data / name, scores, scale, Path(kept, "made.json"))
-            before, after = found.before, found.after
-            assert before is not None
-            assert after is not None
-            share = found.relevant / found.pairs
-            cells = [f"{name}, `{scores}`", str(found.queries), f"{found.pairs:,}", f"{share:.1%}", found.method]
-            errors = [f"{x:.3f}" for x in (before.ece, after.ece, before.brier, after.brier)]
+            share = found.relevant / found.documents
+            cells = [f"{name}, `{scores}`", str(found.queries), f"{found.documents:,}", f"{share:.1%}", found.method]
+            errors = [f"{x:.3f}" for x in (found.before.ece, found.after.ece, found.before.brier, found.after.brier)]
             print("|", " | ".join([*cells, *errors]), "|", flush=True)

@@ -14,19 +14,11 @@ Prints the calibration error on held-out queries, and writes one file of JSON.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from experiments.commands import add_overrides
 from experiments.commands._recorded import check_data_options, recorded
-from ragtune.core.arguments import check_count
 from ragtune.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from experiments.datasets.dataset import Qrels
-    from ragtune.facade.calibration import JudgedPairs
-    from ragtune.rerankers.score_table import ScoreTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,66 +33,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit the curve, print its errors and write it."""
-    from experiments.config.compose import compose
-    from experiments.label.verdict import verdict_of
-    from experiments.replay.build import build_session, load_dataset
-    from experiments.report.study import file_stem
-    from ragtune.facade.calibration import fit
-
-    check_data_options(arguments.overrides, "calibrate tries no policy")
-    check_count("--relevant", arguments.relevant, low=1)
-    config = compose(arguments.overrides)
-    dataset = load_dataset(config)
-    if not dataset.qrels:
-        raise ConfigError("the collection has no judgments: name some, dataset.qrels=FILE; ragtune label makes some")
-    judged_only = arguments.judged_only or verdict_of(config) is not None
-    file = arguments.out or Path("results", "calibration", f"{file_stem(dataset.name)}.json")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    config = recorded(config, file.parent, {}, yes=arguments.yes)
-    table = _table(build_session(config).rerankers)
-    pairs = _judged(config, dataset.qrels, arguments.relevant, table, judged_only=judged_only)
-    name = arguments.model or config["reranker"].get("model") or table.manifest.model or table.path.name
-    made = fit(pairs, name, dataset.name)
-    made.save(file)
-    print(
-        f"{made.model}, {made.method}: {made.pairs:,} documents of {made.queries} queries, {made.relevant:,} relevant"
-    )
-    print(f"{'held-out queries':<34}{'before':>8}{'after':>8}")
-    for error, words in (("ece", "expected calibration error"), ("brier", "Brier score")):
-        print(f"  {words:<32}{getattr(made.before, error):>8.3f}{getattr(made.after, error):>8.3f}")
-    if made.before and made.after and made.after.ece >= made.before.ece:
-        print("On held-out queries the curve is no better than the scores: judge more documents.")
-    print(f"{file}; next: ragtune serve --model MODEL --calibration {file}")
-    return 0
-
-
-def _judged(
-    config: Mapping[str, Any], qrels: Qrels, relevant: int, table: ScoreTable, *, judged_only: bool
-) -> JudgedPairs:
-    """The scores of the first stage's candidates, and whether each has at least that grade."""
     import numpy as np
 
+    from experiments.config.compose import compose
     from experiments.label.plan import both_orders
-    from ragtune.facade.calibration import JudgedPairs
+    from experiments.label.verdict import verdict_of
+    from experiments.replay.build import load_dataset
+    from experiments.report.study import file_stem
+    from ragtune.facade.calibration import Judged, fit
+    from ragtune.rerankers.replay import load_table
+    from ragtune.rerankers.scale import ScoreScale
 
+    check_data_options(arguments.overrides, "calibrate tries no policy")
+    config = compose(arguments.overrides)
+    dataset, qrels = load_dataset(config), load_dataset(config).qrels
+    if not qrels:
+        raise ConfigError("the collection has no judgments: name some, dataset.qrels=FILE; ragtune label makes some")
+    file = arguments.out or Path("results", "calibration", f"{file_stem(dataset.name)}.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    judged_only = arguments.judged_only or verdict_of(config) is not None
+    config = recorded(config, file.parent, {}, yes=arguments.yes)
+    table = load_table(config["reranker"]["scores"], config["reranker"]["scale"])
+    if table.scale is ScoreScale.RANK:
+        raise ConfigError("reranker.scale=rank: a place says nothing beyond its query; scores are needed")
     rows = [
-        (score, qrels[query_id].get(doc_id, 0) >= relevant, number)
+        (score, qrels[query_id].get(doc_id, 0) >= arguments.relevant, number)
         for number, (query_id, candidates, _) in enumerate(both_orders(config))
         if query_id in qrels
         for doc_id, score in table.scores(query_id, candidates).items()
         if not judged_only or doc_id in qrels[query_id]
     ]
     scores, grades, queries = np.array(rows, dtype=float).reshape(-1, 3).T
-    return JudgedPairs(scores, grades, queries.astype(int))
-
-
-def _table(rerankers: Mapping[str, Any]) -> ScoreTable:
-    from ragtune.rerankers.replay import ReplayReranker
-    from ragtune.rerankers.scale import ScoreScale
-
-    found = next(iter(rerankers.values()))
-    if not isinstance(found, ReplayReranker) or found.table.scale is ScoreScale.RANK:
-        raise ConfigError(
-            "allowed are scores of pairs: ranks of a reranker that compares mean nothing beyond their query"
-        )
-    return found.table
+    made = fit(Judged(scores, grades, queries), arguments.model or table.manifest.model or file.stem, dataset.name)
+    file.write_text(made.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    print(
+        f"{made.model}, {made.method}: {made.documents:,} documents, {made.queries} queries, {made.relevant:,} relevant"
+    )
+    print(f"{'on held-out queries':<34}{'before':>8}{'after':>8}")
+    for words, *errors in zip(("expected calibration error", "Brier score"), made.before, made.after, strict=True):
+        print("  {:<32}{:>8.3f}{:>8.3f}".format(words, *errors))
+    if made.after.ece >= made.before.ece:
+        print("The curve is no better than the scores: judge more documents.")
+    print(f"{file}; next: ragtune serve --model MODEL --calibration {file}")
+    return 0
