@@ -98,7 +98,7 @@ class Metrics:
     def doubted(self, words: str) -> None:
         """Count a warning about the model."""
         self._doubts.inc()
-        self.recent.doubt(words)
+        self.recent.doubted(words)
 
     def called(self, batches: int) -> None:
         self._shared.observe(batches)

@@ -177,17 +177,10 @@ def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schema
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
-        recently = partial(status.status_of, ranker.metrics.recent, ranker.model)
-
-        async def page() -> Any:
-            return HTMLResponse(status.page_of(recently(ranker.is_failing)))
-
-        async def data() -> Any:
-            return JSONResponse(recently(ranker.is_failing))
-
+        figures = partial(ranker.metrics.recent.status, ranker.model)
         summary = "What happened in the last hour and day"
-        add(status.PAGE, page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
-        add(status.DATA, data, f"{summary}.", 401, 403, 421)
+        add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
+        add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
 
 
 def _add_problems(app: FastAPI) -> None:

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtune.core.errors import ConfigError
-from ragtune.services import status
 from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.metrics import PATH as METRICS_PATH
+from ragtune.services.status import DATA_PATH, PATH
 
 KEY_VARIABLE = "RAGTUNE_API_KEY"
 
@@ -28,7 +28,8 @@ STATIC_PATH = "/docs/static"
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
 """Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""
 
-_WATCHED_PATHS = frozenset({METRICS_PATH, status.PAGE, status.DATA})
+_STATUS_PATHS = (PATH, DATA_PATH)
+_WATCHED_PATHS = frozenset({METRICS_PATH, *_STATUS_PATHS})
 """Paths that need the key and no place; a browser asks for the key of the page, as a password."""
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -156,7 +157,7 @@ class Protection:
         is_open = path in _OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
         self._security.check(headers)
         if not is_open:
-            self._security.check_key(headers, is_page=path in (status.PAGE, status.DATA))
+            self._security.check_key(headers, is_page=path in _STATUS_PATHS)
         if is_open or path in _WATCHED_PATHS:  # served however many requests are under way
             await self._hand_on(headers, scope, receive, send)
             return
