@@ -55,6 +55,7 @@ class Metrics:
         self._fallbacks = counter("fallbacks", "Answers in the first stage's order, since the model failed.")
         self._late = counter("deadlines", "Requests with a limit in ms, by whether it was met.", "outcome")
         self._doubts = counter("doubts", "Warnings that sources seem to know better than the model.")
+        self._cached = counter("cache_lookups", "Scores asked of the cache.", "outcome")
         self._open = Gauge(
             "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
         )
@@ -94,6 +95,12 @@ class Metrics:
         is_late = ms > limit_ms
         self._late.labels("missed" if is_late else "met").inc()
         self.recent.add({"with_deadline": 1, "deadline_misses": is_late})
+
+    def looked_up(self, hits: int, misses: int) -> None:
+        """Count scores that the cache has and those that it lacks."""
+        self._cached.labels("hit").inc(hits)
+        self._cached.labels("miss").inc(misses)
+        self.recent.add({"cache_hits": hits, "cache_misses": misses})
 
     def doubted(self, words: str) -> None:
         """Count a warning about the model."""

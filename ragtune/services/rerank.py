@@ -19,6 +19,7 @@ from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
 from ragtune.core.units import TIME, UNITS, search_units
 from ragtune.facade.defaults import TRUST
+from ragtune.rerankers._cached import CachedReranker
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
@@ -63,6 +64,8 @@ class RerankServer:
         from ragtune.facade.reranker import BudgetedReranker
 
         self.metrics = Metrics()
+        if isinstance(reranker, CachedReranker):
+            reranker.observe = self.metrics.looked_up
         doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
         parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
         self.model = model

@@ -25,6 +25,7 @@ _STEP = 1.1  # from one bucket of answer times to the next; the first one ends a
 _FIGURES = (
     *("requests", "refused", "errors", "documents", "read", "saved_documents", "tokens", "saved_tokens"),
     *("usd", "saved_usd", "saved_s", "fallbacks", "with_deadline", "deadline_misses", "doubts"),
+    *("cache_hits", "cache_misses"),
 )
 
 

@@ -160,6 +160,12 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
+    group.add_argument(
+        "--score-cache-ttl",
+        metavar="S",
+        type=float,
+        help="seconds until a cached score is forgotten",
+    )
     for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
         for unit in UNITS:
             kind = int if unit.is_count else float
@@ -202,18 +208,23 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "calibration"]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
         theirs += ["shadow", "shadow_file"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
         _refuse(arguments, ["shadow_file"], "with --shadow only")
+    if arguments.score_cache is None:
+        _refuse(arguments, ["score_cache_ttl"], "with --score-cache only")
     from ragtune.core.batches.failures import FailurePolicy
+    from ragtune.rerankers._cached import CachedReranker
     from ragtune.services.rerank import RerankServer
     from ragtune.services.shadow import ShadowOptions
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
+    if isinstance(reranker, CachedReranker) and arguments.score_cache_ttl is not None:
+        reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
     shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
@@ -251,7 +262,7 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
 
     options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
     if arguments.llm is not None:
-        _refuse(arguments, [*_UPSTREAM, "architecture"], "without --llm only")
+        _refuse(arguments, [*_UPSTREAM, "architecture", "score_cache_ttl"], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
