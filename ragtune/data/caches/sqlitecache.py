@@ -124,7 +124,7 @@ class SqliteCache(Generic[V]):
     def _set_up(self, db: sqlite3.Connection) -> None:
         """Make the table, or check that it is ours; an early one gets the columns that it lacks."""
         db.execute(self._create)
-        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
+        found: list[str] = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
         if found[:2] != self._columns[:2] or not {*found} <= {*self._columns, "made"}:
             raise sqlite3.DatabaseError(f"its columns are {', '.join(found)}")
         for column in ("checksum", *self._age_column):
@@ -155,11 +155,11 @@ class SqliteCache(Generic[V]):
 
     def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
         with db:
-            checked = [(key, value, _checksum(key, value)) for key, value in rows]
-            now = time.time()
-            marks = ", ".join(["?", "?", "?", *(str(now) for _ in self._age_column)])
-            columns = ", ".join([*self._columns, *self._age_column])
-            db.executemany(f"INSERT OR REPLACE INTO {self._noun}s ({columns}) VALUES ({marks})", checked)
+            now: float = time.time()
+            columns = [*self._columns, *self._age_column]
+            checked = [(key, value, _checksum(key, value), now)[: len(columns)] for key, value in rows]
+            into = f"{self._noun}s ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            db.executemany(f"INSERT OR REPLACE INTO {into}", checked)
             if self.ttl_s is not None and now > self._pruned + self.ttl_s:
                 self._pruned = now
                 db.execute(f"DELETE FROM {self._noun}s WHERE ifnull(made, 0) < {now - self.ttl_s}")
