@@ -6,8 +6,10 @@ import argparse
 import gc
 import socket
 import sys
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import deepcopy
 from pathlib import Path
 from types import FrameType
@@ -230,20 +232,39 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
     model = arguments.upstream_model or arguments.model
-    return RerankServer(
-        reranker,
-        model,
-        budget=budget,
-        caps=caps,
-        failures=FailurePolicy(retry_after_s=retry_s),
-        **policy,
-        max_documents=arguments.max_batch,
-        # A server takes one query a call, and several calls at once: there is nothing to share.
-        patience_ms=None if is_remote else _PATIENCE_MS,
-        time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
-        shadow=shadow,
-        calibration=_calibration(arguments.calibration, model),
-    )
+    with nullcontext() if is_remote else _progress(f"loading {model}"):
+        return RerankServer(
+            reranker,
+            model,
+            budget=budget,
+            caps=caps,
+            failures=FailurePolicy(retry_after_s=retry_s),
+            **policy,
+            max_documents=arguments.max_batch,
+            # A server takes one query a call, and several calls at once: there is nothing to share.
+            patience_ms=None if is_remote else _PATIENCE_MS,
+            time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
+            shadow=shadow,
+            calibration=_calibration(arguments.calibration, model),
+        )
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[None]:
+    """Tell on standard error what is done, every five seconds that it still is, and how long it took."""
+    begun, is_done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not is_done.wait(5.0):
+            sys.stderr.write(f"ragtune: still {what}, {time.monotonic() - begun:.0f} s\n")
+
+    sys.stderr.write(f"ragtune: {what}\n")
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_done.set()
+    sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
 
 
 def _calibration(file: Path | None, model: str) -> Calibration | None:
