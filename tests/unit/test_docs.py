@@ -126,10 +126,13 @@ def test_sentences_are_short() -> None:
     assert len(long) + sum(len(words) > 30 for words in readme) <= 0.03 * (len(found) + len(readme)), long
 
 
-def test_the_python_of_a_page_runs() -> None:
-    page = "docs/howto/own-reranker.md"  # tests/e2e/test_wheel.py runs the others
+@pytest.mark.parametrize("page", ["docs/howto/own-reranker.md", "docs/howto/threshold.md"])
+def test_the_python_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # tests/e2e/test_wheel.py runs the others
     code = "\n".join(re.findall(r"```python\n(.*?)```", TEXTS[page], flags=re.DOTALL))
     exec(compile(code, page, "exec"), {"__name__": "page"})  # noqa: S102 - the pages of this checkout
+    for told in re.findall(r"```text\n(.*?)```", TEXTS[page], flags=re.DOTALL) if "threshold" in page else []:
+        assert ("MODEL" in told) or told == capsys.readouterr().out
 
 
 def test_rules_are_numbered_without_gaps_and_every_rule_that_is_cited_exists() -> None:

@@ -27,7 +27,7 @@ def answer(upstream: str, folder: Path, texts: list[str], ttl_s: float | None = 
         found = ask(url, "/v2/rerank", {"query": "cholesterol", "documents": texts}).json()["results"]
         hour = HTTP.get(f"{url}/status.json", headers={"X-API-Key": KEY}).json()["hour"]
         figures = HTTP.get(f"{url}/metrics", headers={"X-API-Key": KEY}).text
-    assert f'cache_lookups_total{{outcome="hit"}} {hour["cache_hits"]:.1f}' in figures
+    assert f'ragtune_rerank_cache_lookups_total{{outcome="hit"}} {hour["cache_hits"]:.1f}' in figures
     return {one["index"]: one["relevance_score"] for one in found}, f"{hour['cache_hits']}, {hour['cache_misses']}"
 
 

@@ -64,6 +64,7 @@ def test_it_shows_savings_fallbacks_missed_deadlines_and_doubts(watched: Any) ->
     assert [one["doubt"] for one in found["latest_doubts"]] == ["the source 'a' < the reranker"]
     figures = get(watched.url, "/metrics").text
     assert "ragtune_rerank_fallbacks_total 1.0" in figures
+    assert "ragtune_rerank_doubts_total 1.0" in figures
     assert 'ragtune_rerank_deadlines_total{outcome="missed"} 1.0' in figures
 
 
