@@ -162,12 +162,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
-    group.add_argument(
-        "--score-cache-ttl",
-        metavar="S",
-        type=float,
-        help="seconds until a cached score is forgotten",
-    )
+    group.add_argument("--score-cache-ttl", metavar="S", type=float, help="seconds until a cached score is forgotten")
     for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
         for unit in UNITS:
             kind = int if unit.is_count else float
