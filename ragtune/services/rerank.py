@@ -19,15 +19,18 @@ from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
 from ragtune.core.units import TIME, UNITS, search_units
 from ragtune.facade.defaults import TRUST
+from ragtune.rerankers._cached import CachedReranker
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
-from ragtune.services.metrics import Metrics, span
+from ragtune.services.metrics import Metrics
 from ragtune.services.operations import Operation
 from ragtune.services.shadow import Shadow, ShadowOptions
+from ragtune.services.telemetry import traced
 from ragtune.services.turns import ServedReranker, Turns
 
 if TYPE_CHECKING:
+    from ragtune.facade.calibration import Calibration
     from ragtune.facade.policies import Policy
     from ragtune.facade.ranking import Ranking
 
@@ -54,12 +57,16 @@ class RerankServer:
         time_s: float | None = None,
         shadow: ShadowOptions | None = None,
         failures: FailurePolicy | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
         from ragtune.facade.policies import policy_named
         from ragtune.facade.reranker import BudgetedReranker
 
-        doubts = Doubts(_log, "--trust (0 follows the sources, 1 the model)")
+        self.metrics = Metrics()
+        if isinstance(reranker, CachedReranker):
+            reranker.observe = self.metrics.looked_up
+        doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
         parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
         self.model = model
         self._ends_by_itself = parts.compares
@@ -67,16 +74,16 @@ class RerankServer:
         self._time_ms = None if time_s is None else 1000.0 * time_s
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})
-        self.metrics = Metrics()
         self._turns = Turns()
         self._shadow: Shadow | None = None
         self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
         limits: dict[str, Any] = self._capped(self._defaults) or self._everything
+        common: dict[str, Any] = {"failures": failures, "calibration": calibration}
         self._shared = None if patience_ms is None else SharedCalls(reranker, patience_ms, observe=self.metrics.called)
         self._asked = asked = ServedReranker(self._shared or reranker, self._turns)
         try:
-            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, failures=failures, **limits)
-            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, failures=failures)
+            self._choosy = BudgetedReranker(asked, policy=parts, doubts=doubts, **common, **limits)
+            self._full = BudgetedReranker(asked, policy="fixed_depth", docs=max_documents, **common)
             for ranker in (self._choosy, self._full):
                 ranker.warm_up()
             if shadow is not None:
@@ -86,7 +93,12 @@ class RerankServer:
         except BaseException:
             self.close()
             raise
-        self.metrics.watch(lambda: any(ranker.closed is not None for ranker in (self._choosy, self._full)))
+        self.metrics.watch(lambda: self.is_failing)
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the model is not asked at present, since it failed."""
+        return any(ranker.closed is not None for ranker in (self._choosy, self._full))
 
     def stop(self) -> None:
         """Put no further batch to the model: requests under way are answered with what is there."""
@@ -115,18 +127,23 @@ class RerankServer:
             )
         from ragtune.facade.reranker import Job
 
+        if request.min_score is not None and self._asked.compares:
+            raise InputError("/min_score: allowed with a model that gives scores; this one compares documents")
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = self._capped(_set(self._defaults | named))
         ranker = self._choosy if limits or self._ends_by_itself else self._full
-        with self._traced(len(texts)) as attributes, self._in_time(limits) as timed:
+        expected = nullcontext() if self._shared is None else self._shared.request()
+        with traced(self.model, request, texts) as tell, expected, self._in_time(limits) as timed:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
-            attributes.update(_attributes(ranking))
+            tell(ranking)
+        if (limit_ms := limits.get(TIME.short)) is not None:
+            self.metrics.timed(current().waited_ms, limit_ms)
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
             self._shadow.offer(job, ranking, limits)
-        return ranking
+        return ranking.at_least(request.min_score)
 
     def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:
         """Whether the answer was cut short by anything but the request's budget; ``timed`` has the time it had."""
@@ -148,20 +165,13 @@ class RerankServer:
         with self._turns.within(limits.get("ms")) as left_ms:
             yield limits if left_ms is None else limits | {"ms": left_ms}
 
-    @contextmanager
-    def _traced(self, documents: int) -> Iterator[dict[str, Any]]:
-        known = {"ragtune.model": self.model, "ragtune.documents": documents}
-        expected = nullcontext() if self._shared is None else self._shared.request()
-        with span("rerank", known) as attributes, expected:
-            yield attributes
+    def _log(self, doubt: str) -> None:
+        sys.stderr.write(f"ragtune: warning: {doubt}\n")
+        self.metrics.doubted(doubt)
 
 
 def _set(limits: Mapping[str, float | None]) -> dict[str, float]:
     return {unit: limit for unit, limit in limits.items() if limit is not None}
-
-
-def _log(doubt: str) -> None:
-    sys.stderr.write(f"ragtune: warning: {doubt}\n")
 
 
 def _text(i: int, document: str | dict[str, Any], request: p.RerankQuery) -> str:
@@ -179,12 +189,6 @@ def _text_of(i: int, document: dict[str, Any], fields: Sequence[str]) -> str:
     if len(fields) == 1:
         return str(found[fields[0]])
     return "\n".join(f"{name}: {text}" for name, text in found.items())
-
-
-def _attributes(ranking: Ranking) -> dict[str, Any]:
-    figures = {"spent": ranking.cost.model_dump(), "saved": ranking.saved.model_dump()}
-    found = {f"ragtune.{name}.{unit}": amount for name, units in figures.items() for unit, amount in units.items()}
-    return found | {"ragtune.stop": "" if ranking.stop is None else ranking.stop.reason}
 
 
 def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, with_documents: bool) -> dict[str, Any]:
@@ -221,13 +225,14 @@ def billed_units(ranking: Ranking) -> int:
     """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
     if ranking.cost.search_units:
         return ranking.cost.search_units
-    scored = sum(one.reranked for one in ranking)
+    scored = sum(one.reranked for one in ranking) or int(ranking.nothing_relevant)
     return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
 
 
 def _account(ranking: Ranking) -> dict[str, Any]:
     stop = {} if ranking.stop is None else ranking.stop.model_dump(include={"reason", "source", "message"})
-    return {
+    empty = {"nothing_relevant": True} if ranking.nothing_relevant else {}
+    return empty | {
         "spent": _spending(ranking.cost),
         "saved": _spending(ranking.saved),
         "stop": stop,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
@@ -11,6 +12,7 @@ from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import from_json, to_json
 
 from ragtune.core.errors import MissingExtraError, RagtuneError
+from ragtune.services import status
 from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
@@ -155,7 +157,7 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 
 
 def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schemas: Schemas) -> None:
-    from fastapi.responses import JSONResponse, PlainTextResponse
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
     def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
         problems = schemas.problems(statuses)
@@ -175,6 +177,10 @@ def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schema
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
+        figures = partial(ranker.metrics.recent.status, ranker.model)
+        summary = "What happened in the last hour and day"
+        add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
+        add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
 
 
 def _add_problems(app: FastAPI) -> None:

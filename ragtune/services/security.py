@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import os
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from ragtune.core.errors import ConfigError
 from ragtune.services.errors import AdapterError, headers_of, problem_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.metrics import PATH as METRICS_PATH
+from ragtune.services.status import DATA_PATH, PATH
 
 KEY_VARIABLE = "RAGTUNE_API_KEY"
 
@@ -25,6 +27,10 @@ STATIC_PATH = "/docs/static"
 
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
 """Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""
+
+_STATUS_PATHS = (PATH, DATA_PATH)
+_WATCHED_PATHS = frozenset({METRICS_PATH, *_STATUS_PATHS})
+"""Paths that need the key and no place; a browser asks for the key of the page, as a password."""
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SHORTEST_KEY = 16
@@ -46,17 +52,19 @@ class Security:
         if origin is not None and not _is_own_page(origin, host):
             raise AdapterError("forbidden-origin", "The Origin header names a page that is not allowed.")
 
-    def check_key(self, headers: Mapping[str, str]) -> None:
-        """Refuse a missing or wrong key (401), in constant time."""
+    def check_key(self, headers: Mapping[str, str], *, is_page: bool = False) -> None:
+        """Refuse a missing or wrong key (401), in constant time; that of a page may be a password."""
         if self.api_key is None:
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
+        if is_page and scheme.lower() == "basic":
+            given = _password(token)
         if not hmac.compare_digest(given.encode(), self.api_key.encode()):
             raise AdapterError(
                 "unauthorized",
                 "Send the API key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'.",
-                {"WWW-Authenticate": "Bearer"},
+                {"WWW-Authenticate": 'Basic realm="RAGtune: the key is the password"' if is_page else "Bearer"},
             )
 
 
@@ -101,6 +109,13 @@ def _name(netloc: str) -> str:
     return name.partition(":")[0]
 
 
+def _password(token: str) -> str:
+    try:
+        return b64decode(token, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
 class Protection:
     """ASGI middleware that reads whole bodies within the limits; ``answered`` gets every path, status and seconds."""
 
@@ -142,8 +157,8 @@ class Protection:
         is_open = path in _OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
         self._security.check(headers)
         if not is_open:
-            self._security.check_key(headers)
-        if is_open or path == METRICS_PATH:  # served however many requests are under way
+            self._security.check_key(headers, is_page=path in _STATUS_PATHS)
+        if is_open or path in _WATCHED_PATHS:  # served however many requests are under way
             await self._hand_on(headers, scope, receive, send)
             return
         if self._in_flight >= self._limits.in_flight:
