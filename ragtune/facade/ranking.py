@@ -81,6 +81,7 @@ class Ranking(Sequence[RankedDocument]):
             stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
         is_torn: whether documents were compared in several batches that share none.
+        possible: what the reranker's service may bill on top, for calls whose answer was lost.
         notes: further warnings of this ranking, a sentence each.
 
     Examples:
@@ -97,6 +98,7 @@ class Ranking(Sequence[RankedDocument]):
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
     is_torn: bool = False
+    possible: CostObject = FREE
     notes: tuple[str, ...] = ()
 
     @property

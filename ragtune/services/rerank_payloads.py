@@ -138,14 +138,28 @@ class Stop(TypedDict):
     message: str
 
 
+class HopTold(TypedDict):
+    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
+
+    model: str
+    outcome: str
+    message: str
+
+
 class Account(TypedDict):
-    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top."""
+    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
+
+    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    """
 
     spent: Spending
     saved: Spending
     stop: Stop
     reranked: list[int]
     failed: list[int]
+    answered_by: str
+    hops: list[HopTold]
+    possible: NotRequired[Spending]
 
 
 class Ranked(TypedDict):
