@@ -31,7 +31,7 @@ import psutil
 
 SHARED = Path(__file__).parents[2] / "shared"
 HEAD = "POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-COLUMNS = ("requests", "requests_per_s", "p50_ms", "p99_ms", "5xx", "lost", "reranked", "late", "billed", "unknown")
+COLUMNS = ("requests", "requests_per_s", "p50_ms", "p99_ms", "5xx", "lost", "reranked", "late", "billed", "possible")
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def drive(port: int, clients: int, seconds: float, most: int, file: Path) -> Non
                 "unranked": sum(not one["reranked"] for one in accounts),
                 "late": sum("late" in one["stop"].get("reason", "") for one in accounts),
                 "billed": sum(answer["meta"]["billed_units"]["search_units"] for answer in answers),
-                "unknown": sum(one.get("unknown", {}).get("search_units", 0) for one in accounts),
+                "possible": sum(one.get("possible", {}).get("search_units", 0) for one in accounts),
                 "stops": Counter(one["stop"].get("reason", "") for one in accounts),
                 "warnings": Counter(
                     re.sub(r"[0-9.]+", "#", text)[:160] for one in answers for text in one["meta"].get("warnings", ())

@@ -162,7 +162,7 @@ class Transport:
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
-        is_free, began_s = False, 0.0
+        is_free, began_s = False, time.monotonic()
         try:
             is_free = self._places.take(time.monotonic() + deadline.left_ms / 1000.0)
             began_s = time.monotonic()
@@ -181,7 +181,7 @@ class Transport:
             return got, self.clock.now_ms() - started
         finally:
             if is_free:
-                self._places.leave(None if is_well is None else time.monotonic() - began_s)
+                self._places.leave(time.monotonic() - began_s)
             if is_well:
                 self._breaker.succeed()
             else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
-from ragtune.core.units import TIME, UNITS
+from ragtune.core.units import CALLS, DOCS, TIME, TOKENS, UNITS
 from ragtune.facade.ranking import RankedDocument, Ranking
 from ragtune.services.batching import SharedCalls
 from ragtune.services.turns import ServedReranker, Turns
@@ -23,7 +23,9 @@ FIRST_STAGE = "first stage"
 """What answers where no model does."""
 
 _SHARE = 0.6  # of the time that is left, for a model that another one comes after
-_PER_MODEL = frozenset({"docs", "calls", TIME.short})  # limits of each model: what failed scored nothing
+_PER_MODEL = frozenset({DOCS.short, CALLS.short, TIME.short})  # limits of each model: what failed scored nothing
+
+_UNPRICED = _PER_MODEL | {TOKENS.short}
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class ServedRanking(Ranking):
 class Link:
     """A model of the chain, with a ranker that keeps to a budget and one that scores everything."""
 
-    def __init__(self, model: Model, turns: Turns, observe: Callable[[int], None]) -> None:
+    def __init__(self, model: Model, turns: Turns, observe: Callable[[int], None], *, is_first: bool) -> None:
         self.name = model.name
-        self.is_local = model.is_local
+        self._is_free = model.is_local and not is_first
         self.shared = SharedCalls(model.reranker, observe=observe) if model.is_local else None
         self.asked = ServedReranker(self.shared or model.reranker, turns)
 
@@ -69,6 +71,10 @@ class Link:
         self.choosy, self.full = make(self, False), make(self, True)
         for ranker in (self.choosy, self.full):
             ranker.warm_up()
+
+    def kept(self, limits: Mapping[str, float]) -> dict[str, float]:
+        """The limits that this model can have: dollars and the like limit no model of this machine behind another."""
+        return {unit: limit for unit, limit in limits.items() if not self._is_free or unit in _UNPRICED}
 
     @property
     def closed(self) -> str | None:
@@ -113,12 +119,13 @@ class Chain:
                 hops.append(Hop(link.name, "closed", why))
                 continue
             time_ms = 1000.0 * max(0.0, end - time.monotonic()) * (1.0 if is_last else _SHARE)
-            budget = _less(limits, spent) | {TIME.short: time_ms}
+            budget = link.kept(_less(limits, spent)) | {TIME.short: time_ms}
             ranking = (link.full if in_full else link.choosy).rank(**job._asdict(), budget=budget)
-            spent, possible = spent + ranking.cost, possible + ranking.possible
             hops.append(hop := _hop(link.name, ranking))
+            spent, possible = spent + ranking.cost, possible + ranking.possible
             if hop.outcome == "scored":
                 break
+            spent = spent.model_copy(update={"docs": 0})  # none was scored
         return _served(ranking, cost=spent, possible=possible, hops=tuple(hops))
 
 

@@ -77,8 +77,9 @@ class RerankServer:
             parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
             self._ends_by_itself = parts.compares
             self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
-            limits: dict[str, Any] = self._capped(self._defaults) or self._everything
-            return BudgetedReranker(link.asked, policy=parts, doubts=doubts, failures=failures, **limits)
+            limits = (self._capped(self._defaults) or self._everything) | ({} if usage is None else usage.limits)
+            named: dict[str, Any] = link.kept(limits) or self._everything
+            return BudgetedReranker(link.asked, policy=parts, doubts=doubts, failures=failures, **named)
 
         self.model = model
         self.max_documents = max_documents
@@ -90,7 +91,8 @@ class RerankServer:
         self._turns = Turns()
         self._shadow: Shadow | None = None
         self._links = [
-            Link(each, self._turns, self.metrics.called) for each in (Model(model, reranker, is_local), *fallbacks)
+            Link(each, self._turns, self.metrics.called, is_first=number == 0)
+            for number, each in enumerate((Model(model, reranker, is_local), *fallbacks))
         ]
         self._chain = Chain(self._links)
         try:
@@ -139,11 +141,12 @@ class RerankServer:
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = self._capped(_set(self._defaults | named))
         with self._lease(len(texts)) as (left, costs), self._traced(len(texts)) as attributes:
+            in_full = not (limits or self._ends_by_itself)
             limits |= {unit: min(amount, limits.get(unit, amount)) for unit, amount in left.items()}
             if any(amount <= 0 for amount in left.values()):
                 left_ms, ranking = 0.0, first_stage(job, "over_limit", "the key has used what it may use on a day")
             else:
-                left_ms, ranking = self._ranked(job, limits)
+                left_ms, ranking = self._ranked(job, limits, in_full=in_full)
             costs.append(ranking.cost + ranking.possible)
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
@@ -154,9 +157,8 @@ class RerankServer:
     def _lease(self, documents: int) -> AbstractContextManager[tuple[dict[str, float], list[CostObject]]]:
         return nullcontext(({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
 
-    def _ranked(self, job: Job, limits: dict[str, float]) -> tuple[float, ServedRanking]:
+    def _ranked(self, job: Job, limits: dict[str, float], *, in_full: bool) -> tuple[float, ServedRanking]:
         """The milliseconds that the request had, and its ranking."""
-        in_full = not (limits or self._ends_by_itself)
         try:
             with self._turns.within(min(self._time_ms, limits.get(TIME.short, math.inf))) as left_ms:
                 return left_ms, self._chain.rank(job, limits or self._everything, left_ms, in_full=in_full)

@@ -35,7 +35,7 @@ class Usage:
     """
 
     def __init__(self, file: Path, limits: Mapping[str, float], *, refuses: bool = False) -> None:
-        self._limits = dict(limits)
+        self.limits = dict(limits)
         self._refuses = refuses
         self._lock = threading.Lock()
         self._reserved: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class Usage:
         with self._lock:
             used = self._of(key)
             used["docs"] += self._reserved[key]
-            left = {unit: max(0, limit - used[unit]) for unit, limit in self._limits.items()}
+            left = {unit: max(0, limit - used[unit]) for unit, limit in self.limits.items()}
             is_over = any(amount <= 0 for amount in left.values())
             if is_over and self._refuses:
                 raise _refusal()

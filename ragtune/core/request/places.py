@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 _NEW = 0.1  # weight of the latest hold in the mean
+_LEAST = 0.5  # of the mean hold must be left to work that begins
+_FORGOTTEN = 0.95  # of the mean hold, with each refusal
 
 
 @dataclass(order=True)
@@ -47,14 +49,17 @@ class Places:
 
         Args:
             due: the place in the queue: the earliest comes first.
-            until: when waiting must end; ``due`` if None. A wait that is expected to take longer ends at once.
+            until: when the work must end; ``due`` if None. What is expected to wait until less than half of the usual
+                time is left is refused at once.
             interruptible: gets a function that ends the wait, and returns a context for the wait.
         """
         until = due if until is None else until
         with self._lock:
             self._number += 1
             wait = _Wait(due, self._number)
+            until -= _LEAST * self._mean_s
             if self._expected(due) > until:
+                self._mean_s *= _FORGOTTEN  # lest one slow service of the past refuses all work to come
                 return False
             insort(self._waiting, wait)
             self._admit()
