@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import re
@@ -31,7 +32,19 @@ import psutil
 
 SHARED = Path(__file__).parents[2] / "shared"
 HEAD = "POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-COLUMNS = ("requests", "requests_per_s", "p50_ms", "p99_ms", "5xx", "lost", "reranked", "late", "billed", "possible")
+COLUMNS = (
+    "requests",
+    "requests_per_s",
+    "p50_ms",
+    "p99_ms",
+    "5xx",
+    "lost",
+    "reranked",
+    "loss",
+    "late",
+    "billed",
+    "possible",
+)
 
 
 @dataclass(frozen=True)
@@ -60,23 +73,55 @@ ROWS = {
 }
 
 
-def requests(documents: int) -> list[dict[str, Any]]:
-    """A request for every query of nfcorpus that its first stage finds so many documents for."""
-    data = SHARED / "data" / "nfcorpus"
+def requests(documents: int, collection: str = "nfcorpus") -> dict[str, dict[str, Any]]:
+    """By query id, a request for every query that the first stage finds so many documents for."""
+    data = SHARED / "data" / collection
     texts, queries = ({one["_id"]: one for one in _lines(data / f"{name}.jsonl")} for name in ("corpus", "queries"))
-    found: dict[str, list[tuple[str, float]]] = {}
-    for line in (data / "runs" / "bm25.run").read_text(encoding="utf-8").splitlines():
-        query_id, _, doc_id, _, score, _ = line.split()
-        found.setdefault(query_id, []).append((doc_id, float(score)))
-    return [
-        {
+    return {
+        query_id: {
             "query": queries[query_id]["text"],
             "documents": [f"{texts[doc_id]['title']} {texts[doc_id]['text']}" for doc_id, _ in best[:documents]],
             "scores": [score for _, score in best[:documents]],
         }
-        for query_id, best in sorted(found.items())
+        for query_id, best in sorted(_run(data / "runs" / "bm25.run").items())
         if len(best) >= documents
-    ]
+    }
+
+
+def _run(file: Path) -> dict[str, list[tuple[str, float]]]:
+    found: dict[str, list[tuple[str, float]]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        query_id, _, doc_id, _, score, _ = line.split()
+        found.setdefault(query_id, []).append((doc_id, float(score)))
+    return found
+
+
+def loss(documents: int, collection: str, tops: list[tuple[int, list[int]]]) -> float:
+    """How much nDCG@10 the answers lose against all documents in the order of the model's recorded scores."""
+    data = SHARED / "data" / collection
+    first, scores = _run(data / "runs" / "bm25.run"), _run(data / "scores" / "ce.run")
+    judged: dict[str, dict[str, int]] = {}
+    for line in (data / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query_id, doc_id, grade = line.split()
+        judged.setdefault(query_id, {})[doc_id] = int(grade)
+    query_ids = [query_id for query_id, best in sorted(first.items()) if len(best) >= documents]
+    losses = []
+    for number, top in tops:
+        query_id = query_ids[number]
+        if grades := judged.get(query_id):
+            given = [doc_id for doc_id, _ in first[query_id][:documents]]
+            read = dict(scores[query_id])
+            full = sorted(given, key=lambda doc_id: -read.get(doc_id, 0.0))
+            losses.append(_ndcg(grades, full) - _ndcg(grades, [given[i] for i in top]))
+    return sum(losses) / len(losses) if losses else math.nan
+
+
+def _ndcg(grades: Mapping[str, int], ranked: list[str]) -> float:
+    def dcg(gains: list[int]) -> float:
+        return sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains[:10]))
+
+    best = dcg(sorted(grades.values(), reverse=True))
+    return dcg([grades.get(doc_id, 0) for doc_id in ranked[:10]]) / best if best else 0.0
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -170,20 +215,20 @@ def _length(head: bytes) -> int:
 def drive(port: int, clients: int, seconds: float, most: int, file: Path) -> None:
     """The load in bare HTTP, so that it costs as little as it can; prints what it saw as JSON."""
     bodies = [json.dumps(one).encode() for one in json.loads(file.read_text(encoding="utf-8"))]
-    seen: list[tuple[float, int, bytes]] = []
+    seen: list[tuple[float, int, bytes, int]] = []
     until = time.perf_counter() + seconds
     left = iter(range(most))
 
     async def keep_busy(number: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
         while time.perf_counter() < until and next(left, None) is not None:
-            body = bodies[number % len(bodies)]
+            body, place = bodies[number % len(bodies)], number % len(bodies)
             number += 1
             started = time.perf_counter()
             writer.write(f"{HEAD}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             head = await reader.readuntil(b"\r\n\r\n")
             content = await reader.readexactly(_length(head))
-            seen.append((1000.0 * (time.perf_counter() - started), int(head.split(b" ", 2)[1]), content))
+            seen.append((1000.0 * (time.perf_counter() - started), int(head.split(b" ", 2)[1]), content, place))
             if b"connection: close" in head.lower():
                 writer.close()
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
@@ -196,7 +241,8 @@ def drive(port: int, clients: int, seconds: float, most: int, file: Path) -> Non
     asyncio.run(run())
     spent = time.perf_counter() - started
     times = sorted(ms for ms, *_ in seen)
-    answers = [json.loads(content) for _, status, content in seen if status == 200]
+    answers = [json.loads(content) for _, status, content, _ in seen if status == 200]
+    places = [place for _, status, _, place in seen if status == 200]
     accounts = [answer["ragtune"] for answer in answers]
     documents = json.loads(bodies[0])["documents"]
     print(
@@ -207,8 +253,12 @@ def drive(port: int, clients: int, seconds: float, most: int, file: Path) -> Non
                 "p50_ms": times[len(times) // 2],
                 "p99_ms": times[int(0.99 * (len(times) - 1))],
                 "max_ms": times[-1],
-                "5xx": sum(status >= 500 for _, status, _ in seen),
-                "status": Counter(status for _, status, _ in seen),
+                "5xx": sum(status >= 500 for _, status, *_ in seen),
+                "status": Counter(status for _, status, *_ in seen),
+                "tops": [
+                    (place, [one["index"] for one in answer["results"][:10]])
+                    for place, answer in zip(places, answers, strict=True)
+                ],
                 "lost": sum(len(documents) - len({one["index"] for one in answer["results"]}) for answer in answers),
                 "reranked": sum(len(one["reranked"]) for one in accounts) / max(1, len(accounts)),
                 "unranked": sum(not one["reranked"] for one in accounts),
@@ -245,6 +295,7 @@ def measure(row: Row, arguments: argparse.Namespace, file: Path) -> dict[str, An
         done = subprocess.run([*load, str(row.clients), seconds, most], check=True, stdout=subprocess.PIPE, text=True)
         after, seen = process.cpu_times(), json.loads(done.stdout)
         cpu_s = after.user + after.system - before.user - before.system
+        seen["loss"] = loss(arguments.documents, arguments.collection, seen.pop("tops"))
         seen |= {"cpu_ms_per_request": 1000.0 * cpu_s / seen["requests"], "rss_mb": process.memory_info().rss / 2**20}
         if row.delay_s is not None:
             seen["upstream"] = upstream.close() - json.loads(warm.stdout)["billed"]
@@ -255,6 +306,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", metavar="NAME", help=f"rows whose name has one of these: {[*ROWS]}")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--collection", default="nfcorpus", help="nfcorpus or medline")
     parser.add_argument("--documents", type=int, default=100, help="candidates of a request")
     parser.add_argument("--max-length", type=int, default=192, help="tokens of a pair, as the recorded scores have it")
     parser.add_argument("--model", type=Path, default=SHARED / "models" / "ce-minilm-nfcorpus-scifact")
@@ -277,13 +329,13 @@ def main() -> None:
     figures = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "requests.json"
-        file.write_text(json.dumps(requests(arguments.documents)), encoding="utf-8")
+        file.write_text(json.dumps([*requests(arguments.documents, arguments.collection).values()]), encoding="utf-8")
         print(f"| row | {' | '.join(COLUMNS)} | upstream | cpu_ms |\n|{'---|' * (len(COLUMNS) + 3)}")
         for name, row in ROWS.items():
             if arguments.rows is None or any(part in name for part in arguments.rows):
                 seen = figures[name] = measure(row, arguments, file)
                 shown = [*(seen[column] for column in COLUMNS), seen.get("upstream", ""), seen["cpu_ms_per_request"]]
-                cells = (f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in shown)
+                cells = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in shown)
                 print(f"| {name} | {' | '.join(cells)} |", flush=True)
     if arguments.json is not None:
         rows = {name: asdict(ROWS[name]) | {"seen": seen} for name, seen in figures.items()}

@@ -26,6 +26,7 @@ class Permit:
         self.key = key
         self.headers: dict[str, str] = {}
         self.queued_ms = 0.0
+        self.served_ms = 0.0
         self._since = time.monotonic()
         self._lock = threading.Lock()
         self._is_withdrawn = False

@@ -187,15 +187,19 @@ class SharedCalls(WrappedReranker):
 
     def _is_too_late(self, waiting: _Waiting) -> bool:
         """Whether batches with earlier deadlines should keep the model busy until this one's time is over."""
-        left_ms = waiting.left_ms
-        ahead = sum(len(other.rest) for other in self._admitted() if other.left_ms <= min(left_ms, _HURRY_MS))
+        urgency = self._urgency(waiting)
+        ahead = sum(len(other.rest) for other in self._admitted() if self._urgency(other) <= min(urgency, _HURRY_MS))
         return ahead > 0 and not self._is_in_time(ahead + self._part(waiting), [waiting])
 
     def _admitted(self) -> list[_Waiting]:
         """The batches that wait, those in a hurry by deadline; of the background only while no request is under way."""
         clients = [waiting for waiting in self._queue if not waiting.permit.is_background]
         found = clients or ([] if self._open_requests else self._queue)
-        return sorted(found, key=lambda waiting: min(_HURRY_MS, waiting.left_ms))
+        return sorted(found, key=lambda waiting: min(_HURRY_MS, self._urgency(waiting)))
+
+    def _urgency(self, waiting: _Waiting) -> float:
+        """Milliseconds that are left to it; more where it has had its share of the model, for others to have theirs."""
+        return waiting.left_ms + waiting.permit.served_ms * max(0, self._open_requests - 1)
 
     def _dealt(self) -> dict[_Waiting, RerankBatch]:
         """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
@@ -244,7 +248,9 @@ class SharedCalls(WrappedReranker):
             self._pace.observe(docs, 1000.0 * took_s)
             self._at_work = set()
             for (waiting, batch), outcome in zip(call.items(), outcomes, strict=True):
-                waiting.own_s += took_s * len(batch.items) / docs
+                own_s = took_s * len(batch.items) / docs
+                waiting.own_s += own_s
+                waiting.permit.served_ms += 1000.0 * own_s
                 waiting.calls += 1
                 waiting.add(outcome)
                 if not waiting.rest:

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, NotAskedError
@@ -176,6 +176,22 @@ def test_the_batch_that_is_due_first_is_scored_first(open_: Any) -> None:
     model.gate.set()
     assert all(one.result(HANG_S) for one in asked)
     assert model.calls == [["first"], ["hurried"], ["late"], ["no limit"]]
+
+
+def test_a_request_that_has_had_its_share_of_the_model_lets_the_others_go_first(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, docs=2)
+    requests.shared.count(2)
+    asked, served = [requests.begin(context_of("first"))], Permit()
+    served.served_ms = 3_000.0
+    with served.used(), ThreadPoolExecutor(1) as threads:
+        again = context_of("again", ms=5_000.0)
+        asked.append(threads.submit(copy_context().run, requests.shared.rerank, items(2), again, "default"))
+        wait_until(lambda: len(requests.shared._queue) == 2)
+        asked.append(requests.queue(context_of("new", ms=7_000.0), docs=2))
+        model.gate.set()
+        assert all(one.result(HANG_S) for one in asked)
+    assert model.calls == [["first"], ["new"], ["again"]]
 
 
 def test_a_batch_that_others_keep_from_the_model_until_its_time_is_over_is_refused_at_once(open_: Any) -> None:
