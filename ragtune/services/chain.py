@@ -113,12 +113,13 @@ class Chain:
         end = time.monotonic() + left_ms / 1000.0
         hops: list[Hop] = []
         spent = possible = FREE
+        ranking: Ranking | None = None
         for link in self._links:
-            is_last = link is self._links[-1]
-            if not is_last and (why := link.closed) is not None:
+            if (why := link.closed) is not None:
                 hops.append(Hop(link.name, "closed", why))
                 continue
-            time_ms = 1000.0 * max(0.0, end - time.monotonic()) * (1.0 if is_last else _SHARE)
+            share = 1.0 if link is self._links[-1] else _SHARE
+            time_ms = 1000.0 * max(0.0, end - time.monotonic()) * share
             budget = link.kept(_less(limits, spent)) | {TIME.short: time_ms}
             ranking = (link.full if in_full else link.choosy).rank(**job._asdict(), budget=budget)
             hops.append(hop := _hop(link.name, ranking))
@@ -126,6 +127,8 @@ class Chain:
             if hop.outcome == "scored":
                 break
             spent = spent.model_copy(update={"docs": 0})  # none was scored
+        if ranking is None:
+            return first_stage(job, STRATEGY_CLOSED, hops[-1].message, tuple(hops))
         return _served(ranking, cost=spent, possible=possible, hops=tuple(hops))
 
 
