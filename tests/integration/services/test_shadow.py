@@ -131,8 +131,7 @@ def test_nothing_is_read_for_a_comparison_while_a_request_is_under_way() -> None
         return count_tea(query, texts)
 
     with make(ShadowOptions(1.0), counted, is_local=True) as server:
-        assert server._shared is not None
-        with server._shared.request():
+        with server._chain.expected():
             for _ in range(10):
                 ask(server)
             assert sizes == [2] * 30
