@@ -223,8 +223,14 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        rest = len(waiting.rest) - taken
-        return rest if self.inner.compares else min(_TURN, self._docs, rest)
+        """Documents of its next turn, fewer where no more can be scored in time."""
+        docs = len(waiting.rest) - taken
+        if self.inner.compares:
+            return docs
+        docs = min(_TURN, self._docs, docs)
+        while docs > 1 and not self._is_in_time(docs, [waiting]):
+            docs //= 2
+        return docs
 
     def _room(self, limit_ms: float) -> int:
         docs = self._docs if len(self._pace) else min(self._docs, _TURN)

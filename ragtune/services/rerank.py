@@ -140,7 +140,8 @@ class RerankServer:
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
         limits = self._capped(_set(self._defaults | named))
-        with self._lease(len(texts)) as (left, costs), self._traced(len(texts)) as attributes:
+        wanted = int(min(len(texts), limits.get("docs", len(texts))))
+        with self._lease(wanted) as (left, costs), self._traced(len(texts)) as attributes:
             in_full = not (limits or self._ends_by_itself)
             limits |= {unit: min(amount, limits.get(unit, amount)) for unit, amount in left.items()}
             if any(amount <= 0 for amount in left.values()):

@@ -46,11 +46,6 @@ class Usage:
         except sqlite3.Error as error:
             raise ConfigError(f"--usage {file}: cannot be used ({error})") from error
 
-    def of(self, key: str) -> dict[str, float]:
-        """What the key has used today, by unit."""
-        with self._lock:
-            return self._of(key)
-
     @contextmanager
     def lease(self, key: str, documents: int) -> Iterator[tuple[dict[str, float], list[CostObject]]]:
         """The limits that are left to a request with so many documents, and a list for its costs.
