@@ -162,7 +162,8 @@ class Transport:
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
-        is_free, began_s = False, time.monotonic()
+        is_free = gave_up = False
+        began_s = time.monotonic()
         try:
             is_free = self._places.take(time.monotonic() + deadline.left_ms / 1000.0)
             began_s = time.monotonic()
@@ -175,13 +176,13 @@ class Transport:
                 is_well = True
             elif got.kind == "timeout" and left_s < self.settings.timeout_s:
                 detail = f"{got.detail}, the time that was left"
-                got = replace(got, kind="deadline", retryable=False, detail=detail)
+                got, gave_up = replace(got, kind="deadline", retryable=False, detail=detail), True
             elif got.kind != "rate_limited":
                 is_well = not got.is_sick
             return got, self.clock.now_ms() - started
         finally:
             if is_free:
-                self._places.leave(time.monotonic() - began_s)
+                self._places.leave(time.monotonic() - began_s, gave_up=gave_up)
             if is_well:
                 self._breaker.succeed()
             else:

@@ -11,8 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 _NEW = 0.1  # weight of the latest hold in the mean
-_LEAST = 0.5  # of the mean hold must be left to work that begins
-_FORGOTTEN = 0.95  # of the mean hold, with each refusal
+_IN_A_ROW, _WARY_S = 3, 2.0  # work given up makes as short a time too short for two seconds; then one tries it
 
 
 @dataclass(order=True)
@@ -37,6 +36,8 @@ class Places:
         self._waiting: list[_Wait] = []
         self._number = 0
         self._mean_s = 0.0
+        self._given_up = 0
+        self._too_short_s = self._wary_until = 0.0
         self._opens = 0.0
 
     def take(
@@ -49,17 +50,20 @@ class Places:
 
         Args:
             due: the place in the queue: the earliest comes first.
-            until: when the work must end; ``due`` if None. What is expected to wait until less than half of the usual
-                time is left is refused at once.
+            until: when the work must end; ``due`` if None. Work is refused at once if it should get its place later, or
+                if work with as much time has been given up three times in a row, lately.
             interruptible: gets a function that ends the wait, and returns a context for the wait.
         """
         until = due if until is None else until
         with self._lock:
             self._number += 1
             wait = _Wait(due, self._number)
-            until -= _LEAST * self._mean_s
+            now = time.monotonic()
+            if now < self._wary_until:
+                until -= self._too_short_s
+            elif self._given_up >= _IN_A_ROW and until - now <= self._too_short_s:
+                self._wary_until = now + _WARY_S
             if self._expected(due) > until:
-                self._mean_s *= _FORGOTTEN  # lest one slow service of the past refuses all work to come
                 return False
             insort(self._waiting, wait)
             self._admit()
@@ -72,10 +76,18 @@ class Places:
             raise
         return not self._withdraw(wait)
 
-    def leave(self, held_s: float | None = None) -> None:
+    def leave(self, held_s: float | None = None, *, gave_up: bool = False) -> None:
         """Give the place back; ``held_s``, the seconds that it was held, is what later waits are expected by."""
         with self._lock:
             self._free += 1
+            if gave_up:
+                self._given_up += 1
+                self._too_short_s = max(self._too_short_s, held_s or 0.0)
+                if self._given_up >= _IN_A_ROW:
+                    self._wary_until = time.monotonic() + _WARY_S
+            elif held_s is not None:
+                self._too_short_s = self._wary_until = 0.0
+                self._given_up = 0
             if held_s is not None:
                 self._mean_s += (held_s - self._mean_s) * (_NEW if self._mean_s else 1.0)
             self._admit()
