@@ -63,7 +63,7 @@ class Places:
                 until -= self._too_short_s
             elif self._given_up >= _IN_A_ROW and until - now <= self._too_short_s:
                 self._wary_until = now + _WARY_S
-            if self._expected(due) > until:
+            if self._expected(due) >= until:
                 return False
             insort(self._waiting, wait)
             self._admit()
