@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from ragtune.core.arguments import check_number
 from ragtune.core.batches.failures import BatchCount
@@ -85,6 +85,7 @@ class Ranking(Sequence[RankedDocument]):
             stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
         is_torn: whether documents were compared in several batches that share none.
+        possible: what the reranker's service may bill on top, for calls whose answer was lost.
         notes: further warnings of this ranking, a sentence each.
         nothing_relevant: whether it is empty since no scored document reaches ``min_score``.
 
@@ -102,10 +103,11 @@ class Ranking(Sequence[RankedDocument]):
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
     is_torn: bool = False
+    possible: CostObject = FREE
     notes: tuple[str, ...] = ()
     nothing_relevant: bool = False
 
-    def at_least(self, min_score: float | None) -> Ranking:
+    def at_least(self, min_score: float | None) -> Self:
         """Return the ranking of the documents that the reranker gave ``min_score`` or more; None for all documents.
 
         Documents without a score of the reranker are left out, too: estimates are mostly too high. There are two

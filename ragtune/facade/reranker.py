@@ -26,7 +26,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
-from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
+from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.estimators.posterior.correlation import CORRELATION
@@ -283,6 +283,7 @@ class BudgetedReranker:
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
             output.batches.sent - output.batches.failed > 1 and compares_apart(self._reranker, self._scheduler),
+            sum((CostObject(**event.details["cost"]) for event in output.trace.find(UNANSWERED)), FREE),
             notes_of(output),
         ).at_least(min_score)
         return found if top_k is None else replace(found, documents=found[:top_k])

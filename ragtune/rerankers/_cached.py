@@ -109,8 +109,10 @@ class CachedReranker(BaseReranker):
         return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
 
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+        if not self._caches:  # nothing outlives the batch, so the pair itself will do
+            return {item.doc_id: f"{context.query}\0{item.content}".encode() for item in items}
         with context.tracker.clock.paused():
-            identity = self._identity() if self._caches else ""
+            identity = self._identity()
         return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
 
     def _open_caches(self) -> None:

@@ -13,7 +13,7 @@ from ragtune.services.status import Recent, is_fallback
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from ragtune.facade.ranking import Ranking
+    from ragtune.services.chain import ServedRanking
     from ragtune.services.shadow import Shadow
 
 PATH = "/metrics"
@@ -46,6 +46,8 @@ class Metrics:
         self._docs = counter("documents", "Documents, by whether the model scored, saved or failed them.", "outcome")
         self._calls = counter("calls", "Calls of the model that were charged.")
         self._search_units = counter("search_units", "Search units of answers, as they are billed.")
+        self._possible = counter("possible_search_units", "Search units of calls without a whole answer.")
+        self._hops = counter("hops", "What models did for requests.", "model", "outcome")
         self._tokens = counter("tokens", "Tokens that the model was charged.")
         self._usd = counter("usd", "Dollars that were charged.")
         self._saved_tokens = counter("saved_tokens", "Tokens that reranking everything would have cost on top.")
@@ -74,7 +76,10 @@ class Metrics:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
         self.registry.register(_ShadowFigures(shadow))
 
-    def ranked(self, ranking: Ranking, search_units: int) -> None:
+    def ranked(self, ranking: ServedRanking, search_units: int) -> None:
+        for hop in ranking.hops:
+            self._hops.labels(hop.model, hop.outcome).inc()
+        self._possible.inc(ranking.possible.search_units)
         scored = sum(one.reranked for one in ranking)
         failed = len(ranking.failures)
         for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):

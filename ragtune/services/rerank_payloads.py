@@ -142,10 +142,19 @@ class Stop(TypedDict):
     message: str
 
 
+class HopTold(TypedDict):
+    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
+
+    model: str
+    outcome: str
+    message: str
+
+
 class Account(TypedDict):
     """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
 
     ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
+    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
     """
 
     spent: Spending
@@ -154,6 +163,9 @@ class Account(TypedDict):
     reranked: list[int]
     failed: list[int]
     nothing_relevant: NotRequired[bool]
+    answered_by: str
+    hops: list[HopTold]
+    possible: NotRequired[Spending]
 
 
 class Ranked(TypedDict):

@@ -10,6 +10,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,6 +22,9 @@ from ragtune.services.metrics import PATH as METRICS_PATH
 from ragtune.services.status import DATA_PATH, PATH
 
 KEY_VARIABLE = "RAGTUNE_API_KEY"
+
+KEY_ID = "ragtune.key"
+"""Entry of a request's scope: the start of its key's digest."""
 
 STATIC_PATH = "/docs/static"
 """Below it are the files of Swagger UI."""
@@ -38,7 +42,9 @@ _SHORTEST_KEY = 16
 
 @dataclass(frozen=True)
 class Security:
-    """The key that a request must show, and the Host names that it may have, against DNS rebinding; None allows all."""
+    """The key that a request must show, or one of several that are separated by spaces, and the Host names that it may
+    have, against DNS rebinding; None allows all.
+    """
 
     api_key: str | None = field(default=None, repr=False)
     allowed_hosts: frozenset[str] | None = _LOOPBACK_NAMES
@@ -52,28 +58,33 @@ class Security:
         if origin is not None and not _is_own_page(origin, host):
             raise AdapterError("forbidden-origin", "The Origin header names a page that is not allowed.")
 
-    def check_key(self, headers: Mapping[str, str], *, is_page: bool = False) -> None:
-        """Refuse a missing or wrong key (401), in constant time; that of a page may be a password."""
+    def check_key(self, headers: Mapping[str, str], *, is_page: bool = False) -> str:
+        """The start of the key's digest, "" where none is needed; a missing or wrong key is refused (401).
+
+        That of a page may be a password.
+        """
         if self.api_key is None:
-            return
+            return ""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
         if is_page and scheme.lower() == "basic":
             given = _password(token)
-        if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+        if not sum(hmac.compare_digest(given.encode(), key.encode()) for key in self.api_key.split()):
             raise AdapterError(
                 "unauthorized",
                 "Send the API key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'.",
                 {"WWW-Authenticate": 'Basic realm="RAGtune: the key is the password"' if is_page else "Bearer"},
             )
+        return sha256(given.encode()).hexdigest()[:12]
 
 
 def secure(host: str, allowed_hosts: frozenset[str] = frozenset()) -> Security:
     """What a server on that address must ask for; one that is not loopback needs a key from the environment."""
     key = os.environ.get(KEY_VARIABLE) or None
-    if key is not None and (len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key):
+    if key is not None and not (key.isascii() and key.isprintable() and min(map(len, key.split(" "))) >= _SHORTEST_KEY):
         raise ConfigError(
-            f"{KEY_VARIABLE}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces"
+            f"{KEY_VARIABLE}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces, "
+            "or several with a space between them"
         )
     if is_loopback(host):
         return Security(key, _LOOPBACK_NAMES | {host.lower()} | allowed_hosts)
@@ -157,7 +168,7 @@ class Protection:
         is_open = path in _OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
         self._security.check(headers)
         if not is_open:
-            self._security.check_key(headers, is_page=path in _STATUS_PATHS)
+            scope[KEY_ID] = self._security.check_key(headers, is_page=path in _STATUS_PATHS)
         if is_open or path in _WATCHED_PATHS:  # served however many requests are under way
             await self._hand_on(headers, scope, receive, send)
             return

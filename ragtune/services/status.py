@@ -86,9 +86,10 @@ class Recent:
 
 
 def is_fallback(ranking: Ranking) -> bool:
-    """Whether the order is the first stage's because the model failed."""
-    has_failed = ranking.batches.failed or (ranking.stop is not None and ranking.stop.reason == STRATEGY_CLOSED)
-    return bool(has_failed) and not any(one.reranked for one in ranking)
+    """Whether the order is the first stage's because no model answered, in time or at all, or was allowed to."""
+    stop = ranking.stop
+    is_without = stop is not None and (stop.reason == STRATEGY_CLOSED or stop.source == "server")
+    return bool(ranking.batches.failed or is_without) and not any(one.reranked for one in ranking)
 
 
 def page() -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from ragtune.cli.commands import in_time
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.arguments import check_number
@@ -51,8 +52,7 @@ _LLM = {
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
-_PATIENCE_MS = 3.0  # milliseconds that a call of a model in this process waits for other requests
-_SHARE_OF_TIME = 0.9  # of a request's time that a rerank server may take; the rest is for the answer without it
+_SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -190,6 +190,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--calibration", metavar="FILE", type=Path, help="file of ragtune calibrate: scores become probabilities"
     )
+    in_time.add_options(parser)
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
@@ -206,7 +207,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
         theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
-        theirs += ["shadow", "shadow_file"]
+        theirs += ["shadow", "shadow_file", "fallback", "usage"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
@@ -237,8 +238,10 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
             **policy,
             max_documents=arguments.max_batch,
             # A server takes one query a call, and several calls at once: there is nothing to share.
-            patience_ms=None if is_remote else _PATIENCE_MS,
-            time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
+            is_local=not is_remote,
+            time_s=_SHARE_OF_TIME * arguments.timeout,
+            fallbacks=in_time.make_fallbacks(arguments, _calls(arguments)),
+            usage=in_time.make_usage(arguments),
             shadow=shadow,
             calibration=_calibration(arguments.calibration, model),
         )
