@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.commands.relog import relog
 from experiments.config.compose import compose
 from experiments.evaluate.summary import Summary
 from experiments.publish.described import NOTE, params, run_name
@@ -222,3 +223,17 @@ def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
     assert run.data.tags["partial"] == "2 of 6 jobs"
     assert run.data.tags["failures"].startswith("1 jobs failed")
     assert [file.path for file in logged.client.list_artifacts(logged.parent)] == ["sweep.md"]
+
+
+def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = yaml.safe_load((run_dir / "config.yaml").read_text("utf-8"))
+    config["tracking"] = {"_target_": "experiments.publish.track.NoTracking"}
+    (run_dir / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store(tmp_path))
+    said = relog(run_dir)
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert said == f"logged as {summary.mlflow_run_id}"
+    assert summary.mlflow_run_id is not None
