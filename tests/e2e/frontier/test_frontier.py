@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from patience import wait_until
 
@@ -41,6 +42,26 @@ def test_every_file_is_there_and_the_tables_are_printed(frontier: SimpleNamespac
     head = (frontier.folder / "frontier.md").read_text().split("##")[0]
     assert head.startswith("# Which policy spends a reranking budget best on the shipped collection?\n")
     assert "ragtune study --policies=settled 'budgets=[5,10]'" in head
+
+
+def test_a_row_a_cell_with_costs_within_the_budget(frontier: SimpleNamespace) -> None:
+    table = pd.read_csv(frontier.folder / "frontier.csv")
+    assert list(zip(table["policy"], table["budget"], strict=True)) == [
+        ("fixed_depth", 5),
+        ("fixed_depth", 10),
+        ("settled", 5),
+        ("settled", 10),
+    ]
+    assert (table["docs_p90"] <= table["budget"]).all()
+    assert (table["queries"] == 50).all()
+    for measure in ("nDCG@10", "RR@10", "AP", "R@100"):
+        assert (table[f"{measure}_low"] <= table[measure]).all()
+        assert (table[measure] <= table[f"{measure}_high"]).all()
+    assert table.set_index(["policy", "budget"])["calls_mean"]["fixed_depth", 10] == 1
+    queries = pd.read_parquet(frontier.folder / "per_query.parquet")
+    means = queries.groupby(["policy", "budget"], sort=False)["nDCG@10"].mean()
+    assert table["nDCG@10"].tolist() == pytest.approx(means.tolist(), abs=1e-6)
+    assert len(queries) == 4 * 50
 
 
 def test_processes_change_nothing(
