@@ -289,3 +289,9 @@ def test_ts_setrank_explores_a_fifth_of_its_rounds_at_random_and_then_shows_what
         assert len(top & set(end.ranking[:10])) >= 6
     assert np.mean(explored) == pytest.approx(1.0, abs=0.3)  # 10 of 100, a tenth of which are the top
     assert np.mean(drawn) > 3.0
+
+
+@pytest.mark.parametrize("n", [11, 100])
+def test_acurank_ends_where_a_comparer_tells_nothing_apart(n):
+    end = played(AcuRankEstimator(), np.ones(n), told=0)
+    assert end.calls <= 2 * -(-n // 20)
