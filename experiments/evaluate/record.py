@@ -116,7 +116,7 @@ class QueryRecord:
             query_id=output.query_id,
             doc_ids=list(last.doc_ids),
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
-            costs=[list(amounts_of(step.cost)) for step in output.history],
+            costs=[list(step.amounts) for step in output.history],
             actual=list(amounts_of(output.actual_cost)),
             stop=output.stop.model_dump(),
             account=output.final_budget_state,
