@@ -60,6 +60,6 @@ def first_pass(
         output = controller.run(queries[query_id], query_id=query_id)
         told = (each.details for each in output.trace.events if CORRELATION in each.details)
         found += [details[CORRELATION] for details in told if details["scored"] > 2][-1:]
-        charged.append(amounts_of(output.history[-1].cost))
+        charged.append(output.history[-1].amounts)
         actual.append(amounts_of(output.actual_cost))
     return FirstPass(SourceCorrelation.of(found), np.sum(charged, axis=0), np.sum(actual, axis=0))
