@@ -1,10 +1,9 @@
-"""The rerank API: other servers' requests and answers, with a budget behind them."""
+"""What the rerank API works on: a model and a policy, with a budget behind every request."""
 
 from __future__ import annotations
 
 import math
 import sys
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -16,14 +15,11 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
-from ragtune.core.types import CostObject
-from ragtune.core.units import TIME, UNITS, search_units
+from ragtune.core.units import TIME
 from ragtune.facade.defaults import TRUST
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
-from ragtune.services.errors import AdapterError
 from ragtune.services.metrics import Metrics, span
-from ragtune.services.operations import Operation
 from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.turns import ServedReranker, Turns
 
@@ -122,7 +118,7 @@ class RerankServer:
         ranker = self._choosy if limits or self._ends_by_itself else self._full
         with self._traced(len(texts)) as attributes, self._in_time(limits) as timed:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
-            self.metrics.ranked(ranking, billed_units(ranking))
+            self.metrics.ranked(ranking)
             attributes.update(_attributes(ranking))
         if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
             self._shadow.offer(job, ranking, limits)
@@ -185,80 +181,3 @@ def _attributes(ranking: Ranking) -> dict[str, Any]:
     figures = {"spent": ranking.cost.model_dump(), "saved": ranking.saved.model_dump()}
     found = {f"ragtune.{name}.{unit}": amount for name, units in figures.items() for unit, amount in units.items()}
     return found | {"ragtune.stop": "" if ranking.stop is None else ranking.stop.reason}
-
-
-def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, with_documents: bool) -> dict[str, Any]:
-    if server is None:
-        raise AdapterError("no-model", "Start it with --model to rerank documents here.")
-    ranking = server.rank(request)
-    shown = with_documents if request.return_documents is None else request.return_documents
-    results = [
-        {"index": one.index, "relevance_score": one.score, "estimated": one.estimated}
-        | ({"document": _given(request.documents[one.index])} if shown else {})
-        for one in ranking[: request.top_n or None]
-    ]
-    warnings = _warnings(request, ranking)
-    meta = {
-        "api_version": {"version": version, "is_experimental": False},
-        "billed_units": {"search_units": billed_units(ranking)},
-        "tokens": {"input_tokens": ranking.cost.tokens, "output_tokens": 0},
-    }
-    return {
-        "id": str(uuid.uuid4()),
-        "results": results,
-        "meta": meta | ({"warnings": warnings} if warnings else {}),
-        "model": server.model,
-        "usage": {"total_tokens": ranking.cost.tokens, "prompt_tokens": ranking.cost.tokens},
-        "ragtune": _account(ranking),
-    }
-
-
-def _given(document: str | dict[str, Any]) -> dict[str, Any]:
-    return {"text": document} if isinstance(document, str) else document
-
-
-def billed_units(ranking: Ranking) -> int:
-    """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
-    if ranking.cost.search_units:
-        return ranking.cost.search_units
-    scored = sum(one.reranked for one in ranking)
-    return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
-
-
-def _account(ranking: Ranking) -> dict[str, Any]:
-    stop = {} if ranking.stop is None else ranking.stop.model_dump(include={"reason", "source", "message"})
-    return {
-        "spent": _spending(ranking.cost),
-        "saved": _spending(ranking.saved),
-        "stop": stop,
-        "reranked": [one.index for one in ranking if one.reranked],
-        "failed": sorted(ranking.failures),
-    }
-
-
-def _spending(cost: CostObject) -> dict[str, Any]:
-    return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}
-
-
-def _warnings(request: p.RerankQuery, ranking: Ranking) -> list[str]:
-    unknown = islice(request.model_extra or {}, 20)
-    return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *ranking.warnings]
-
-
-def _operation(name: str, path: str, version: str, response: Any, with_documents: bool = False) -> Operation[Any]:
-    return Operation(
-        name,
-        "Rank documents within a budget, as Cohere's and Jina's clients ask for it.",
-        p.RerankQuery,
-        response,
-        lambda server, request: _answer(server, request, version, with_documents),
-        path,
-    )
-
-
-RERANK_OPERATIONS = (
-    _operation("rerank_v1", "/v1/rerank", "1", p.RankedWithUsage),
-    _operation("rerank_v2", "/v2/rerank", "2", p.Ranked),
-    _operation("rerank_jina", "/rerank", "1", p.RankedWithUsage, with_documents=True),
-)
-"""The rerank API. At its first path is the block ``rerank`` of ragd as well: a request of that has ``candidates``."""
