@@ -60,6 +60,7 @@ class RerankServer:
         self.model = model
         self._ends_by_itself = parts.compares
         self.max_documents = max_documents
+        self.max_length: int = getattr(reranker, "max_length", None) or 512
         self._time_ms = None if time_s is None else 1000.0 * time_s
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})

@@ -40,7 +40,7 @@ def models(ranker: RerankServer | None) -> dict[str, Any]:
 
 
 def info(ranker: RerankServer | None, limits: ServerLimits) -> dict[str, Any]:
-    """The description that Text Embeddings Inference has at ``/info``; lengths that are not known are null."""
+    """The description that Text Embeddings Inference has at ``/info``; its clients read the size of a batch."""
     if ranker is None:
         raise AdapterError("no-model", "Start it with --model to rerank documents here.")
     return {
@@ -50,8 +50,8 @@ def info(ranker: RerankServer | None, limits: ServerLimits) -> dict[str, Any]:
         "served_model_name": ranker.model,
         "model_type": {"reranker": _LABELS},
         "max_concurrent_requests": limits.in_flight,
-        "max_input_length": None,
-        "max_batch_tokens": None,
+        "max_input_length": ranker.max_length,
+        "max_batch_tokens": ranker.max_length * ranker.max_documents,
         "max_batch_requests": None,
         "max_client_batch_size": ranker.max_documents,
         "auto_truncate": True,

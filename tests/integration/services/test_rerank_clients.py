@@ -103,7 +103,7 @@ def haystack(url: str) -> Found:
 
 def rerankers(provider: str, path: str) -> Callable[[str], Found]:
     def rank(url: str) -> Found:
-        ranker = Reranker("m", model_type="api", api_provider=provider, api_key=KEY, url=url + path, verbose=0)
+        ranker = Reranker("m", model_type="APIRanker", api_provider=provider, api_key=KEY, url=url + path, verbose=0)
         assert ranker is not None
         found = ranker.rank("tea", TEXTS)
         return [(one.document.doc_id, one.score) for one in found.results[:3]]
@@ -168,15 +168,13 @@ def test_clients_find_the_reason_of_a_failure_where_they_look_for_it(url: str) -
         voyageai.Client(api_key=WRONG_KEY, base_url=f"{url}/v1").rerank("tea", TEXTS, model="m")
     with pytest.raises(voyageai.error.InvalidRequestError, match="/top_k"):
         voyageai.Client(api_key=KEY, base_url=f"{url}/v1").rerank("tea", TEXTS, model="m", top_k=-1)
-    with pytest.raises(litellm.exceptions.AuthenticationError, match="API key"):
+    with pytest.raises(litellm.exceptions.APIConnectionError, match="Send the API key"):
         litellm.rerank("hosted_vllm/m", "tea", TEXTS, api_base=url, api_key=WRONG_KEY)
 
 
 def test_a_request_with_a_budget_goes_through_a_client_that_does_not_know_it(url: str) -> None:
     options: Any = {"additional_body_parameters": {"budget": {"docs": 2}}}
-    found = cohere.ClientV2(KEY, base_url=url).rerank(
-        model="m", query="tea", documents=TEXTS, request_options=options
-    )
+    found = cohere.ClientV2(KEY, base_url=url).rerank(model="m", query="tea", documents=TEXTS, request_options=options)
     assert sum(not one.estimated for one in found.results) == 2  # type: ignore[attr-defined]
     assert found.ragtune["spent"]["docs"] == 2  # type: ignore[attr-defined]
 
