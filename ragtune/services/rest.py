@@ -171,12 +171,15 @@ def _add_pages(
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
     add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
     add("/", lambda: polled.about(ranker), "What is this server?", 403, 421, **public)
-    for path in ("/healthz", *polled.HEALTH):
-        add(path, healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
-    for path in polled.MODELS:
-        add(path, lambda: polled.models(ranker), "The model, as OpenAI's API lists it.", 401, 403, 421)
-    for path in polled.INFO:
-        add(path, lambda: polled.info(ranker, limits), "The model, as TEI describes it.", 401, 403, 404, 421)
+    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
+    for i, path in enumerate(polled.HEALTH):  # the first of the paths is described
+        add(path, healthz, "Does the server run?", 403, 421, 503, include_in_schema=i == 0, **public)
+    for i, path in enumerate(polled.MODELS):
+        described = "The model, as OpenAI's API lists it."
+        add(path, lambda: polled.models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
+    for i, path in enumerate(polled.INFO):
+        described = "The model, as TEI describes it."
+        add(path, lambda: polled.info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)

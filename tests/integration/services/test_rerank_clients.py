@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
+import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +18,7 @@ import langchain_community.document_compressors.jina_rerank as langchain_jina
 import litellm
 import pytest
 import voyageai
+import yaml
 from haystack import Document as HaystackDocument
 from haystack.utils import Secret
 from haystack_integrations.components.rankers.cohere import CohereRanker
@@ -28,6 +33,7 @@ from patience import HANG_S
 from rerank_server import KEY, serving
 from rerankers import Reranker
 
+from ragtune.cli.commands import serve
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 
@@ -185,3 +191,54 @@ def test_vercels_ai_sdk_ranks(url: str, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[index, pytest.approx(score), TEXTS[index]] for index, score in BEST]
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "howto" / "rerank-clients.md").read_text(encoding="utf-8")
+SERVERS = {
+    "RAGtune in front of TEI": "tei",
+    "RAGtune in front of vLLM": "vllm",
+    "RAGtune in front of Cohere": "cohere",
+    "Open WebUI": None,
+    "An MCP memory server": None,
+}
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+@pytest.mark.parametrize("title", SERVERS)
+def test_the_pages_server_answers_the_pages_requests(
+    title: str, llm_server: Any, tiny_cross_encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = "\n".join(re.findall(r"```sh\n(.*?)```", section(title), flags=re.DOTALL))
+    (command,) = re.findall(r"^ragtune serve (.*?[^\\])$", shell, flags=re.MULTILINE | re.DOTALL)
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    arguments = parser.parse_args(shlex.split(command.replace("\\\n", " ")))
+    dialect = SERVERS[title]
+    if dialect is None:
+        arguments.model = tiny_cross_encoder
+    else:
+        assert arguments.upstream_dialect == dialect
+        arguments.model, arguments.upstream_model = llm_server.rerank_url(dialect), "test"
+        monkeypatch.setenv("RERANK_API_KEY", "a-key")
+    asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", shell, flags=re.MULTILINE)
+    assert asked
+    with serve.make_ranker(arguments) as ranker, serving(ranker, key=None) as address:
+        for line in asked:
+            words = shlex.split(line.replace("http://localhost:8080", address))[1:]
+            done = subprocess.run(["curl", "-sS", "--fail", *words], capture_output=True, check=True, timeout=HANG_S)
+            answer = json.loads(done.stdout)
+            rows = answer if isinstance(answer, list) else answer.get("results") or answer.get("data")
+            assert "model_id" in answer or len(rows) == 2
+            assert dialect is None or any(not row["estimated"] for row in rows)
+    assert dialect is None or llm_server.requests
+
+
+def test_the_pages_configuration_of_litellm_routes_to_the_server(url: str) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", section("LiteLLM"), flags=re.DOTALL)
+    models = yaml.safe_load(text.replace("http://localhost:8080", url).replace("api_key: any", f"api_key: {KEY}"))
+    found = asyncio.run(litellm.Router(**models).arerank("reranker", query="tea", documents=TEXTS, top_n=3))
+    assert [one["index"] for one in found.results] == [index for index, _ in BEST]
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
