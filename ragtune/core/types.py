@@ -18,6 +18,9 @@ UNLIMITED = sys.maxsize
 BUDGET_EXHAUSTED, STRATEGY_CLOSED = "budget_exhausted", "strategy_closed"
 """Reasons to stop that a scheduler and the loop both may find."""
 
+UNANSWERED = "unanswered"
+"""Action of a trace event: attempts got no whole answer, and its ``cost`` is what their service may bill."""
+
 POLICY_FAILED = frozenset({"estimator_failed", "scheduler_failed", "illegal_proposal"})
 """Reasons to stop that a defect of the policy has brought."""
 
@@ -132,6 +135,11 @@ class CostObject(BaseModel):
             return other
         return CostObject(**{name: getattr(self, name) + getattr(other, name) for name in NAMES})
 
+    @classmethod
+    def of(cls, amounts: Sequence[float]) -> CostObject:
+        """The cost of amounts in each of UNITS."""
+        return cls.model_validate(dict(zip(NAMES, amounts, strict=True)))
+
     @model_serializer
     def by_unit(self) -> dict[str, int | float]:
         """The amounts by unit, as plain data, without those units that are told only where something was spent."""
@@ -240,7 +248,7 @@ def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingB
     return cast(RemainingBudgetView, _WatchedView(view, report))
 
 
-class BatchProposal(BaseModel):
+class BatchProposal(NamedTuple):
     """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost.
 
     Examples:
@@ -251,10 +259,8 @@ class BatchProposal(BaseModel):
 
     doc_ids: list[str]
     strategy: str = "default"
-    expected_cost: CostObject = Field(default_factory=CostObject)
-    diagnostics: dict[str, Any] | None = Field(default_factory=dict)
-
-    model_config = ConfigDict(frozen=True)
+    expected_cost: CostObject = FREE
+    diagnostics: dict[str, Any] | None = None
 
 
 class StopRecord(BaseModel):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.dialects.cohere import V1
 from ragtune.services.errors import problem_of
@@ -134,7 +135,7 @@ def _call(
             if ranker is None or "candidates" in arguments:
                 body = await runner.run(operation, data)
             else:
-                body = await runner.rerank(lambda _: (RERANK, ranker), data, asyncio.Event().wait)
+                body = await runner.rerank(lambda _: (RERANK, ranker), data, asyncio.Event().wait, Permit())
         except Exception as error:
             # As text only: clients check structured content against the tool's output schema, and drop what differs.
             problem = problem_of(error).to_json().decode()

@@ -46,6 +46,10 @@ class RerankQuery(Request):
         default=None, description="Tokens after which a text is cut; by default where the model's own limit is."
     )
     budget: Budget | None = Field(default=None, description="RAGtune's: limits of this query.")
+    min_score: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="RAGtune's: documents that the model gave less are left out, and those that it did not score.",
+    )
     scores: Column | dict[str, Column] | None = Field(
         default=None,
         description="RAGtune's: the first stage's score of each document, or several first stages' by name.",

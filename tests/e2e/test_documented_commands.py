@@ -29,6 +29,7 @@ from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
 from ragtune.cli.main import SERVICES, main
 from ragtune.core.types import CostObject
+from ragtune.facade.calibration import Calibration
 from ragtune.services.shadow import ShadowRecord
 
 ALIASES = {
@@ -252,6 +253,10 @@ def write_all(model: str, database: Path) -> None:
         served_order=(1, 2), full_order=(1, 2),
     )  # fmt: skip
     Path("shadow.jsonl").write_text(record.model_dump_json() + "\n")
+    curve = Calibration(model="MODEL", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))
+    Path("results/calibration").mkdir()
+    for file in ("calibration.json", "results/calibration/NAME.json"):
+        Path(file).write_text(curve.model_dump_json())
 
 
 def test_every_command_that_cannot_run_here_is_taken() -> None:

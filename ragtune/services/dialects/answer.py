@@ -15,7 +15,7 @@ from ragtune.core.units import UNITS
 from ragtune.services.rerank_payloads import RerankQuery
 
 if TYPE_CHECKING:
-    from ragtune.facade.ranking import Ranking
+    from ragtune.services.chain import ServedRanking
 
 _SURE = 1e-9  # a score nearer to 0 or 1 has no useful logit
 
@@ -38,14 +38,30 @@ class Stop(TypedDict):
     message: str
 
 
+class HopTold(TypedDict):
+    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
+
+    model: str
+    outcome: str
+    message: str
+
+
 class Account(TypedDict):
-    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top."""
+    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
+
+    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
+    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    """
 
     spent: Spending
     saved: Spending
     stop: Stop
     reranked: list[int]
     failed: list[int]
+    nothing_relevant: NotRequired[bool]
+    answered_by: str
+    hops: list[HopTold]
+    possible: NotRequired[Spending]
     warnings: NotRequired[list[str]]
 
 
@@ -54,7 +70,7 @@ class Answer:
     """A request, its ranking, and the model's name."""
 
     request: RerankQuery
-    ranking: Ranking
+    ranking: ServedRanking
     model: str
 
     def rows(
@@ -83,14 +99,21 @@ class Answer:
         stop = (
             {} if self.ranking.stop is None else self.ranking.stop.model_dump(include={"reason", "source", "message"})
         )
-        warnings = self.warnings()
-        return {
+        found: dict[str, Any] = {"nothing_relevant": True} if self.ranking.nothing_relevant else {}
+        found |= {
             "spent": _spending(self.ranking.cost),
             "saved": _spending(self.ranking.saved),
             "stop": stop,
             "reranked": [one.index for one in self.ranking if one.reranked],
             "failed": sorted(self.ranking.failures),
-        } | ({"warnings": warnings} if warnings else {})
+            "answered_by": self.ranking.answered_by,
+            "hops": [hop._asdict() for hop in self.ranking.hops],
+        }
+        if self.ranking.possible.calls:
+            found["possible"] = _spending(self.ranking.possible)
+        if warnings := self.warnings():
+            found["warnings"] = warnings
+        return found
 
 
 def _spending(cost: CostObject) -> Spending:

@@ -38,8 +38,8 @@ class ResultDocument(TypedDict):
 class RerankResult(TypedDict):
     """A result: which of the documents, and its relevance in [0, 1].
 
-    ``relevance_score`` is the model's score of a document that the model scored. Otherwise ``estimated`` is true, and
-    the score is RAGtune's estimate.
+    ``relevance_score`` is the model's score of a document that the model scored, with a calibration the probability of
+    relevance. Otherwise ``estimated`` is true, and the score is RAGtune's estimate.
     """
 
     index: int

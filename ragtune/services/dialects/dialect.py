@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
+from ragtune.canonical.permit import current
+from ragtune.services.chain import FIRST_STAGE
 from ragtune.services.dialects.answer import Answer
 from ragtune.services.errors import AdapterError, Problem
 from ragtune.services.operations import Operation
 from ragtune.services.rerank_payloads import RerankQuery
+
+ANSWERED_BY, HOPS = "X-RAGtune-Answered-By", "X-RAGtune-Hops"
+"""Headers of an answer: the model that scored, and what each model did."""
+
+_SHOWN = " =,:/()+"  # in headers, as they are
 
 
 def openai_error(problem: Problem) -> dict[str, Any]:
@@ -55,7 +63,11 @@ class Dialect:
     def _call(self, server: Any, request: RerankQuery) -> Any:
         if server is None:
             raise AdapterError("no-model", "Start it with --model to rerank documents here.")
-        return self.write(Answer(request, server.rank(request), server.model))
+        ranking = server.rank(request)
+        hops = ", ".join(f"{hop.model}={hop.outcome}" for hop in ranking.hops)
+        current().headers = {ANSWERED_BY: quote(ranking.answered_by, _SHOWN), HOPS: quote(hops, _SHOWN)}
+        model = server.model if ranking.answered_by == FIRST_STAGE else ranking.answered_by
+        return self.write(Answer(request, ranking, model))
 
     def problem(self, problem: Problem) -> Problem:
         """The problem with what this dialect's clients read, and its status."""
