@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ragtune.cli.commands import in_time
-from ragtune.cli.commands.options import add_service_options, make_limits, make_service
+from ragtune.cli.commands.options import add_service_options, is_lazy, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
@@ -98,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
             ws="none",
             timeout_graceful_shutdown=min(_LONGEST_SHUTDOWN_S, max(1, round(limits.timeout_s))),
         )
-        sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store})\n")
+        where = "no store yet" if is_lazy(arguments) else f"store {arguments.store or 'postgres'}"
+        sys.stdout.write(f"ragtune: serving {_url(listener)} ({where})\n")
         sys.stdout.flush()
 
         class Server(uvicorn.Server):
@@ -130,8 +131,8 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_ranker`."""
     group = parser.add_argument_group(
         "rerank API",
-        "/v1/rerank, /v2/rerank and /rerank, as Cohere's and Jina's. Limits are those of a query that names none "
-        "of its own; without any, all documents are reranked.",
+        "/v1/rerank, /v2/rerank, /rerank and /score, as Cohere's, Jina's, TEI's, vLLM's, Infinity's and Voyage's. "
+        "Limits are those of a query that names none of its own; without any, all documents are reranked.",
     )
     group.add_argument(
         "--model",
