@@ -30,7 +30,7 @@ _LONGEST_SHUTDOWN_S = 8
 
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
-    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
+    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, ragtune, voyage"),
     "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
     "upstream_key_env": ("api_key_env", str, "NAME of the variable with its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
