@@ -44,10 +44,10 @@ def month(requests: Requests, seed: int, share: float, folder: Path) -> tuple[fl
     always = all(mean_at_most(loss[taken[:look]]) >= truth for look in looks)
     own, mean = loss[taken], float(loss[taken].mean())
     usual = mean + 1.645 * own.std(ddof=1) / len(own) ** 0.5 >= truth  # one-sided, as its competitor would be
+    ends = [body["saved_a_request"][unit] for unit in saved]
     covers = [
-        body["saved_a_request"][unit]["low"] - 1e-6 <= values[asked].mean() <= body["saved_a_request"][unit]["high"] + 1e-6
-        for unit, values in saved.items()
-    ]  # fmt: skip
+        end["low"] <= values[asked].mean() <= end["high"] for end, values in zip(ends, saved.values(), strict=True)
+    ]
     return truth, bound, bound >= truth, always, usual, *covers
 
 
@@ -56,11 +56,12 @@ def _line(requests: Requests, one: int, docs, loss, length, budget: int) -> str:
         return {"docs": int(count), "calls": 1, "tokens": round(count * length[one])}
 
     everything = requests.documents[one]
+    whole = cost(docs[one])["tokens"] + round((everything - docs[one]) * length[one])
     return json.dumps(
         {"at": "2026-11-01T00:00:00+00:00", "model": "recorded", "policy": "p", "budget": {"docs": budget},
          "documents": int(everything), "reranked": int(docs[one]), "overlap": 1.0, "rbo": 1.0,
          "quality": min(1.0, max(0.0, 1.0 - float(loss[one]))), "spent": cost(docs[one]),
-         "full": {**cost(everything), "tokens": cost(docs[one])["tokens"] + round((everything - docs[one]) * length[one])},
+         "full": {**cost(everything), "tokens": whole},
          "served_order": [], "full_order": []}
     ) + "\n"  # fmt: skip
 
@@ -82,7 +83,7 @@ def main() -> None:
         for seed in range(arguments.months):
             share = SHARES[seed % len(SHARES)]
             found[share].append(month(tables[seed % len(tables)], seed, share, Path(folder)))
-    found[0.0] = sum(found.values(), [])
+    found[0.0] = [month for months in found.values() for month in months]
     lines = [f"| {' | '.join(HEADS)} |", f"|{'---:|' * len(HEADS)}"]
     for share, months in found.items():
         truth, bound, *covers = np.mean(months, axis=0)

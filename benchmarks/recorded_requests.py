@@ -47,6 +47,8 @@ class Requests(NamedTuple):
     docs: FloatArray  # shape (q, p, b), documents read
     loss: FloatArray  # shape (q, p, b), 1 - nDCG@10 by the model's own scores
     value: FloatArray  # shape (q, p, b), nDCG@10 by judgments
+    unlike: FloatArray  # shape (q, p, b), share of the model's own top 10 that the answer's top 10 lacks
+    stretched: FloatArray  # shape (q, p, b), the loss with each request's scores stretched to [0, 1]
     correlation: FloatArray  # shape (q, b), Spearman's, of the scores of the first documents with the first stage
     level: FloatArray  # shape (q, b), mean score of the first documents
 
@@ -109,18 +111,22 @@ def _replayed(folder: Path, scores_file: Path, scale: str) -> Requests:
         grades = {at: float(max(0, qrels[record.query_id].get(one, 0))) for at, one in enumerate(record.doc_ids)}
         ideal = sorted((float(one) for one in qrels[record.query_id].values()), reverse=True)[:10]
         best = sum(max(0.0, one) / math.log2(at + 2) for at, one in enumerate(ideal)) or 1.0
+        low, spread = scores.min(), np.ptp(scores) or 1.0
+        stretch = {at: (gain - low) / spread for at, gain in gains.items()}
+        top = set(np.lexsort((first, -scores))[:10].tolist())
         steps = np.array([step[0] for step in record.costs])
         row = []
         for policy in POLICIES:
             for budget in BUDGETS:
                 order, docs = _order(policy, budget, record.rankings, steps, scores, first)
                 worth = sum(grades[one] / math.log2(at + 2) for at, one in enumerate(order[:10])) / best
-                row.append((docs, 1.0 - gain_kept(order, gains, 10), worth))
+                lost = 1.0 - gain_kept(order, gains, 10), 1.0 - gain_kept(order, stretch, 10)
+                row.append((docs, lost[0], worth, 1.0 - len(top & {*order[:10]}) / 10, lost[1]))
         places = np.array(record.rankings[0])
         seen = [places[: max(budget, 5)] for budget in BUDGETS]
         rows.append((record.query_id, len(gains), row, [_spearman(scores[one]) for one in seen],
                      [scores[one].mean() for one in seen]))  # fmt: skip
-    cells = np.array([row[2] for row in rows]).reshape(len(rows), len(POLICIES), len(BUDGETS), 3)
+    cells = np.array([row[2] for row in rows]).reshape(len(rows), len(POLICIES), len(BUDGETS), 5)
     return Requests(
         [row[0] for row in rows],
         np.array([row[1] for row in rows], dtype=float),

@@ -14,10 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import ragtune
+from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import mean_at_most
-from ragtune.services.shadow import Interval, interval, read_records
+from ragtune.services.shadow import read_records
 
 LEVEL = 0.95
 """Probability of every interval and bound."""
@@ -50,7 +53,9 @@ def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
     missing = counts.get("not_compared")
     settings = Counter((one.model, one.policy, json.dumps(dict(one.budget), sort_keys=True)) for one in records)
     timed = [one for one in records if "ms" in one.budget]
-    saved = {unit: [getattr(one.full, unit) - getattr(one.spent, unit) for one in records] for unit in _SAVED}
+    costs = {
+        unit: np.array([[getattr(one.spent, unit), getattr(one.full, unit)] for one in records]) for unit in _SAVED
+    }
     return {
         "kind": "ragtune certificate 1",
         "ragtune": ragtune.__version__,
@@ -65,7 +70,7 @@ def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
             "candidates": _rounded(math.fsum(one.documents for one in records) / len(records)),
             "read": _rounded(math.fsum(one.reranked for one in records) / len(records)),
         },
-        "saved_a_request": {unit: _plain(interval(values)) for unit, values in saved.items()},
+        "saved_a_request": {unit: _saving(*np.array(cost, dtype=float).T) for unit, cost in costs.items()},
         "loss": {
             "measure": "1 - nDCG@10 by the model's own scores, against reading every document",
             "mean": _rounded(math.fsum(losses) / len(losses)),
@@ -145,9 +150,8 @@ th{{font-weight:500;width:45%}}.big{{font-size:1.4rem}}code{{word-break:break-al
 a request were not read. The mean loss of nDCG@10 against reading all is at most <b>{loss["at_most"]:.4f}</b>.</p>
 <table>{rows}</table>
 <p>The loss is by the model's own scores: it measures how far the answers are from the model's order, not how good
-that order is. Its bound holds with probability {body["level"]:.0%} at any time that one looks, for a mean over
-requests like these (betting confidence sequence, Waudby-Smith and Ramdas 2023). Intervals of savings are
-{body["level"]:.0%}, by Student's t.</p>
+that order is. The bound and each interval hold with probability {body["level"]:.0%} at any time that one looks, for
+a mean over requests like these (betting confidence sequence, Waudby-Smith and Ramdas 2023).</p>
 <p>Input <code>{body["input"]["shadow_sha256"]}</code><br>Signature ({_ALGORITHM}) <code>{signature}</code><br>
 Check it: <code>ragtune certificate --verify certificate.json</code></p>
 </html>
@@ -163,8 +167,7 @@ def _rows(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for unit, words in _SAVED.items():
         found, form = body["saved_a_request"][unit], _FORMS[unit].format
         if found["mean"]:
-            ends = "" if found["low"] is None else f" [{form(found['low'])}, {form(found['high'])}]"
-            yield f"Saved {words} a request", f"{form(found['mean'])}{ends}"
+            yield f"Saved {words} a request", f"{form(found['mean'])} [{form(found['low'])}, {form(found['high'])}]"
     yield "Mean loss", f"{loss['mean']:.4f}"
     yield "Mean loss is at most", f"{loss['at_most']:.4f}"
     if requests["not_compared"]:
@@ -204,8 +207,14 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _plain(found: Interval) -> dict[str, float | None]:
-    return {name: None if math.isnan(value) else _rounded(value) for name, value in found._asdict().items()}
+def _saving(spent: FloatArray, full: FloatArray) -> dict[str, float]:
+    """The mean saving and its interval, for savings between the largest cost seen of an answer and of reading all."""
+    least, most = -float(spent.max()), float(full.max())
+    span, saved = most - least or 1.0, full - spent
+    level = (1.0 + LEVEL) / 2.0
+    low = most - span * mean_at_most((most - saved) / span, level)
+    high = least + span * mean_at_most((saved - least) / span, level)
+    return {"mean": _rounded(float(saved.mean())), "low": -_rounded(-low, up=True), "high": _rounded(high, up=True)}
 
 
 def _rounded(value: float, *, up: bool = False) -> float:

@@ -75,17 +75,17 @@ FIGURES = {
 def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
     """What the records say: agreement, estimated loss, and what a request saves."""
     return {
-        "overlap": interval([one.overlap for one in records], 0.0, 1.0),
-        "rbo": interval([one.rbo for one in records], 0.0, 1.0),
-        "quality_loss": interval([1.0 - one.quality for one in records], 0.0, 1.0),
-        "saved_docs": interval([one.full.docs - one.spent.docs for one in records]),
-        "saved_tokens": interval([one.full.tokens - one.spent.tokens for one in records]),
-        "saved_ms": interval([one.full.latency_ms - one.spent.latency_ms for one in records]),
-        "saved_usd": interval([one.full.usd - one.spent.usd for one in records]),
+        "overlap": _interval([one.overlap for one in records], 0.0, 1.0),
+        "rbo": _interval([one.rbo for one in records], 0.0, 1.0),
+        "quality_loss": _interval([1.0 - one.quality for one in records], 0.0, 1.0),
+        "saved_docs": _interval([one.full.docs - one.spent.docs for one in records]),
+        "saved_tokens": _interval([one.full.tokens - one.spent.tokens for one in records]),
+        "saved_ms": _interval([one.full.latency_ms - one.spent.latency_ms for one in records]),
+        "saved_usd": _interval([one.full.usd - one.spent.usd for one in records]),
     }
 
 
-def interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
+def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
     """The mean of values between low and high, and its 95% interval, cut there."""
     from scipy.special import stdtrit
 

@@ -46,7 +46,8 @@ def test_a_certificate_reports_saving_and_a_bound_of_the_loss_and_is_the_same_ag
     body = json.loads(file.read_text())["certificate"]
     records, _ = read_records(shadowed / "shadow.jsonl")
     losses = [1.0 - one.quality for one in records]
-    assert body["saved_a_request"]["docs"] == {"mean": 24.0, "low": 24.0, "high": 24.0}
+    docs = body["saved_a_request"]["docs"]
+    assert 10.0 < docs["low"] < docs["mean"] == 24.0 < docs["high"] <= 30.0
     assert body["saved_a_request"]["usd"]["mean"] == pytest.approx(0.024)
     assert body["loss"]["mean"] == pytest.approx(sum(losses) / 20)
     assert body["loss"]["at_most"] == pytest.approx(mean_at_most(losses), abs=1e-7)
