@@ -1,17 +1,17 @@
 """python benchmarks/bench_learn.py DATA FOLDER [--seeds 20]: may a service choose its own budget without judgments?
 
 Streams of 4,000 requests from nine collections, replayed from recorded scores (kept in FOLDER). The service reads the
-first 200 requests in full, then a share of 5%. It takes the cheapest arm (policy and budget) whose mean loss by the
-model's own scores is shown to be at most the tolerance, by a betting confidence sequence down the budgets. Two detectors
-(sums of products of bets, Shin, Ramdas and Rinaldo 2023) look after each request: the loss of the arm has risen, or the
-scores agree less with the first stage. After 2,000 requests another reranker takes the place of the first. Writes
+first 200 requests in full, then a share of 5%. It takes the smallest budget of its policy whose mean loss by the model's
+scores is shown to be at most the tolerance, by betting confidence sequences from the largest budget down. Two detectors
+(sums of products of bets, Shin, Ramdas and Rinaldo 2023) look for a change: the loss of the budget has risen, or scores
+agree too little with the first stage. After 2,000 requests another reranker takes the place of the first. Writes
 results/certificate/learn.md.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +21,35 @@ from recorded_requests import BUDGETS, COLLECTIONS, POLICIES, Requests, requests
 from ragtune.core.arrays import FloatArray
 
 HALF, FIRST, SHARE, ALPHA = 2000, 200, 0.05, 0.05
-TOLERANCES = (0.02, 0.03, 0.05, 0.07, 0.1)
+TOLERANCE = 0.06
+MEASURES = {
+    "stretched": "1 - nDCG@10, scores of a request stretched to [0, 1]",
+    "loss": "1 - nDCG@10, scores as they are",
+    "unlike": "share of the top 10 that differs",
+}
+CHOICES = [("stretched", one, 1) for one in (0.04, 0.05, TOLERANCE, 0.07, 0.1)]
+CHOICES += [("stretched", TOLERANCE, 3), ("loss", 0.01, 1), ("loss", 0.05, 1), ("unlike", 0.2, 1), ("unlike", 0.3, 1)]
+"""Measure of the loss, tolerance, and how many policies there are to choose from."""
+
 BETS = np.geomspace(0.01, 0.99, 12)
 USEFUL = 0.1
 """Correlation with the first stage below which a reranker is held to be of no use, as trust=auto has it."""
 
-KINDS = ("none", "random", "negated", "recorded")
+GOOD = {
+    "nfcorpus": ("minilm", "cosine"),
+    "dl19": ("minilm", "cosine"),
+    "bright-biology": ("tfrank-4b", "identity"),
+    "jqara-a": ("ruri-reranker-small", "identity"),
+}
+"""Another useful reranker of some collections."""
+
+KINDS = {
+    "none": "the same one again",
+    "good": "another useful one",
+    "random": "its scores in random order",
+    "negated": "its scores negated",
+    "recorded": "a recorded one that hurts",
+}
 FULL = (POLICIES.index("fixed_depth"), len(BUDGETS) - 1)
 
 
@@ -53,64 +76,49 @@ def proven(losses: FloatArray, tolerance: float, tests: int) -> FloatArray:
     return np.maximum.accumulate(wealth - np.log(len(BETS)), axis=0) >= np.log(tests / ALPHA)
 
 
-def detected(values: FloatArray, mean: float, limit: float) -> float:
-    """The first place at which values in [0, 1] are shown to have fallen below the mean since some time; inf if none.
+def detected(values: FloatArray, means: FloatArray, limit: float) -> float:
+    """The first place at which values in [0, 1] are shown to have fallen below their means since some time; inf if none.
 
     The mean over bets of sums, over the starts, of prod(1 + b (mean - x)): its probability to pass ``limit`` in n
     requests is at most n / limit.
     """
-    bets = BETS / (1.0 - mean)
-    sums = np.zeros(len(bets))
-    for at, value in enumerate(values):
-        sums = (sums + 1.0) * (1.0 + bets * (mean - value))
+    sums = np.zeros(len(BETS))
+    for at, (value, mean) in enumerate(zip(values, means, strict=True)):
+        sums = (sums + 1.0) * (1.0 + BETS / (1.0 - mean) * (mean - value))
         if sums.mean() >= limit:
             return float(at)
     return np.inf
 
 
-def stream(good: Requests, bad: Requests, measure: str, tolerance: float, reference: str, seed: int) -> Stream:
+def stream(good: Requests, bad: Requests, choice: tuple[str, float, int], reference: str, seed: int) -> Stream:
+    measure, tolerance, policies = choice
     draws = np.random.default_rng(seed)
     before = draws.choice(len(good.queries), HALF)
     after = draws.choice(len(bad.queries), HALF)
     seen = (np.arange(HALF) < FIRST) | (draws.random(HALF) < SHARE)
-    losses = getattr(good, measure)[before]
-    arms = [(p, b) for b in range(len(BUDGETS) - 1, 0, -1) for p in range(len(POLICIES))]
-    flat = np.stack([losses[:, p, b] for p, b in arms], axis=1)[seen]
-    shown = proven(flat, tolerance, len(POLICIES)).reshape(-1, len(BUDGETS) - 1, len(POLICIES))
-    chain = np.logical_and.accumulate(shown.any(axis=2), axis=1)
-    steps = chain.sum(axis=1)  # budgets shown, from the largest down
-    served = np.full(HALF, -1)
-    taken = np.flatnonzero(seen)
-    for at, place in enumerate(taken):
-        if steps[at] and place + 1 >= FIRST:
-            budget = steps[at] - 1
-            served[place + 1 :] = budget * len(POLICIES) + int(np.argmax(shown[at, budget]))
-    policy = np.array([p for p, _ in arms] + [FULL[0]])[served]
-    budget = np.array([b for _, b in arms] + [FULL[1]])[served]
-    docs = good.docs[before, policy, budget]
-    docs = docs + np.where(seen & (served >= 0), good.documents[before], 0.0)
+    policy, budget = _served(getattr(good, measure)[before], seen, tolerance, policies)
     last = int(policy[-1]), int(budget[-1])
+    docs = good.docs[before, policy, budget]
+    docs = docs + np.where(seen & (budget != FULL[1]), good.documents[before], 0.0)
     full = good.value[before, FULL[0], FULL[1]].mean()
-    agreement = (1.0 + good.correlation[before, budget]) / 2.0
-    low = (1.0 + USEFUL) / 2.0
-    if reference == "own":  # what the first requests have shown, less their error, if that is more
-        first = agreement[:FIRST]
-        low = max(low, first.mean() - 3.0 * first.std(ddof=1) / FIRST**0.5 - 0.02)
-    later = (1.0 + bad.correlation[after, last[1]]) / 2.0
+    # Agreement with the first stage, of every request, over the documents that its budget reads.
+    agreement = (1.0 + np.concatenate([good.correlation[before, budget], bad.correlation[after, last[1]]])) / 2.0
+    first = (1.0 + good.correlation[before[:FIRST]]) / 2.0
+    lows = np.full(len(BUDGETS), (1.0 + USEFUL) / 2.0)
+    if reference == "own":  # what the first requests have shown at that budget, less three standard errors
+        lows = np.maximum(lows, first.mean(axis=0) - 3.0 * first.std(axis=0, ddof=1) / FIRST**0.5)
     limit = 2 * HALF / ALPHA
-    alarm = detected(np.concatenate([agreement, later]), low, limit)
+    alarm = detected(agreement, lows[np.concatenate([budget, np.full(HALF, last[1])])], limit)
     # The loss of the arm that is served, among requests that are read in full.
     checked = draws.random(HALF) < SHARE
-    own = np.concatenate(
-        [losses[np.arange(HALF), policy, budget][seen], getattr(bad, measure)[after, last[0], last[1]][checked]]
-    )
-    places = np.concatenate([taken, HALF + np.flatnonzero(checked)])
-    late = detected(1.0 - own, 1.0 - tolerance, limit)
-    late = np.inf if np.isinf(late) else float(places[int(late)])
+    worse = getattr(bad, measure)[after, last[0], last[1]][checked]
+    losses = np.concatenate([getattr(good, measure)[before, policy, budget][seen], worse])
+    places = np.concatenate([np.flatnonzero(seen), HALF + np.flatnonzero(checked)])
+    late = detected(1.0 - losses, np.full(len(losses), 1.0 - tolerance), limit)
+    late = late if np.isinf(late) else float(places[int(late)])
     worth = bad.value[after]
     blind, alone = worth[:, last[0], last[1]], worth[:, 0, 0]
-    stops = int(min(max(alarm - HALF, 0.0), HALF)) if alarm >= HALF else 0
-    mixed = np.concatenate([blind[:stops], alone[stops:]])
+    stops = int(np.clip(alarm - HALF, 0, HALF))
     return Stream(
         float(docs.sum() / good.documents[before].sum()),
         float(good.value[before, policy, budget].mean() / full),
@@ -120,20 +128,35 @@ def stream(good: Requests, bad: Requests, measure: str, tolerance: float, refere
         late < HALF,
         alarm - HALF if alarm >= HALF else np.nan,
         late - HALF if late >= HALF else np.nan,
-        float(mixed.mean() / alone.mean()),
+        float(np.concatenate([blind[:stops], alone[stops:]]).mean() / alone.mean()),
         float(blind.mean() / alone.mean()),
     )
+
+
+def _served(losses, seen, tolerance: float, policies: int):  # type: ignore[no-untyped-def]
+    """Policy and budget of every request: after one that is read in full, the cheapest arm that is shown to do."""
+    arms = [(p, b) for b in range(len(BUDGETS) - 1, 0, -1) for p in range(policies)]
+    flat = np.stack([losses[:, p, b] for p, b in arms], axis=1)[seen]
+    shown = proven(flat, tolerance, policies).reshape(-1, len(BUDGETS) - 1, policies)
+    steps = np.logical_and.accumulate(shown.any(axis=2), axis=1).sum(axis=1)  # budgets, from the largest down
+    served = np.tile(np.array(FULL), (len(losses), 1))
+    for at, place in enumerate(np.flatnonzero(seen)):
+        if steps[at] and place + 1 >= FIRST:
+            row = steps[at] - 1
+            served[place + 1 :] = arms[row * policies + int(np.argmax(shown[at, row]))]
+    return served.T
 
 
 def tables(data: Path, folder: Path) -> Iterator[tuple[str, str, Requests, Requests]]:
     for name, (scores, scale, bad) in COLLECTIONS.items():
         good = requests_of(data, name, scores, scale, "recorded", folder)
         for kind in KINDS:
-            if kind == "recorded" and bad:
-                yield name, kind, good, requests_of(data, name, *bad, "recorded", folder)
+            other = {"recorded": bad, "good": GOOD.get(name)}.get(kind)
+            if other is not None:
+                yield name, kind, good, requests_of(data, name, *other, "recorded", folder)
             elif kind == "none":
                 yield name, kind, good, good
-            elif kind != "recorded":
+            elif kind in ("random", "negated"):
                 yield name, kind, good, requests_of(data, name, scores, scale, kind, folder)
 
 
@@ -142,25 +165,71 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--measures", nargs="+", default=["unlike", "stretched"])
     arguments = parser.parse_args()
     every = list(tables(arguments.data, arguments.folder))
-    for measure in arguments.measures:
-        for tolerance in TOLERANCES if measure != "unlike" else (0.05, 0.1, 0.15, 0.2, 0.3):
-            rows = [
-                stream(good, bad, measure, tolerance, "own", seed)
-                for _, kind, good, bad in every
-                if kind == "none"
-                for seed in range(arguments.seeds)
-            ]
-            cells = np.array(rows, dtype=float).reshape(-1, arguments.seeds, len(Stream._fields))
-            mean = cells.mean(axis=(0, 1))
-            print(
-                measure,
-                tolerance,
-                "cost %.2f quality %.3f budget %.0f kept %.3f early %.3f earlyloss %.3f" % tuple(mean[:6]),
-            )
-            print("   cost", cells.mean(axis=1)[:, 0].round(2), "q", cells.mean(axis=1)[:, 1].round(3))
+
+    def streams(kind: str, choice: tuple[str, float, int], reference: str = "useful") -> FloatArray:
+        """Shape (collections, seeds, fields)."""
+        pairs = [(good, bad) for _, one, good, bad in every if one == kind]
+        found = [[stream(*pair, choice, reference, seed) for seed in range(arguments.seeds)] for pair in pairs]
+        return np.array(found, dtype=float)
+
+    parts = [" ".join(str(__doc__).split("\n\n")[1].split()).replace(" Writes results/certificate/learn.md.", "")]
+    parts += [_table(_budgets(streams)), _table(_collections(streams)), _table(_swaps(streams))]
+    file = Path(__file__).parents[1] / "results" / "certificate" / "learn.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("\n\n".join(["# Budgets that a service chooses itself", *parts]) + "\n", encoding="utf-8")
+    print("\n\n".join(parts))
+
+
+Streams = Callable[..., FloatArray]
+
+
+def _budgets(streams: Streams) -> Iterator[tuple[object, ...]]:
+    yield (
+        "loss",
+        "tolerance",
+        "policies",
+        "cost",
+        "quality",
+        "lowest of a collection",
+        "last budget",
+        "within tolerance",
+    )
+    for measure, tolerance, policies in CHOICES:
+        cells = streams("none", (measure, tolerance, policies))
+        cost, quality, budget, kept = cells.mean(axis=(0, 1))[:4]
+        least = cells[:, :, 1].mean(axis=1).min()
+        row = f"{cost:.2f}", f"{quality:.3f}", f"{least:.3f}", f"{budget:.0f}", f"{kept:.1%}"
+        yield MEASURES[measure], tolerance, policies, *row
+
+
+def _collections(streams: Streams) -> Iterator[tuple[object, ...]]:
+    yield "collection", "reranker", "cost", "quality", "last budget"
+    cells = streams("none", ("stretched", TOLERANCE, 1)).mean(axis=1)
+    for (name, (table, *_)), row in zip(COLLECTIONS.items(), cells, strict=True):
+        yield name, table, f"{row[0]:.2f}", f"{row[1]:.3f}", f"{row[2]:.0f}"
+
+
+def _swaps(streams: Streams) -> Iterator[tuple[object, ...]]:
+    yield (
+        "second reranker", "agreement is compared with", "collections", "alarm before the swap", "alarm after it",
+        "within 300", "median requests", "alarm of the loss, median", "quality after, with gate", "without",
+    )  # fmt: skip
+    for kind, words in KINDS.items():
+        for reference, against in {"useful": f"{USEFUL:g}", "own": "the first 200 requests"}.items():
+            cells = streams(kind, ("stretched", TOLERANCE, 1), reference)
+            delay, late = (np.nan_to_num(cells[:, :, at], nan=np.inf) for at in (6, 7))
+            early = (cells[:, :, 4] + cells[:, :, 5] > 0).mean()
+            shares = early, np.isfinite(delay).mean(), (delay <= 300).mean()
+            medians = (f"{one:.0f}" if np.isfinite(one) else "none" for one in (np.median(delay), np.median(late)))
+            after = (f"{cells[:, :, at].mean():.2f}" for at in (8, 9))
+            yield words, against, len(cells), *(f"{one:.1%}" for one in shares), *medians, *after
+
+
+def _table(rows: Iterator[tuple[object, ...]]) -> str:
+    head, *body = [f"| {' | '.join(map(str, row))} |" for row in rows]
+    return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *body])
 
 
 if __name__ == "__main__":

@@ -174,9 +174,7 @@ def main() -> None:
         wanted += [(table, scale, kind) for kind in ("random", "negated")]
         for one in wanted:
             found = requests_of(data, name, *one, folder)
-            means = found.value[:, 0].mean(axis=0).round(3).tolist()
-            print(name, *one, len(found.queries), means, found.loss[:, 0].mean(axis=0).round(3).tolist(),
-                  found.loss[:, 1].mean(axis=0).round(3).tolist(), found.correlation.mean(axis=0).round(2).tolist(), flush=True)  # fmt: skip
+            print(name, *one, len(found.queries), found.value[:, 0].mean(axis=0).round(3), flush=True)
 
 
 if __name__ == "__main__":

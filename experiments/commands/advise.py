@@ -6,10 +6,11 @@ It takes the options of ragtune run that choose a collection, a first stage and 
     ragtune advise dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
     ragtune advise dataset=beir dataset.path=DIR reranker=http reranker.dialect=tei \\
         reranker.url=http://localhost:8080 --max-queries 100
-    ragtune advise --log queries.jsonl --endpoint http://localhost:8080 --dialect ragtune --max-docs 10000
+    ragtune advise --log queries.jsonl --endpoint http://localhost:8080 --dialect tei --max-docs 10000
 
 --log reads requests of a rerank API: a line of JSON each, with query, documents and, if there are any, scores of the
-first stage. It samples them, and --endpoint scores all candidates of the sample.
+first stage. It samples them, and --endpoint scores all candidates of the sample. Ask RAGtune's own server with
+--dialect ragtune, so that its budget does not hold.
 
 Recorded scores cost nothing. For a live reranker, the command shows the cost first, and scores every candidate once.
 Scores are cached, so an interrupted command continues. Without judgments (dataset.split=null), quality is agreement

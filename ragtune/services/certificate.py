@@ -29,12 +29,12 @@ _ALGORITHM, _SHORTEST_KEY = "hmac-sha256", 16
 _SAVED = {"docs": "documents", "calls": "calls", "tokens": "tokens", "usd": "dollars"}
 _FORMS = {"docs": "{:,.1f}", "calls": "{:,.2f}", "tokens": "{:,.0f}", "usd": "${:,.6f}"}
 _COUNTED = {
-    "requests": "ragtune_rerank_requests_total",
-    "fallbacks": "ragtune_rerank_fallbacks_total",
-    "deadline_misses": "ragtune_rerank_deadline_misses_total",
-    "not_compared": "ragtune_rerank_shadow_total",
+    "requests": ("ragtune_rerank_requests_total", ""),
+    "fallbacks": ("ragtune_rerank_hops_total", 'outcome="(?:failed|closed|late)"'),
+    "deadline_misses": ("ragtune_rerank_hops_total", 'outcome="late"'),
+    "not_compared": ("ragtune_rerank_shadow_total", 'outcome="(?:failed|dropped)"'),
 }
-"""What a certificate takes from a saved page of ``/metrics``, and the counter of it."""
+"""What a certificate takes from a saved page of ``/metrics``: a counter, and the labels that count."""
 
 
 def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
@@ -183,16 +183,16 @@ def _count(count: int | None) -> str:
 
 
 def _counts(file: Path) -> dict[str, int]:
-    """Sums over the labels of the counters that a page of metrics has; of the shadow, what was not measured."""
+    """Sums of the counters that a page of metrics has."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: cannot be read ({error})") from None
     found: dict[str, int] = {}
-    for name, counter in _COUNTED.items():
-        lines = re.findall(rf"^{counter}(\{{.*\}})? ([0-9.e+]+)$", text, re.MULTILINE)
-        if lines:
-            found[name] = round(sum(float(value) for labels, value in lines if '"measured"' not in labels))
+    for name, (counter, labels) in _COUNTED.items():
+        if f"# TYPE {counter} " in text:
+            values = re.findall(rf"^{counter}\{{.*{labels}.*\}} ([0-9.e+]+)$", text, re.MULTILINE)
+            found[name] = round(sum(map(float, values)))
     if not found:
         raise InputError(f"{file}: has no counter ragtune_rerank_...; curl http://HOST:PORT/metrics saves them")
     return found

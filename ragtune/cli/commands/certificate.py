@@ -1,13 +1,12 @@
 """Certify what a budget saved and lost on your own requests.
 
-    ragtune serve --model MODEL --docs 20 --shadow 0.01 --shadow-file shadow.jsonl
-    curl http://localhost:8080/metrics > metrics.txt
-    export RAGTUNE_CERTIFICATE_KEY=...                      # openssl rand -hex 32
+    export RAGTUNE_CERTIFICATE_KEY=...                      # of openssl rand -hex 32
     ragtune certificate shadow.jsonl --metrics metrics.txt --out november
-    ragtune certificate --verify november/certificate.json [shadow.jsonl]
+    ragtune certificate --verify november/certificate.json
 
-Writes certificate.json, with a signature, and certificate.html. The same input and key give the same bytes.
---verify checks the signature; with the shadow file it also computes the figures again.
+SHADOW-FILE is the file of ragtune serve --shadow-file. Writes certificate.json, with a signature, and certificate.html.
+The same input and key give the same bytes. --verify checks the signature. With a shadow file, and --metrics if the
+certificate has counts, it also computes the figures again.
 """
 
 from __future__ import annotations
