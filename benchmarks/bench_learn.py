@@ -1,8 +1,8 @@
 """python benchmarks/bench_learn.py DATA FOLDER [--seeds 20]: may a service choose its own budget without judgments?
 
 Streams of 4,000 requests from nine collections, replayed from recorded scores (kept in FOLDER). The service reads the
-first 200 requests in full, then a share of 5%. It takes the smallest budget of its policy whose mean loss by the model's
-scores is shown to be at most the tolerance, by betting confidence sequences from the largest budget down. Two detectors
+first 200 requests in full, then a share of 5%. It takes the smallest budget of its policy whose mean loss by its model
+is shown to be at most the tolerance, by betting confidence sequences from the largest budget down. Two detectors
 (sums of products of bets, Shin, Ramdas and Rinaldo 2023) look for a change: the loss of the budget has risen, or scores
 agree too little with the first stage. After 2,000 requests another reranker takes the place of the first. Writes
 results/certificate/learn.md.
@@ -77,7 +77,7 @@ def proven(losses: FloatArray, tolerance: float, tests: int) -> FloatArray:
 
 
 def detected(values: FloatArray, means: FloatArray, limit: float) -> float:
-    """The first place at which values in [0, 1] are shown to have fallen below their means since some time; inf if none.
+    """The first place at which values in [0, 1] are shown to have fallen below their means for a time; inf if none.
 
     The mean over bets of sums, over the starts, of prod(1 + b (mean - x)): its probability to pass ``limit`` in n
     requests is at most n / limit.
@@ -219,7 +219,7 @@ def _swaps(streams: Streams) -> Iterator[tuple[object, ...]]:
     for kind, words in KINDS.items():
         for reference, against in {"useful": f"{USEFUL:g}", "own": "the first 200 requests"}.items():
             cells = streams(kind, ("stretched", TOLERANCE, 1), reference)
-            delay, late = (np.nan_to_num(cells[:, :, at], nan=np.inf) for at in (6, 7))
+            delay, late = (np.where(np.isnan(cells[:, :, at]), np.inf, cells[:, :, at]) for at in (6, 7))
             early = (cells[:, :, 4] + cells[:, :, 5] > 0).mean()
             shares = early, np.isfinite(delay).mean(), (delay <= 300).mean()
             medians = (f"{one:.0f}" if np.isfinite(one) else "none" for one in (np.median(delay), np.median(late)))

@@ -15,8 +15,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
+from experiments.evaluate.record import QueryRecord
 from experiments.replay.build import session_for
-from experiments.replay.records import records_of
 from ragtune.core.arrays import FloatArray
 from ragtune.core.statistics import gain_kept
 from ragtune.rerankers.scale import ScoreScale, calibrated
@@ -49,8 +49,8 @@ class Requests(NamedTuple):
     value: FloatArray  # shape (q, p, b), nDCG@10 by judgments
     unlike: FloatArray  # shape (q, p, b), share of the model's own top 10 that the answer's top 10 lacks
     stretched: FloatArray  # shape (q, p, b), the loss with each request's scores stretched to [0, 1]
-    correlation: FloatArray  # shape (q, b), Spearman's, of the scores of the first documents with the first stage
-    level: FloatArray  # shape (q, b), mean score of the first documents
+    correlation: FloatArray  # shape (q, b), Spearman's, of scores of the policy's documents with the first stage
+    prefix: FloatArray  # shape (q, b), of those of them before the first one that it has not read
 
 
 def read_run(file: Path) -> Scores:
@@ -102,7 +102,9 @@ def _replayed(folder: Path, scores_file: Path, scale: str) -> Requests:
     )  # fmt: skip
     session, raw = session_for(config), read_run(scores_file)
     qrels, rows = session.dataset.qrels, []
-    for record in records_of(session, session.dataset.judged, traced=False):
+    for query_id in session.dataset.judged:
+        output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
+        record = QueryRecord.of(output, traced=False)
         gained = {one: calibrated(raw[record.query_id][one], ScoreScale(scale)) for one in record.doc_ids}
         gains = {at: float(gained[one] or 0.0) for at, one in enumerate(record.doc_ids)}
         if len(gains) < 20:
@@ -122,10 +124,14 @@ def _replayed(folder: Path, scores_file: Path, scale: str) -> Requests:
                 worth = sum(grades[one] / math.log2(at + 2) for at, one in enumerate(order[:10])) / best
                 lost = 1.0 - gain_kept(order, gains, 10), 1.0 - gain_kept(order, stretch, 10)
                 row.append((docs, lost[0], worth, 1.0 - len(top & {*order[:10]}) / 10, lost[1]))
-        places = np.array(record.rankings[0])
-        seen = [places[: max(budget, 5)] for budget in BUDGETS]
-        rows.append((record.query_id, len(gains), row, [_spearman(scores[one]) for one in seen],
-                     [scores[one].mean() for one in seen]))  # fmt: skip
+        ranked = np.array(record.rankings[0], dtype=int)
+        agreed = []
+        for budget in BUDGETS:
+            at = int(np.searchsorted(steps, max(budget, 5), side="right")) - 1
+            is_read = ~np.isnan(output.history[at].columns.scores)[ranked]
+            depth = max(5, int(np.argmin([*is_read, False])))
+            agreed.append((_spearman(scores[ranked[is_read]]), _spearman(scores[ranked[:depth]])))
+        rows.append((record.query_id, len(gains), row, *zip(*agreed, strict=True)))
     cells = np.array([row[2] for row in rows]).reshape(len(rows), len(POLICIES), len(BUDGETS), 5)
     return Requests(
         [row[0] for row in rows],

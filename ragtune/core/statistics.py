@@ -95,7 +95,7 @@ def holm(p_values: ArrayLike) -> FloatArray:
     return adjusted
 
 
-_BETS = np.geomspace(0.01, 0.99, 12)
+BETS = np.geomspace(0.01, 0.99, 12)
 """Shares of the wealth that are bet on a smaller mean: the best one depends on the spread, so all share the stake."""
 
 
@@ -115,10 +115,10 @@ def mean_at_most(values: ArrayLike, level: float = 0.95) -> float:
         (0.154, 1.0)
     """
     x, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
-    wanted = -math.log1p(-level) + math.log(len(_BETS))
+    wanted = -math.log1p(-level) + math.log(len(BETS))
 
     def missing(mean: float) -> float:
-        return float(np.logaddexp.reduce(np.log1p(_BETS[:, None] * (mean - x)) @ counts)) - wanted
+        return float(np.logaddexp.reduce(np.log1p(BETS[:, None] * (mean - x)) @ counts)) - wanted
 
     low, high = 0.0, 1.0
     for _ in range(40):

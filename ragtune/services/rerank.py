@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
@@ -22,6 +22,7 @@ from ragtune.facade.defaults import TRUST
 from ragtune.services import rerank_payloads as p
 from ragtune.services.batching import SharedCalls
 from ragtune.services.errors import AdapterError
+from ragtune.services.learn import Learner, replayed
 from ragtune.services.metrics import Metrics, span
 from ragtune.services.operations import Operation
 from ragtune.services.shadow import Shadow, ShadowOptions
@@ -81,7 +82,7 @@ class RerankServer:
                 ranker.warm_up()
             if shadow is not None:
                 name = policy if isinstance(policy, str) else type(policy.estimator).__name__
-                self._shadow = Shadow(shadow, model, name, self._full)
+                self._shadow = Shadow(shadow, model, name, self._full, self._learner_of(shadow, parts))
                 self.metrics.watch_shadow(self._shadow)
         except BaseException:
             self.close()
@@ -118,15 +119,25 @@ class RerankServer:
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
-        limits = self._capped(_set(self._defaults | named))
+        learner = None if self._shadow is None else self._shadow.learner
+        learned = {} if learner is None else learner.limits
+        limits = self._capped(_set(self._defaults | learned | named))
         ranker = self._choosy if limits or self._ends_by_itself else self._full
         with self._traced(len(texts)) as attributes, self._in_time(limits) as timed:
             ranking = ranker.rank(**job._asdict(), budget=timed or self._everything)
             self.metrics.ranked(ranking, billed_units(ranking))
             attributes.update(_attributes(ranking))
-        if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, timed):
+        if self._shadow is not None and texts and not self._is_given_up(ranking, limits, timed):
             self._shadow.offer(job, ranking, limits)
         return ranking
+
+    @staticmethod
+    def _learner_of(options: ShadowOptions, policy: Policy) -> Learner | None:
+        if options.learn is None:
+            return None
+        if policy.compares:
+            raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
+        return Learner(options.learn, options.tolerance, replayed(policy), _log)
 
     def _is_given_up(self, ranking: Ranking, limits: Mapping[str, float], timed: Mapping[str, float]) -> bool:
         """Whether the answer was cut short by anything but the request's budget; ``timed`` has the time it had."""

@@ -47,6 +47,7 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_SHADOW = ("shadow_file", "learn", "learn_loss")
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
 _PATIENCE_MS = 3.0  # milliseconds that a call of a model in this process waits for other requests
 _SHARE_OF_TIME = 0.9  # of a request's time that a rerank server may take; the rest is for the answer without it
@@ -190,6 +191,10 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
     )
     shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
+    shadow.add_argument(
+        "--learn", metavar="FILE", type=Path, help="choose the budget from these requests; FILE has the evidence"
+    )
+    shadow.add_argument("--learn-loss", metavar="X", type=float, help="mean loss that --learn allows; default: 0.06")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
@@ -198,18 +203,24 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", *_SHADOW]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
-        _refuse(arguments, ["shadow_file"], "with --shadow only")
+        _refuse(arguments, _SHADOW, "with --shadow only")
+    if arguments.learn is None:
+        _refuse(arguments, ["learn_loss"], "with --learn only")
+    else:
+        _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
     from ragtune.core.batches.failures import FailurePolicy
     from ragtune.services.rerank import RerankServer
     from ragtune.services.shadow import ShadowOptions
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
-    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
+    learned = {} if arguments.learn_loss is None else {"tolerance": arguments.learn_loss}
+    files = arguments.shadow_file, arguments.learn
+    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, *files, **learned)
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
