@@ -19,9 +19,11 @@ import numpy as np
 from recorded_requests import BUDGETS, COLLECTIONS, POLICIES, Requests, requests_of
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.statistics import BETS
+from ragtune.services.learn import BUDGETS as LEARNED
+from ragtune.services.learn import TOLERANCE
 
 HALF, FIRST, SHARE, ALPHA = 2000, 200, 0.05, 0.05
-TOLERANCE = 0.06
 MEASURES = {
     "stretched": "1 - nDCG@10, scores of a request stretched to [0, 1]",
     "loss": "1 - nDCG@10, scores as they are",
@@ -31,7 +33,6 @@ CHOICES = [("stretched", one, 1) for one in (0.04, 0.05, TOLERANCE, 0.07, 0.1)]
 CHOICES += [("stretched", TOLERANCE, 3), ("loss", 0.01, 1), ("loss", 0.05, 1), ("unlike", 0.2, 1), ("unlike", 0.3, 1)]
 """Measure of the loss, tolerance, and how many policies there are to choose from."""
 
-BETS = np.geomspace(0.01, 0.99, 12)
 USEFUL = 0.1
 """Correlation with the first stage below which a reranker is held to be of no use, as trust=auto has it."""
 
@@ -135,9 +136,9 @@ def stream(good: Requests, bad: Requests, choice: tuple[str, float, int], refere
 
 def _served(losses, seen, tolerance: float, policies: int):  # type: ignore[no-untyped-def]
     """Policy and budget of every request: after one that is read in full, the cheapest arm that is shown to do."""
-    arms = [(p, b) for b in range(len(BUDGETS) - 1, 0, -1) for p in range(policies)]
+    arms = [(p, BUDGETS.index(b)) for b in LEARNED for p in range(policies)]
     flat = np.stack([losses[:, p, b] for p, b in arms], axis=1)[seen]
-    shown = proven(flat, tolerance, policies).reshape(-1, len(BUDGETS) - 1, policies)
+    shown = proven(flat, tolerance, policies).reshape(-1, len(LEARNED), policies)
     steps = np.logical_and.accumulate(shown.any(axis=2), axis=1).sum(axis=1)  # budgets, from the largest down
     served = np.tile(np.array(FULL), (len(losses), 1))
     for at, place in enumerate(np.flatnonzero(seen)):
