@@ -31,7 +31,7 @@ def _kind_for(n: int) -> np.dtype[np.integer[Any]]:
     return np.min_scalar_type(max(n - 1, 0))
 
 
-def together(rankings: Sequence[Sequence[int] | Positions], n: int) -> Orders:
+def together(rankings: Orders, n: int) -> Orders:
     """Rankings of n documents in as few bytes as hold them, in one array where they are of one length."""
     return small(rankings, n) if len(set(map(len, rankings))) == 1 else [small(ranking, n) for ranking in rankings]
 

@@ -115,7 +115,7 @@ class QueryRecord:
             query_id=output.query_id,
             doc_ids=list(last.doc_ids),
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
-            costs=[list(_amounts(step.cost)) for step in output.history],
+            costs=[list(step.amounts) for step in output.history],
             actual=list(_amounts(output.actual_cost)),
             stop=output.stop.model_dump(),
             account=output.final_budget_state,

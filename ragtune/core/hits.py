@@ -58,19 +58,26 @@ class _Made(Sequence[T], Generic[T]):
 
 
 class Entries(_Made[T]):
-    """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list."""
+    """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list.
 
-    def __init__(self, doc_ids: Sequence[str], token_counts: IntArray, make: Callable[[int], T]) -> None:
+    ``token_counts`` has a number a document, or it has those of the ``places``.
+    """
+
+    def __init__(
+        self, doc_ids: Sequence[str], token_counts: IntArray, make: Callable[[int], T], places: IntArray | None = None
+    ) -> None:
         self.doc_ids = doc_ids
         self._token_counts = token_counts
+        self._places = places
         self._make = make
         self._made: dict[int, T] = {}
 
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        counts: list[int] = self._token_counts.tolist()
-        return counts
+        counts = self._token_counts if self._places is None else self._token_counts[self._places]
+        told: list[int] = counts.tolist()
+        return told
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -91,7 +98,7 @@ class Hits(_Made[ScoredDocument]):
         facts: Sequence[Facts],
         source: str | None = None,
         *,
-        token_counts: Sequence[int] | None = None,
+        token_counts: Sequence[int] | IntArray | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self.scores = scores

@@ -96,7 +96,7 @@ class RerankLoop:
         # The expansion starts from the best documents known now, so it comes after the estimate.
         if self._expander is not None and stop is None and history and self._expand(self._expander, pool, context):
             stop = self._estimate(pool, context)
-        step = HistoryStep(context.tracker.spent(), pool.doc_ids, self._ordering, pool.columns())
+        step = HistoryStep(context.tracker.amounts(), pool.doc_ids, self._ordering, pool.columns())
         history.append(step)
         pool.note(lambda: step.ranking)
         return stop

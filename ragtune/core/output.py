@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
-from ragtune.core.arrays import IntArray
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.batches.failures import BatchBook, BatchCount
 from ragtune.core.errors import InputError
 from ragtune.core.hits import Entries, sound
@@ -28,14 +28,18 @@ from ragtune.core.types import CostObject, Listed, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class HistoryStep:
     """State after a batch: the cost so far and the ranking that stopping here would give, made when asked for."""
 
-    cost: CostObject  # so far; ``latency_ms`` is the time elapsed
+    amounts: tuple[float, ...]  # charged so far, in each of UNITS; ``latency_ms`` is the time elapsed
     doc_ids: tuple[str, ...]
     ordering: Ordering
     columns: PoolColumns
+
+    @property
+    def cost(self) -> CostObject:
+        return CostObject.of(self.amounts)
 
     @cached_property
     def keys(self) -> RankingKeys:
@@ -46,15 +50,20 @@ class HistoryStep:
         return tuple(self.doc_ids[i] for i in self.keys.argsort())
 
 
-def rankings_of(steps: Sequence[HistoryStep]) -> Sequence[IntArray]:
-    """The ranking of each step, as positions in its ``doc_ids``, best first; those of a pool that stays at once."""
+def rankings_of(steps: Sequence[HistoryStep]) -> list[IntArray] | IntArray:
+    """The ranking of each step, as positions in its ``doc_ids``, best first; as one array if the pool did not grow."""
     first, *others = steps
     same = all(len(step.doc_ids) == len(first.doc_ids) and step.ordering is first.ordering for step in others)
     if not same or len(steps[-1].columns.active) < len(first.doc_ids):
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
-    keys = first.ordering.keys_of(*(np.array([getattr(step.columns, name) for step in steps]) for name in numbers))
-    return list((-keys).argsort(axis=-1, kind="stable"))
+    keys = first.ordering.keys_of(*(_stacked([getattr(step.columns, name) for step in steps]) for name in numbers))
+    return np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids)))
+
+
+def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
+    """The columns as rows; one row for all where they are one array."""
+    return np.array(columns if any(column is not columns[0] for column in columns) else columns[:1])
 
 
 class ControllerOutput(BaseModel):

@@ -132,6 +132,11 @@ class CostObject(BaseModel):
             return other
         return CostObject(**{name: getattr(self, name) + getattr(other, name) for name in NAMES})
 
+    @classmethod
+    def of(cls, amounts: Sequence[float]) -> CostObject:
+        """The cost of amounts in each of UNITS."""
+        return cls.model_validate(dict(zip(NAMES, amounts, strict=True)))
+
     @model_serializer
     def by_unit(self) -> dict[str, int | float]:
         """The amounts by unit, as plain data, without those units that are told only where something was spent."""
@@ -240,7 +245,7 @@ def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingB
     return cast(RemainingBudgetView, _WatchedView(view, report))
 
 
-class BatchProposal(BaseModel):
+class BatchProposal(NamedTuple):
     """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost.
 
     Examples:
@@ -251,10 +256,8 @@ class BatchProposal(BaseModel):
 
     doc_ids: list[str]
     strategy: str = "default"
-    expected_cost: CostObject = Field(default_factory=CostObject)
-    diagnostics: dict[str, Any] | None = Field(default_factory=dict)
-
-    model_config = ConfigDict(frozen=True)
+    expected_cost: CostObject = FREE
+    diagnostics: dict[str, Any] | None = None
 
 
 class StopRecord(BaseModel):

@@ -106,10 +106,8 @@ class Corpus:
                 raise DuplicateIdError(document.id)
         if not self._documents:
             raise DatasetError(EMPTY)
-        self._begin(count)
-
-    def _begin(self, count: Callable[[str], int]) -> None:
         self._count = count
+        self._tokens: NDArray[Any] = np.full(len(self._documents), -1)  # where not counted yet
         self._known: dict[int, Facts] = {}
 
     def __len__(self) -> int:
@@ -208,28 +206,36 @@ class Corpus:
         return self._found(self.ids_at(positions), list(positions), scores, source)
 
     def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
-        facts, token_counts = self._facts(positions), self._token_counts(positions)
-        return Hits(doc_ids, scores, facts, source, token_counts=token_counts)
-
-    def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
-        """Facts of the documents at these positions."""
-        try:
-            return list(map(self._known.__getitem__, positions))
-        except KeyError:
-            return list(map(self._fact, positions))
+        facts = Lazy(self._fact, positions)
+        return Hits(doc_ids, scores, facts, source, token_counts=self._token_counts(positions))
 
     def _fact(self, position: int) -> Facts:
         return self._known.get(position) or self._look_up(position)
 
-    def _token_counts(self, positions: Sequence[int]) -> Sequence[int] | None:
-        """Tokens of each; None where they are known only from the texts."""
-        return None
+    def _token_counts(self, positions: Sequence[int]) -> IntArray:
+        counts = self._tokens[positions]
+        for i in (counts < 0).nonzero()[0].tolist():
+            counts[i] = self._tokens[positions[i]] = self._count(self._document(positions[i]).content)
+        return counts
 
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)
-        known = Facts(document.id, document.content, metadata_of(document), self._tokens_of(position))
+        known = Facts(document.id, document.content, metadata_of(document), int(self._token_counts([position])[0]))
         self._known[position] = known
         return known
 
-    def _tokens_of(self, position: int) -> int:
-        return self._count(self._document(position).content)
+
+class Lazy(Sequence[Any]):
+    """What a function reads at some positions, when it is asked for; pickled as a list."""
+
+    def __init__(self, read: Callable[[int], Any], positions: Sequence[int]) -> None:
+        self._read, self._positions = read, positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, i: Any) -> Any:
+        return Lazy(self._read, self._positions[i]) if isinstance(i, slice) else self._read(self._positions[i])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)

@@ -19,7 +19,7 @@ from ragtune.core.errors import DatasetError
 from ragtune.core.hits import Facts
 from ragtune.core.tokens import count_tokens
 from ragtune.data.caches.diskcache import AUTO, DiskCache
-from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, digest_of
+from ragtune.data.corpus import EMPTY, Corpus, Document, DuplicateIdError, Lazy, digest_of
 
 _COLUMNS = ("ids", "order", "ranks", "tokens", "ends")
 _TEXTS, _FACTS = "texts.utf8", "facts.json"
@@ -71,8 +71,8 @@ class StoredCorpus(Corpus):
         # digest and without_text, which Corpus computes from all documents and caches under the same names
         vars(self).update(json.loads((folder / _FACTS).read_text(encoding="ascii")))
         self.doc_ids = self._ids = StoredIds(ids)
-        self.contents = _Lazy(lambda i: self._document(i).content, range(len(ids)))
-        self._begin(count_tokens)
+        self.contents = Lazy(lambda i: self._document(i).content, range(len(ids)))
+        self._known = {}
 
     @classmethod
     def write(cls, documents: Iterable[Document], folder: Path) -> None:
@@ -136,36 +136,10 @@ class StoredCorpus(Corpus):
         title, text = (str(self._letters[a:b], "utf-8") for a, b in ((begin, middle), (middle, end)))
         return Document(id=self._ids[position], title=title, text=text)
 
-    def _facts(self, positions: Sequence[int]) -> Sequence[Facts]:
-        return _Lazy(self._fact, positions)
-
     def _look_up(self, position: int) -> Facts:
         if len(self._known) >= _REMEMBERED:  # or memory would grow with the number of queries
             self._known.clear()
         return super()._look_up(position)
-
-    def _token_counts(self, positions: Sequence[int]) -> list[int]:
-        counts: list[int] = self._tokens[positions].tolist()
-        return counts
-
-    def _tokens_of(self, position: int) -> int:
-        return int(self._tokens[position])
-
-
-class _Lazy(Sequence[Any]):
-    """What a function reads at some positions, when it is asked for; pickled as a list."""
-
-    def __init__(self, read: Callable[[int], Any], positions: Sequence[int]) -> None:
-        self._read, self._positions = read, positions
-
-    def __len__(self) -> int:
-        return len(self._positions)
-
-    def __getitem__(self, i: Any) -> Any:
-        return _Lazy(self._read, self._positions[i]) if isinstance(i, slice) else self._read(self._positions[i])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)
 
 
 def stored(documents: Callable[[], Iterable[Document]], key: str, cache_dir: str | Path | None = AUTO) -> StoredCorpus:

@@ -18,7 +18,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import FREE, BatchProposal, StopRecord
+from ragtune.core.types import BatchProposal, StopRecord
 from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
 from ragtune.testing.component import ComponentContract, make_context
@@ -211,7 +211,7 @@ def _play(
     pool = world.pool()
     while len(pool.eligible) and not context.tracker.is_exhausted():
         pool.apply_priorities(estimator.value(pool, context))
-        step = HistoryStep(FREE, pool.doc_ids, Ordering.FINAL_SCORE, pool.columns())
+        step = HistoryStep((), pool.doc_ids, Ordering.FINAL_SCORE, pool.columns())
         pool.note(partial(getattr, step, "ranking"))
         before = pool.columns()
         proposal = scheduler.select_batch(pool, context.tracker.remaining_view())

@@ -175,7 +175,7 @@ class BatchRunner:
 
     @staticmethod
     def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[_Answer]:
-        items = pool.items_at(pool.batches[-1].positions)
+        items = pool.get_items(proposal.doc_ids)
         try:
             with context.tracker.read_only():
                 returned = yield RerankBatch(items, context, proposal.strategy)

@@ -196,14 +196,17 @@ class CandidatePool:
 
     def get_items(self, doc_ids: Iterable[str]) -> Entries[PoolItem]:
         """The named items as they stand now, in the given order."""
-        return self.items_at(self.positions(doc_ids))
+        positions = self.positions(doc_ids)
+        return self._entries(self._asked[0], positions)
 
     def items_at(self, positions: IntArray) -> Entries[PoolItem]:
         """The items at ``positions`` as they stand now, in that order."""
-        places, ids = positions.tolist(), self.roster.doc_ids
-        doc_ids = [ids[i] for i in places]
-        make = partial(_item, self.roster.items, self.columns(), self._strategies, places)
-        return Entries(doc_ids, self.roster.token_counts[positions], make)
+        ids = self.roster.doc_ids
+        return self._entries([ids[i] for i in positions.tolist()], positions)
+
+    def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
+        make = partial(_item, self.roster.items, self.columns(), self._strategies, positions)
+        return Entries(doc_ids, self.roster.token_counts, make, positions)
 
     def get_active_items(self) -> list[PoolItem]:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
@@ -263,9 +266,10 @@ class CandidatePool:
         self._strategies = replaced(self._strategies, positions, strategy)
         self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
-        sent = latest.positions
-        found = self.scores[sent]
-        found[self.states[sent] != RERANKED] = np.nan
+        sent, found = latest.positions, values
+        if sent is not positions:  # some of the batch have no score
+            found = self.scores[sent]
+            found[self.states[sent] != RERANKED] = np.nan
         self.batches = (*before, SentBatch(strategy, sent, read_only(found)))
 
     def apply_priorities(self, priorities: Mapping[str, float]) -> None:
@@ -295,10 +299,10 @@ class CandidatePool:
 
 
 def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, strategies: NDArray[np.object_], places: Sequence[int], i: int
+    items: Sequence[PoolItem], columns: PoolColumns, strategies: NDArray[np.object_], places: IntArray, i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
-    position = places[i]
+    position = int(places[i])
     score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
     item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
     item.__dict__.update(

@@ -123,17 +123,10 @@ class Spending:
             self.rerank_docs += sign * cost.docs
             self.rerank_calls += sign * cost.calls
 
-    def as_cost(self, elapsed_ms: float) -> CostObject:
-        return CostObject(
-            tokens=self.tokens,
-            docs=self.rerank_docs,
-            calls=self.rerank_calls,
-            latency_ms=elapsed_ms,
-            usd=self.usd,
-            flops=self.flops,
-            search_units=self.search_units,
-            joules=self.joules,
-        )
+    def amounts(self, elapsed_ms: float) -> tuple[float, ...]:
+        """In each of UNITS."""
+        docs, calls, tokens, usd = self.rerank_docs, self.rerank_calls, self.tokens, self.usd
+        return docs, calls, tokens, elapsed_ms, usd, self.flops, self.search_units, self.joules
 
     def as_plain(self, elapsed_ms: float, overrun_ms: float) -> dict[str, Any]:
         return {

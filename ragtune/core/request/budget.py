@@ -287,7 +287,11 @@ class CostTracker:
 
     def spent(self) -> CostObject:
         """What reranking and LLM calls were charged so far; ``latency_ms`` is the time elapsed."""
-        return self._spent.as_cost(self.elapsed_ms)
+        return CostObject.of(self.amounts())
+
+    def amounts(self) -> tuple[float, ...]:
+        """The amounts of :meth:`spent`, in each of UNITS."""
+        return self._spent.amounts(self.elapsed_ms)
 
     def snapshot(self) -> dict[str, Any]:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""

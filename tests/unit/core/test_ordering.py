@@ -15,7 +15,6 @@ from ragtune.core.pool.columns import CANDIDATE, DROPPED, RERANKED, PoolColumns
 from ragtune.core.pool.items import ItemState, PoolItem, tie_key
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
-from ragtune.core.types import CostObject
 
 few = st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0])
 signed = st.sampled_from([-1.0, 0.0, 0.5, 1.0])
@@ -149,7 +148,7 @@ def test_a_step_is_ranked_as_it_is_alone_also_where_a_score_was_lost(ordering: O
     states = np.array([lost, RERANKED, CANDIDATE, RERANKED], dtype=np.int8)
     before = PoolColumns(np.zeros(4, dtype=np.int8), unknown, base / 2, base, unknown)
     steps = [
-        HistoryStep(CostObject(), ("a", "b", "c", "d"), ordering, columns)
+        HistoryStep((), ("a", "b", "c", "d"), ordering, columns)
         for columns in (before, PoolColumns(states, scores, base / 2, base, unknown))
     ]
     assert [order.tolist() for order in rankings_of(steps)] == [step.keys.argsort().tolist() for step in steps]
