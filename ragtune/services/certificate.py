@@ -52,9 +52,8 @@ def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
     losses = [1.0 - one.quality for one in records]
     missing = counts.get("not_compared")
     settings = Counter((one.model, one.policy, json.dumps(dict(one.budget), sort_keys=True)) for one in records)
-    timed = [one for one in records if "ms" in one.budget]
     costs = {
-        unit: np.array([[getattr(one.spent, unit), getattr(one.full, unit)] for one in records]) for unit in _SAVED
+        unit: np.array([(getattr(one.spent, unit), getattr(one.full, unit)) for one in records]) for unit in _SAVED
     }
     return {
         "kind": "ragtune certificate 1",
@@ -66,25 +65,16 @@ def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
             {"model": model, "policy": policy, "budget": json.loads(budget), "compared": count}
             for (model, policy, budget), count in sorted(settings.items())
         ],
-        "documents": {
-            "candidates": _rounded(math.fsum(one.documents for one in records) / len(records)),
-            "read": _rounded(math.fsum(one.reranked for one in records) / len(records)),
-        },
-        "saved_a_request": {unit: _saving(*np.array(cost, dtype=float).T) for unit, cost in costs.items()},
+        "documents_a_request": _rounded(math.fsum(one.documents for one in records) / len(records)),
+        "saved_a_request": {unit: _saving(*cost.T.astype(float)) for unit, cost in costs.items()},
         "loss": {
             "measure": "1 - nDCG@10 by the model's own scores, against reading every document",
             "mean": _rounded(math.fsum(losses) / len(losses)),
             "at_most": _rounded(mean_at_most(losses, LEVEL), up=True),
-            "at_most_if_the_others_lost_all": None
-            if missing is None
-            else _rounded(mean_at_most([*losses, *[1.0] * missing], LEVEL), up=True),
+            "at_most_if_others_lost_all": _rounded(mean_at_most([*losses, *[1.0] * (missing or 0)], LEVEL), up=True),
         },
         "fallbacks": counts.get("fallbacks"),
         "deadline_misses": counts.get("deadline_misses"),
-        "late_among_compared": {
-            "with_a_time_limit": len(timed),
-            "late": sum(one.spent.latency_ms > one.budget["ms"] for one in timed),
-        },
         "input": {
             "shadow_sha256": _digest(file),
             "metrics_sha256": None if metrics is None else _digest(metrics),
@@ -131,11 +121,7 @@ def key_in(variable: str) -> bytes:
 
 def page(body: Mapping[str, Any], signature: str) -> str:
     """The certificate as one HTML page without any other file."""
-    served = "; ".join(
-        f"{one['model']}, {one['policy']}, {', '.join(f'{unit} {limit:g}' for unit, limit in one['budget'].items())}"
-        f" ({one['compared']:,} compared)"
-        for one in body["served"]
-    )
+    served = "; ".join(f"{one['model']}, {one['policy']}, {json.dumps(one['budget'])}" for one in body["served"])
     rows = "".join(f"<tr><th>{html.escape(name)}<td>{html.escape(value)}" for name, value in _rows(body))
     loss = body["loss"]
     return f"""<!doctype html>
@@ -145,8 +131,8 @@ table{{border-collapse:collapse;width:100%}}
 th,td{{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;vertical-align:top}}
 th{{font-weight:500;width:45%}}.big{{font-size:1.4rem}}code{{word-break:break-all}}</style>
 <h1>RAGtune certificate</h1>
-<p>{body["period"]["first"]} to {body["period"]["last"]}. {html.escape(served)}.</p>
-<p class="big">{body["saved_a_request"]["docs"]["mean"]:,.1f} of {body["documents"]["candidates"]:,.1f} documents
+<p>{html.escape(" to ".join(body["period"].values()))}. {html.escape(served)}.</p>
+<p class="big">{body["saved_a_request"]["docs"]["mean"]:,.1f} of {body["documents_a_request"]:,.1f} documents
 a request were not read. The mean loss of nDCG@10 against reading all is at most <b>{loss["at_most"]:.4f}</b>.</p>
 <table>{rows}</table>
 <p>The loss is by the model's own scores: it measures how far the answers are from the model's order, not how good
@@ -159,11 +145,10 @@ Check it: <code>ragtune certificate --verify certificate.json</code></p>
 
 
 def _rows(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    requests, loss, late = body["requests"], body["loss"], body["late_among_compared"]
+    requests, loss = body["requests"], body["loss"]
     yield "Requests compared with reading everything", f"{requests['compared']:,}"
     yield "Requests answered", _count(requests["answered"])
     yield "Requests that were selected but not compared", _count(requests["not_compared"])
-    yield "Documents read a request", f"{body['documents']['read']:,.1f} of {body['documents']['candidates']:,.1f}"
     for unit, words in _SAVED.items():
         found, form = body["saved_a_request"][unit], _FORMS[unit].format
         if found["mean"]:
@@ -171,11 +156,9 @@ def _rows(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Mean loss", f"{loss['mean']:.4f}"
     yield "Mean loss is at most", f"{loss['at_most']:.4f}"
     if requests["not_compared"]:
-        yield "The same if requests not compared lost all", f"{loss['at_most_if_the_others_lost_all']:.4f}"
+        yield "The same if requests not compared lost all", f"{loss['at_most_if_others_lost_all']:.4f}"
     yield "Fallbacks", _count(body["fallbacks"])
     yield "Deadline misses", _count(body["deadline_misses"])
-    if late["with_a_time_limit"]:
-        yield "Late among compared requests with a time limit", f"{late['late']:,} of {late['with_a_time_limit']:,}"
 
 
 def _count(count: int | None) -> str:

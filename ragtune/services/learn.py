@@ -31,6 +31,7 @@ _PROOF = math.log(20.0)  # wealth at which a budget is shown to do, at the level
 _ALARM = 80_000.0  # requests between two false alarms on average, at least
 _USEFUL = 0.55  # of (1 + correlation) / 2: trust=auto holds a model of less agreement for useless
 _DEPTH, _LEAST = 10, 5
+_KIND, _EVIDENCE = "ragtune serve --learn 1", ("seen", "closed", "wealth", "shown", "worse", "doubt")
 
 Orders = Callable[["Job", dict[int, float], Sequence[int]], list[list[int]]]
 """Ranks a job by known scores under each budget in documents, positions best first."""
@@ -51,14 +52,22 @@ class Learner:
         self._heard = 0
         self._forget()
         self._doubt = np.zeros(len(BETS))
-        self.is_closed = False
-        self._read()
+        self._closed = False
+        if file.exists():
+            self._read()
+        else:
+            self._write()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is scored any more."""
+        return bool(self._closed)
 
     @property
     def limits(self) -> dict[str, float]:
         """The budget of the next request; none to read all its documents."""
         with self._lock:
-            if self.is_closed:
+            if self._closed:
                 return {"docs": 0}
             return {} if not self._steps or self._seen < _FIRST else {"docs": BUDGETS[self._steps - 1]}
 
@@ -91,12 +100,12 @@ class Learner:
             return
         correlation = _correlation(job, dict(scored))
         with self._lock:
-            if self.is_closed:
+            if self._closed:
                 return
             self._heard += 1
             self._doubt = _bet(self._doubt, _USEFUL - (1.0 + correlation) / 2.0, 1.0 - _USEFUL)
             if self._doubt.mean() >= _ALARM:
-                self.is_closed = True
+                self._closed = True
                 self._tell(
                     "the model's scores do not agree with the first stage, as those of useful models do: documents "
                     f"stay in the first stage's order; remove {self._file} and restart to learn anew"
@@ -112,28 +121,20 @@ class Learner:
         self._worse = np.zeros(len(BETS))
 
     def _write(self) -> None:
-        state = {
-            "ragtune": "serve --learn 1", "tolerance": self._tolerance, "seen": self._seen, "closed": self.is_closed,
-            "wealth": self._wealth.tolist(), "shown": self._shown.tolist(), "worse": self._worse.tolist(),
-            "doubt": self._doubt.tolist(),
-        }  # fmt: skip
+        evidence = {name: np.asarray(getattr(self, f"_{name}")).tolist() for name in _EVIDENCE}
         beside = self._file.with_name(f"{self._file.name}.new")
         try:
-            beside.write_text(json.dumps(state), encoding="utf-8")
+            beside.write_text(json.dumps({_KIND: self._tolerance} | evidence), encoding="utf-8")
             beside.replace(self._file)
         except OSError as error:
             self._tell(f"{self._file}: what was learned could not be written ({error})")
 
     def _read(self) -> None:
-        if not self._file.exists():
-            self._write()
-            return
         try:
             state = json.loads(self._file.read_text(encoding="utf-8"))
-            is_same = state["ragtune"] == "serve --learn 1" and state["tolerance"] == self._tolerance
-            self._seen, self.is_closed = int(state["seen"]), bool(state["closed"])
-            self._wealth, self._shown = np.array(state["wealth"]), np.array(state["shown"])
-            self._worse, self._doubt = np.array(state["worse"]), np.array(state["doubt"])
+            for name in _EVIDENCE:
+                setattr(self, f"_{name}", np.array(state[name]))
+            is_same = state[_KIND] == self._tolerance
         except (OSError, ValueError, KeyError, TypeError):
             is_same = False
         if not is_same:

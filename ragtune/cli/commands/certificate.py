@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--out {arguments.out}: cannot be written ({error})") from None
     saved, loss = body["saved_a_request"]["docs"]["mean"], body["loss"]
     sys.stdout.write(
-        f"{body['requests']['compared']:,} requests compared: {saved:,.1f} of {body['documents']['candidates']:,.1f} "
+        f"{body['requests']['compared']:,} requests compared: {saved:,.1f} of {body['documents_a_request']:,.1f} "
         f"documents a request not read, mean loss of nDCG@10 {loss['mean']:.4f}, at most {loss['at_most']:.4f}\n"
         f"{arguments.out / 'certificate.html'}\n"
     )
