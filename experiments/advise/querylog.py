@@ -79,8 +79,9 @@ def _write(requests: Sequence[tuple[str, RerankQuery]], folder: Path) -> list[st
         for source, scores in _sources(request).items():
             found = {one: score for one, score in zip(ids, scores, strict=True) if score is not None}
             ranked = sorted(found, key=lambda one: -found[one])
-            rows = (f"{query_id} Q0 {one} {rank} {found[one]!r} {source}" for rank, one in enumerate(ranked, start=1))
-            runs.setdefault(source, []).extend(rows)
+            runs.setdefault(source, []).extend(
+                f"{query_id} Q0 {one} {rank} {found[one]!r} {source}" for rank, one in enumerate(ranked, start=1)
+            )
     _lines(folder / "corpus.jsonl", ({"_id": one, "title": "", "text": text} for one, text in corpus.items()))
     _lines(folder / "queries.jsonl", ({"_id": query_id, "text": request.query} for query_id, request in requests))
     paths = []

@@ -49,8 +49,10 @@ class Learner:
     def __init__(self, file: Path, tolerance: float, orders: Orders, tell: Callable[[str], None]) -> None:
         self._file, self._tolerance, self._orders, self._tell = file, tolerance, orders, tell
         self._lock = threading.Lock()
-        self._heard = 0
-        self._forget()
+        self._heard = self._seen = self._steps = 0
+        self._wealth = np.zeros((len(BUDGETS), len(BETS)))
+        self._shown = np.zeros(len(BUDGETS), dtype=bool)
+        self._worse = np.zeros(len(BETS))
         self._doubt = np.zeros(len(BETS))
         self._closed = False
         if file.exists():
@@ -82,7 +84,7 @@ class Learner:
         losses = np.array([1.0 - gain_kept(order, gains, _DEPTH) for order in orders])
         with self._lock:
             if self._steps and self._seen >= _FIRST:
-                self._worse = _bet(self._worse, losses[self._steps - 1] - self._tolerance, self._tolerance)
+                self._worse = _bet(self._worse, float(losses[self._steps - 1]) - self._tolerance, self._tolerance)
             self._seen += 1
             self._wealth += np.log1p(BETS * (self._tolerance - losses[:, None]))
             shown = np.logaddexp.reduce(self._wealth, axis=1) - math.log(len(BETS)) >= _PROOF
@@ -116,9 +118,8 @@ class Learner:
 
     def _forget(self) -> None:
         self._seen = self._steps = 0
-        self._wealth = np.zeros((len(BUDGETS), len(BETS)))
-        self._shown = np.zeros(len(BUDGETS), dtype=bool)
-        self._worse = np.zeros(len(BETS))
+        for evidence in (self._wealth, self._shown, self._worse):
+            evidence[:] = 0
 
     def _write(self) -> None:
         evidence = {name: np.asarray(getattr(self, f"_{name}")).tolist() for name in _EVIDENCE}
@@ -167,7 +168,7 @@ def _correlation(job: Job, scores: dict[int, float]) -> float:
     named = next(iter(job.scores.values()), None) if isinstance(job.scores, Mapping) else job.scores
     first = [-index if named is None else named[index] or 0.0 for index in scores]
     ranks = [np.unique(each, return_inverse=True)[1] for each in (first, list(scores.values()))]
-    return float(np.corrcoef(ranks)[0, 1]) if all(map(np.ptp, ranks)) else 0.0
+    return float(np.asarray(np.corrcoef(ranks))[0, 1]) if all(map(np.ptp, ranks)) else 0.0
 
 
 def _bet(sums: FloatArray, gain: float, most: float) -> FloatArray:

@@ -47,7 +47,7 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
-_SHADOW = ("shadow_file", "learn", "learn_loss")
+_SHADOW = ["shadow_file", "learn", "learn_loss"]
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
 _PATIENCE_MS = 3.0  # milliseconds that a call of a model in this process waits for other requests
 _SHARE_OF_TIME = 0.9  # of a request's time that a rerank server may take; the rest is for the answer without it
