@@ -2,7 +2,7 @@
 
 A month is 20,000 requests of one collection, a reranker, a policy and a budget, replayed from recorded scores (kept in
 FOLDER). Every month has its own popularity of queries (Dirichlet, 0.3). ``ragtune certificate`` sees only the shadowed
-share. Writes results/certificate/months.md.
+share. Writes results/certificate/months.md, and the certificate of one month beside it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import numpy as np
 from recorded_requests import BUDGETS, COLLECTIONS, POLICIES, Requests, requests_of
 
 from ragtune.core.statistics import mean_at_most
-from ragtune.services.certificate import certificate
+from ragtune.services.certificate import certificate, page, signed
 
 REQUESTS = 20_000
 SHARES = (0.002, 0.01, 0.05)
 DOCS = (5, 10, 20, 40)
 LOOKS = 20
+EXAMPLE = 1
+"""The month whose certificate is shown."""
+
+OUT = Path(__file__).parents[1] / "results" / "certificate"
 HEADS = ("requests compared", "months", "true loss", "bound, mean", "bound covers", "bound covers at every look",
          "Student's t covers loss", "documents saved: covers", "tokens saved: covers")  # fmt: skip
 
@@ -83,6 +87,12 @@ def main() -> None:
         for seed in range(arguments.months):
             share = SHARES[seed % len(SHARES)]
             found[share].append(month(tables[seed % len(tables)], seed, share, Path(folder)))
+            if seed == EXAMPLE:
+                body = certificate(Path(folder) / "shadow.jsonl")
+                text = signed(body, b"the key of the example")
+                OUT.mkdir(exist_ok=True)
+                (OUT / "example.json").write_text(text, encoding="utf-8")
+                (OUT / "example.html").write_text(page(body, json.loads(text)["signature"]["value"]), encoding="utf-8")
     found[0.0] = [month for months in found.values() for month in months]
     lines = [f"| {' | '.join(HEADS)} |", f"|{'---:|' * len(HEADS)}"]
     for share, months in found.items():
@@ -91,10 +101,10 @@ def main() -> None:
         cells = [name, f"{len(months):,}", f"{truth:.3f}", f"{bound:.3f}", *(f"{one:.1%}" for one in covers)]
         lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines) + "\n"
-    out = Path(__file__).parents[1] / "results" / "certificate" / "months.md"
-    out.parent.mkdir(exist_ok=True)
     words = " ".join(str(__doc__).split("\n\n")[1].split())
-    out.write_text(f"# Bounds of certificates in simulated months\n\n{words}\n\n{table}", encoding="utf-8")
+    (OUT / "months.md").write_text(
+        f"# Bounds of certificates in simulated months\n\n{words}\n\n{table}", encoding="utf-8"
+    )
     print(table)
 
 
