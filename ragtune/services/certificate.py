@@ -193,10 +193,10 @@ def _digest(file: Path) -> str:
 def _saving(spent: FloatArray, full: FloatArray) -> dict[str, float]:
     """The mean saving and its interval, for savings between the largest cost seen of an answer and of reading all."""
     least, most = -float(spent.max()), float(full.max())
-    span, saved = most - least or 1.0, full - spent
-    level = (1.0 + LEVEL) / 2.0
-    low = most - span * mean_at_most((most - saved) / span, level)
-    high = least + span * mean_at_most((saved - least) / span, level)
+    span, saved = most - least, full - spent
+    level, scale = (1.0 + LEVEL) / 2.0, span or 1.0
+    low = most - span * mean_at_most((most - saved) / scale, level)
+    high = least + span * mean_at_most((saved - least) / scale, level)
     return {"mean": _rounded(float(saved.mean())), "low": -_rounded(-low, up=True), "high": _rounded(high, up=True)}
 
 
