@@ -74,27 +74,29 @@ def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
 ) -> list[ScoredDocument]:
     columns = _columns(scores, len(texts))
-    plain = [ScoredDocument(id=str(i), content=text, metadata=metadata[i]) for i, text in enumerate(texts)]
+
+    def scored(i: int, score: float, sources: Mapping[str, float]) -> ScoredDocument:
+        return ScoredDocument(
+            id=str(i), content=texts[i], metadata=metadata[i], score=score, original_score=score, sources=dict(sources)
+        )
+
     if not columns:
-        return [_scored(document, -math.log1p(rank), {}) for rank, document in enumerate(plain, start=1)]
-    lists = {name: _best_first(plain, name, column) for name, column in columns.items()}
+        return [scored(i, -math.log1p(i + 1), {}) for i in range(len(texts))]
+    lists = {
+        name: [scored(i, column[i], {name: column[i]}) for i in _best_first(column)] for name, column in columns.items()
+    }
     found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
     seen = {document.id for document in found}
     # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
     lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
     score = found[-1].score if found else 0.0
-    missed = [_scored(document, score, lowest) for document in plain if document.id not in seen]
+    missed = [scored(i, score, lowest) for i in range(len(texts)) if str(i) not in seen]
     return [*found, *missed]
 
 
-def _best_first(documents: Sequence[ScoredDocument], name: str, column: Sequence[float]) -> list[ScoredDocument]:
+def _best_first(column: Sequence[float]) -> list[int]:
     """Those that the stage found, equal ones as given."""
-    order = sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
-    return [_scored(documents[i], column[i], {name: column[i]}) for i in order]
-
-
-def _scored(document: ScoredDocument, score: float, sources: Mapping[str, float]) -> ScoredDocument:
-    return document.model_copy(update={"score": score, "original_score": score, "sources": dict(sources)})
+    return sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
 
 
 def _text(i: int, document: Any) -> str:

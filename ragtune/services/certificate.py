@@ -31,7 +31,7 @@ _FORMS = {"docs": "{:,.1f}", "calls": "{:,.2f}", "tokens": "{:,.0f}", "usd": "${
 _COUNTED = {
     "requests": ("ragtune_rerank_requests_total", ""),
     "fallbacks": ("ragtune_rerank_hops_total", 'outcome="(?:failed|closed|late)"'),
-    "deadline_misses": ("ragtune_rerank_hops_total", 'outcome="late"'),
+    "deadline_misses": ("ragtune_rerank_deadlines_total", 'outcome="missed"'),
     "not_compared": ("ragtune_rerank_shadow_total", 'outcome="(?:failed|dropped)"'),
 }
 """What a certificate takes from a saved page of ``/metrics``: a counter, and the labels that count."""

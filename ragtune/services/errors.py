@@ -93,6 +93,7 @@ KINDS: dict[str, Kind] = {
     "wrong-host": Kind(421, "This server has another name"),
     "invalid-request": Kind(422, "The request is not valid"),
     "limit-exceeded": Kind(422, "More than one request may ask for"),
+    "over-limit": Kind(429, "The key's limit of the day is reached"),
     "internal-error": Kind(500, "The server failed"),
     "missing-extra": Kind(501, "The server lacks an optional dependency"),
     "model-service": Kind(502, "The model's service failed"),

@@ -50,6 +50,10 @@ class RerankQuery(Request):
         default=None, description="Tokens after which a text is cut; by default where the model's own limit is."
     )
     budget: Budget | None = Field(default=None, description="RAGtune's: limits of this query.")
+    min_score: Annotated[Finite, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="RAGtune's: documents that the model gave less are left out, and those that it did not score.",
+    )
     scores: Column | dict[str, Column] | None = Field(
         default=None,
         description="RAGtune's: the first stage's score of each document, or several first stages' by name.",
@@ -80,8 +84,8 @@ class ResultDocument(TypedDict):
 class RerankResult(TypedDict):
     """A result: which of the documents, and its relevance in [0, 1].
 
-    ``relevance_score`` is the model's score of a document that the model scored. Otherwise ``estimated`` is true, and
-    the score is RAGtune's estimate.
+    ``relevance_score`` is the model's score of a document that the model scored, with a calibration the probability of
+    relevance. Otherwise ``estimated`` is true, and the score is RAGtune's estimate.
     """
 
     index: int
@@ -138,14 +142,30 @@ class Stop(TypedDict):
     message: str
 
 
+class HopTold(TypedDict):
+    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
+
+    model: str
+    outcome: str
+    message: str
+
+
 class Account(TypedDict):
-    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top."""
+    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
+
+    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
+    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    """
 
     spent: Spending
     saved: Spending
     stop: Stop
     reranked: list[int]
     failed: list[int]
+    nothing_relevant: NotRequired[bool]
+    answered_by: str
+    hops: list[HopTold]
+    possible: NotRequired[Spending]
 
 
 class Ranked(TypedDict):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import from_json, to_json
 
+from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
+from ragtune.services import status
 from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of, problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
 from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
-from ragtune.services.security import STATIC_PATH, Protection, Security
+from ragtune.services.security import KEY_ID, STATIC_PATH, Protection, Security
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 _JSON = "application/json"
 _WHOLE = re.compile("[0-9]{1,9}", re.ASCII)
 _REF = "#/components/schemas/{model}"
-_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 500, 501, 502, 503, 504)
+_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)
 
 Schema = dict[str, Any]
 
@@ -115,7 +118,9 @@ def _rerank_endpoint(
 
     async def endpoint(request: Request) -> Response:
         data = await _read_body(request)
-        return Response(await runner.rerank(choose, data, request.receive), media_type=_JSON)
+        permit = Permit(key=request.scope.get(KEY_ID, ""))
+        answer = await runner.rerank(choose, data, request.receive, permit)
+        return Response(answer, media_type=_JSON, headers=permit.headers)
 
     endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
@@ -155,7 +160,7 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
 
 
 def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schemas: Schemas) -> None:
-    from fastapi.responses import JSONResponse, PlainTextResponse
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
     def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
         problems = schemas.problems(statuses)
@@ -175,6 +180,10 @@ def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schema
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
+        figures = partial(ranker.metrics.recent.status, ranker.model)
+        summary = "What happened in the last hour and day"
+        add(status.PATH, status.page, f"{summary}, as a page.", 401, 403, 421, response_class=HTMLResponse)
+        add(status.DATA_PATH, lambda: figures(ranker.is_failing), f"{summary}.", 401, 403, 421)
 
 
 def _add_problems(app: FastAPI) -> None:

@@ -165,8 +165,8 @@ class Shadow:
         self._thread = threading.Thread(target=self._work, name="ragtune-shadow", daemon=True)
         self._thread.start()
 
-    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
-        if self.learner is not None:
+    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float], *, is_own: bool = True) -> None:
+        if self.learner is not None and is_own:
             self.learner.hear(job, ranking)
         elif not budget:
             return

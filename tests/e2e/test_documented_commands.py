@@ -29,6 +29,7 @@ from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
 from ragtune.cli.main import SERVICES, main
 from ragtune.core.types import CostObject
+from ragtune.facade.calibration import Calibration
 from ragtune.services.certificate import certificate, signed
 from ragtune.services.shadow import ShadowRecord
 
@@ -263,6 +264,10 @@ def write_all(model: str, database: Path) -> None:
     )
     requests = ({"query": f"q{i}", "documents": [f"{i} {j * 7 % 30}" for j in range(30)]} for i in range(12))
     Path("queries.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in requests))
+    curve = Calibration(model="MODEL", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))
+    Path("results/calibration").mkdir()
+    for file in ("calibration.json", "results/calibration/NAME.json"):
+        Path(file).write_text(curve.model_dump_json())
 
 
 def test_every_command_that_cannot_run_here_is_taken() -> None:

@@ -38,6 +38,9 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
     with serving(*options) as server:
+        assert server.process.stderr is not None
+        assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
+        assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
         answers = [
             subprocess.run(
                 ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
@@ -187,6 +190,6 @@ def test_bad_options_end_with_one_line_that_names_them(
     given, told = WRONG[name]
     options = [str(tmp_path) if word == "FOLDER" else word for word in given]
     assert main(["serve", "--store", "memory", "--port", "0", *options]) == 2
-    shown = capfd.readouterr().err
+    shown = re.sub(r"ragtune: (still )?loading .*\n", "", capfd.readouterr().err)
     assert shown.count("\n") == 1, shown
     assert told in shown

@@ -53,6 +53,7 @@ class Dialect:
     results: str | None = "results"
     score: str = "relevance_score"
     batch_size: int = 1000
+    call_tokens: int | None = None
 
     def body(self, query: str, texts: Sequence[str], model: str | None) -> dict[str, Any]:
         """Return the request in JSON, which asks for the scores of all documents."""
@@ -114,7 +115,9 @@ DIALECTS: Mapping[str, Dialect] = {
     ),
     "infinity": Dialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
     "ragtune": Dialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
-    "voyage": Dialect("v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data"),
+    "voyage": Dialect(
+        "v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data", call_tokens=90_000
+    ),
 }
 
 

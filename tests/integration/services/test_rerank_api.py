@@ -252,7 +252,7 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
         policy="sliding",
         batch_size=4,
         budget={"calls": 2},
-        patience_ms=1.0,
+        is_local=True,
         shadow=ShadowOptions(1.0),
     )
     documents = [f"text {i}{' tea' * (i % 9)}" for i in range(18)]
@@ -276,7 +276,7 @@ def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPat
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
-    ranker = RerankServer(FunctionReranker(count_tea), "counter", patience_ms=1.0)
+    ranker = RerankServer(FunctionReranker(count_tea), "counter", is_local=True)
     with serving(ranker, ServerLimits(in_flight=1)) as address:
         assert httpx2.get(f"{address}/metrics").status_code == 401
         ask(address, "/v2/rerank", {"query": "tea", "documents": TEXTS, "budget": {"docs": 2}})
@@ -295,5 +295,9 @@ def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPat
     ):
         assert f"\nragtune_rerank_{line}\n" in answer.text, line
     (span,) = exporter.get_finished_spans()
-    told = {name: (span.attributes or {})[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs")}
-    assert told == {"documents": 5, "spent.docs": 2, "saved.docs": 3}
+    told = dict(span.attributes or {})
+    assert {name: told[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs")} == {
+        "documents": 5,
+        "spent.docs": 2,
+        "saved.docs": 3,
+    }
