@@ -136,7 +136,6 @@ DEMO_DOCS = [json.loads(line)["_id"] for line in (DEMO / "corpus.jsonl").read_te
 
 
 def demo_scores() -> list[tuple[str, str, float]]:
-    """Query, document and score of every pair of the shipped collection."""
     return list(pd.read_parquet(DEMO / "scores" / "minilm.parquet").itertuples(index=False, name=None))
 
 
@@ -197,7 +196,6 @@ def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def tiny_encoder(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a sentence encoder with random weights."""
     from transformers import AutoTokenizer, BertModel
 
     folder = tmp_path_factory.mktemp("tiny-encoder")
@@ -236,7 +234,6 @@ def prepared(tiny_encoder: str, database: Path, tmp_path_factory: pytest.TempPat
 
 
 def write_all(model: str, database: Path) -> None:
-    """Write it into the current folder."""
     write_data(Path("DIR"))
     Path("notes").symlink_to("DIR")
     Path("MODEL").symlink_to(model)
@@ -391,7 +388,6 @@ MODELS = {"encoder": "tiny_encoder", "cross_encoder": "tiny_cross_encoder"}
 
 
 def called(*words: str) -> int:
-    """The exit code, however a command ends."""
     try:
         return main(words) or 0
     except SystemExit as end:
