@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
@@ -21,6 +21,7 @@ from ragtune.facade.defaults import TRUST
 from ragtune.rerankers._cached import CachedReranker
 from ragtune.services import rerank_payloads as p
 from ragtune.services.chain import Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
+from ragtune.services.learn import Learner, replayed
 from ragtune.services.metrics import Metrics
 from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.telemetry import traced
@@ -75,6 +76,8 @@ class RerankServer:
                 return BudgetedReranker(link.asked, policy="fixed_depth", docs=max_documents, **common)
             doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
             parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
+            if is_first:
+                self._policy = parts
             self._ends_by_itself = parts.compares
             self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
             limits = (self._capped(self._defaults) or self._everything) | ({} if usage is None else usage.limits)
@@ -100,7 +103,7 @@ class RerankServer:
                 link.set_up(make)
             if shadow is not None:
                 name = policy if isinstance(policy, str) else type(policy.estimator).__name__
-                self._shadow = Shadow(shadow, model, name, self._links[0].full)
+                self._shadow = Shadow(shadow, model, name, self._links[0].full, self._learner_of(shadow))
                 self.metrics.watch_shadow(self._shadow)
         except BaseException:
             self.close()
@@ -146,7 +149,9 @@ class RerankServer:
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
-        limits = self._capped(_set(self._defaults | named))
+        learner = None if self._shadow is None else self._shadow.learner
+        learned = {} if learner is None else learner.limits
+        limits = self._capped(_set(self._defaults | learned | named))
         wanted = int(min(len(texts), limits.get("docs", len(texts))))
         with self._lease(wanted) as (left, costs), traced(self.model, request, texts) as tell, self._chain.expected():
             in_full = not (limits or self._ends_by_itself)
@@ -160,9 +165,16 @@ class RerankServer:
             tell(ranking)
         if (limit_ms := limits.get(TIME.short)) is not None:
             self.metrics.timed(current().waited_ms, limit_ms)
-        if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, left_ms):
-            self._shadow.offer(job, ranking, limits)
+        if self._shadow is not None and texts and not self._is_given_up(ranking, limits, left_ms):
+            self._shadow.offer(job, ranking, limits, is_own=ranking.answered_by == self.model)
         return ranking.at_least(request.min_score)
+
+    def _learner_of(self, options: ShadowOptions) -> Learner | None:
+        if options.learn is None:
+            return None
+        if self._policy.compares:
+            raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
+        return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
 
     def _lease(self, documents: int) -> AbstractContextManager[tuple[dict[str, float], list[CostObject]]]:
         return nullcontext(({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
