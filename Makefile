@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 # Nothing is compiled beforehand: of the 35,000 modules few are ever imported, and those are compiled then.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+# They run the notebooks of examples/ without Jupyter's page.
+NOTEBOOKS := ipykernel nbclient
 
 .PHONY: help run ui test slurm chaos check format docs docs-serve examples constraints bench tables clean
 
@@ -19,10 +21,11 @@ run: $(VENV)/.base ## the main job on the shipped collection
 ui: $(VENV)/.ui ## the SuperPrompt page over the demo collection, http://127.0.0.1:8501, no key needed
 	$(BIN)/python -m ragtune.superprompt.page --corpus datasets/demo
 
+# One process more than cores, since many tests wait for servers and processes.
 # A worker that dies ends the run: pytest-xdist hangs where it replaces one under --dist loadfile.
-test: $(VENV)/.dev ## every test, a file and its threads to a core
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
-		--max-worker-restart 0
+test: $(VENV)/.dev ## every test, a file and its threads to a process
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(OMP_NUM_THREADS= nproc) + 1)) --maxprocesses 4 \
+		--dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 slurm: $(VENV)/.dev ## a sweep on a real Slurm cluster of two nodes on this machine, where Debian's slurmctld and slurmd are installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm
@@ -50,6 +53,7 @@ docs-serve: $(VENV)/.dev ## the site while you write, http://127.0.0.1:8000
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 examples: $(VENV)/.dev ## the notebooks of examples/, made from its scripts and run
+	$(PIP) $(NOTEBOOKS)
 	cd examples && for notebook in *.ipynb; do \
 		../$(BIN)/jupytext --quiet --to ipynb $${notebook%.ipynb}.py && \
 		../$(BIN)/jupyter-execute --inplace $$notebook || exit 1; done
@@ -57,7 +61,7 @@ examples: $(VENV)/.dev ## the notebooks of examples/, made from its scripts and 
 constraints: ## the versions that a fresh environment gets today, into constraints.txt
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
-	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]'
+	build/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]' $(NOTEBOOKS)
 	{ echo "# What was tested together. Made by: make constraints"; \
 		build/constraints/bin/python -m pip freeze | grep -v "^ragtune @" | sed 's/+cpu$$//'; } > constraints.txt
 

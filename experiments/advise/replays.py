@@ -194,7 +194,8 @@ def _correlation(config: Mapping[str, Any], candidates: Sequence[Candidate]) -> 
     if trusting is None:
         return None
     asked = configuration(config, trusting)
-    return session_for({**asked, "estimator": {**asked["estimator"], "trust": AUTO}}).correlation
+    found = session_for({**asked, "estimator": {**asked["estimator"], "trust": AUTO}}).first_pass
+    return found and found.correlation
 
 
 def choose_setting(values: Mapping[float, FloatArray], default: float, *, level: float, seed: int) -> Setting:

@@ -88,8 +88,10 @@ def _produce(
     with library_progress(enabled=progress):
         session = session_for(config)
     session.controller.forget_failures()
-    if session.correlation is not None:  # the first pass is paid once, and not by each worker again
-        config = config.replaced(estimator={**config["estimator"], "trust": session.correlation.trust})
+    begun, paid = run, {}
+    if (first := session.first_pass) is not None:  # it is paid once, and not by each worker again
+        config = config.replaced(estimator={**config["estimator"], "trust": first.correlation.trust})
+        begun, paid = {**run, "trust": first.correlation.trust}, {"beforehand": (first.charged, first.actual)}
     dataset, beaten = session.dataset, baselines_of(config, session)
     if dataset.qrels:
         measures = load_measures(config)
@@ -98,14 +100,14 @@ def _produce(
     allowed = check_number("failures.max_share", config["failures"]["max_share"], 0.0, 1.0)
     folder.mkdir(parents=True, exist_ok=True)
     evaluation = Evaluation(dataset, measures, beaten, folder, fixed_depth=is_fixed_depth(session))
-    with Journal(folder, run, resume=config["resume"]) as journal:
+    with Journal(folder, begun, resume=config["resume"]) as journal:
         with progress_bar(f"replaying {dataset.name}", enabled=progress) as update:
             replay(executor, config, dataset.query_ids, journal, update, evaluation.add)
         bootstrap = Bootstrap(**config["bootstrap"], seed=config["seed"])
         drawn = curve(evaluation.steps(), measures.names, bootstrap, folder)
         against = compare(drawn, evaluation.compared(), bootstrap)
         outcomes, apart = evaluation.outcomes(), session.compares_apart
-        figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart)
+        figures = summarize(dataset, outcomes, drawn, max_failed_share=allowed, compares_apart=apart, **paid)
         summary = Summary(
             **dict(figures),
             baselines=against or None,
@@ -127,8 +129,9 @@ def _produce(
 
 
 def _trust(session: Session) -> Trust | None:
-    if (found := session.correlation) is None:
+    if session.first_pass is None:
         return None
+    found = session.first_pass.correlation
     mean, error = round(found.mean, 4), round(found.error, 4)
     return Trust(value=found.trust, correlation=mean, error=error, queries=found.requests, docs_per_query=HEAD + TAIL)
 

@@ -28,7 +28,8 @@ from ragtune.retrievers.signalled import SILENT_SIGNAL
 UNITS = NAMES
 """The units in which costs are reported, in this order: see :mod:`ragtune.core.units`."""
 
-_amounts = attrgetter(*UNITS)
+amounts_of = attrgetter(*UNITS)
+"""The amounts of a cost, in the order of ``UNITS``."""
 
 
 def ties_of(scores: FloatArray) -> list[int]:
@@ -116,7 +117,7 @@ class QueryRecord:
             doc_ids=list(last.doc_ids),
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
             costs=[list(step.amounts) for step in output.history],
-            actual=list(_amounts(output.actual_cost)),
+            actual=list(amounts_of(output.actual_cost)),
             stop=output.stop.model_dump(),
             account=output.final_budget_state,
             dropped=output.dropped,

@@ -66,7 +66,7 @@ class Trust(_Part):
     correlation: float
     error: float  # standard error of the mean
     queries: int  # of the first pass
-    docs_per_query: int  # that the first pass scored, at most; they are in no bill
+    docs_per_query: int  # that the first pass scored, at most; `cost` has them, `cost_per_query` has not
 
 
 class Rewrites(_Part):
@@ -158,9 +158,15 @@ class Summary(Figures):
 
 
 def summarize(
-    dataset: Dataset, outcomes: Outcomes, curve: Curve, *, max_failed_share: float, compares_apart: bool = False
+    dataset: Dataset,
+    outcomes: Outcomes,
+    curve: Curve,
+    *,
+    max_failed_share: float,
+    compares_apart: bool = False,
+    beforehand: tuple[FloatArray | float, FloatArray | float] = (0.0, 0.0),
 ) -> Figures:
-    """Compute the figures of a run."""
+    """Compute the figures of a run; ``beforehand``: what was charged, and paid, before the first query."""
     charged, actual = (outcomes.column(kind).sum(axis=0) for kind in ("charged", "actual"))
     queries = len(outcomes)
     _, dropped, *context = outcomes.column("sizes").sum(axis=0).tolist()
@@ -175,7 +181,7 @@ def summarize(
         measures=dict(zip(curve.measures, curve.mean[-1].tolist(), strict=True)),
         interval={name: (float(curve.low[-1, j]), float(curve.high[-1, j])) for j, name in enumerate(curve.measures)},
         first_stage=dict(zip(curve.measures, curve.first_stage.tolist(), strict=True)),
-        cost=Bill(charged=_costs(charged), actual=_costs(actual)),
+        cost=Bill(charged=_costs(charged + beforehand[0]), actual=_costs(actual + beforehand[1])),
         cost_per_query=Bill(charged=_costs(charged / queries), actual=_costs(actual / queries)),
         context_per_query=ContextSize(docs=context[0] / queries, tokens=context[1] / queries),
         rewrites=_rewrites(outcomes),

@@ -15,7 +15,7 @@ from experiments.config.options import RunConfig, leaf, preset_with
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.measures import Measures
 from experiments.replay.component import component, readable
-from experiments.replay.trust import source_correlation
+from experiments.replay.trust import FirstPass, first_pass
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
@@ -26,7 +26,7 @@ from ragtune.core.policy.batching import compares_apart, objection
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
-from ragtune.estimators.posterior.correlation import FULL_TRUST, SourceCorrelation
+from ragtune.estimators.posterior.correlation import FULL_TRUST
 from ragtune.facade.defaults import AUTO
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
@@ -45,7 +45,7 @@ class Session:
     controller: RAGtuneController
     rerankers: Mapping[str, BaseReranker]
     parts: Mapping[str, Any]
-    correlation: SourceCorrelation | None = None  # of the first pass, see :mod:`experiments.replay.trust`
+    first_pass: FirstPass | None = None  # see :mod:`experiments.replay.trust`
 
     @property
     def compares_apart(self) -> bool:
@@ -91,16 +91,16 @@ def _unlimited(config: Mapping[str, Any]) -> Session:
     if chosen.get("trust") != AUTO:
         return _as_said(config)
     trusting = RunConfig({**config, "estimator": {**chosen, "trust": FULL_TRUST}})
-    correlation = _first_pass(trusting.without(*NO_PARTS))
-    trusting = trusting.replaced(estimator={**chosen, "trust": correlation.trust})
-    return replace(_as_said(trusting), correlation=correlation)
+    found = _first_pass(trusting.without(*NO_PARTS))
+    trusting = trusting.replaced(estimator={**chosen, "trust": found.correlation.trust})
+    return replace(_as_said(trusting), first_pass=found)
 
 
 @lru_cache(maxsize=4)  # jobs of a sweep that differ by their budget, and others between them
-def _first_pass(config: RunConfig) -> SourceCorrelation:
+def _first_pass(config: RunConfig) -> FirstPass:
     session = _as_said(config)
     made = partial(controller_of, config, rerankers=session.rerankers)
-    return source_correlation(session.parts, made, session.dataset.queries, config["seed"])
+    return first_pass(session.parts, made, session.dataset.queries, config["seed"])
 
 
 def _as_said(config: Mapping[str, Any]) -> Session:

@@ -114,6 +114,11 @@ class JournalOf(Generic[R]):
             header = json.loads(line)
             _ = header["fingerprint"]
             require_same(self._identity, header, f"{str(self.path)!r} was begun with", *self.ELSEWHERE)
+            ours, theirs = self._identity.get("trust"), header.get("trust")
+            if ours != theirs:
+                begun = f"{self.ELSEWHERE[0]}, but {str(self.path)!r} was begun with trust {theirs}"
+                now = f"estimator.trust=auto finds {ours} now, so the reranker has changed"
+                raise ConfigError(f"{begun}, and {now}: {self.ELSEWHERE[1]}")
             if header.get("version") != _VERSION:
                 raise ConfigError(f"{str(self.path)!r} is of another version of RAGtune: use that one, or start over")
             return

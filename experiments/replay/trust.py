@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.evaluate.record import amounts_of
+from ragtune.core.arrays import FloatArray
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.interfaces import BaseScheduler
 from ragtune.core.policy.batching import propose
@@ -17,6 +19,14 @@ from ragtune.estimators.posterior.correlation import CORRELATION, SourceCorrelat
 
 QUERIES, HEAD, TAIL = 100, 10, 10
 """Queries of the sample; documents scored of each: the first stage's best, and others spread evenly over the rest."""
+
+
+class FirstPass(NamedTuple):
+    """What the first pass has found, and its costs in each of :data:`experiments.evaluate.record.UNITS`."""
+
+    correlation: SourceCorrelation
+    charged: FloatArray
+    actual: FloatArray
 
 
 class _Spread(BaseScheduler):
@@ -30,12 +40,12 @@ class _Spread(BaseScheduler):
         return propose([*ranked[:HEAD], *(ranked[i] for i in spread if i < len(ranked))], budget)
 
 
-def source_correlation(
+def first_pass(
     parts: Mapping[str, Any],
     controller_of: Callable[[Mapping[str, Any]], RAGtuneController],
     queries: Mapping[str, str],
     seed: int,
-) -> SourceCorrelation:
+) -> FirstPass:
     """Score a seeded sample of the queries, texts by id, and correlate the scores with the first stage.
 
     The parts are those of the policy; scheduler, budget and expander are replaced. ``controller_of`` makes a controller
@@ -45,9 +55,11 @@ def source_correlation(
     controller = controller_of({**parts, **chosen})
     query_ids = list(queries)
     drawn = np.random.default_rng(seed).permutation(len(query_ids))[:QUERIES]
-    found = []
+    found, charged, actual = [], [], []
     for query_id in [query_ids[i] for i in sorted(drawn.tolist())]:
-        events = controller.run(queries[query_id], query_id=query_id).trace.events
-        told = (each.details for each in events if CORRELATION in each.details)
+        output = controller.run(queries[query_id], query_id=query_id)
+        told = (each.details for each in output.trace.events if CORRELATION in each.details)
         found += [details[CORRELATION] for details in told if details["scored"] > 2][-1:]
-    return SourceCorrelation.of(found)
+        charged.append(output.history[-1].amounts)
+        actual.append(amounts_of(output.actual_cost))
+    return FirstPass(SourceCorrelation.of(found), np.sum(charged, axis=0), np.sum(actual, axis=0))

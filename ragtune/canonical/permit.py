@@ -16,11 +16,17 @@ class CancelledWorkError(RagtuneError):
 
 
 class Permit:
-    """Permission for one request's work: either :meth:`cancel` or the commit is first, and both sides know which."""
+    """Permission for one request's work: either :meth:`cancel` or the commit is first, and both sides know which.
 
-    def __init__(self, is_background: bool = False) -> None:
+    ``key`` is who asks, and ``headers`` are those of the answer.
+    """
+
+    def __init__(self, is_background: bool = False, key: str = "") -> None:
         self.is_background = is_background
+        self.key = key
+        self.headers: dict[str, str] = {}
         self.queued_ms = 0.0
+        self.served_ms = 0.0
         self._since = time.monotonic()
         self._lock = threading.Lock()
         self._is_withdrawn = False

@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "test finished runs against the first one",
     "advise": "recommend a policy and a budget for your data",
     "label": "find out with a few judgments whether your reranker helps",
+    "calibrate": "turn a reranker's scores into probabilities of relevance",
     "score": "record a reranker's scores of a dataset's pairs, for replays",
     "graph": "build the graph of a collection's nearest documents",
     "ingest": "put a dataset into a collection of PostgreSQL",

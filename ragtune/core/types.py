@@ -18,6 +18,9 @@ UNLIMITED = sys.maxsize
 BUDGET_EXHAUSTED, STRATEGY_CLOSED = "budget_exhausted", "strategy_closed"
 """Reasons to stop that a scheduler and the loop both may find."""
 
+UNANSWERED = "unanswered"
+"""Action of a trace event: attempts got no whole answer, and its ``cost`` is what their service may bill."""
+
 POLICY_FAILED = frozenset({"estimator_failed", "scheduler_failed", "illegal_proposal"})
 """Reasons to stop that a defect of the policy has brought."""
 

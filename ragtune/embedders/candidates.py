@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -19,6 +20,9 @@ from ragtune.data.text.analysis import term_of, words_or_pairs
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
 _WORD = 0xFFFFFFFF
+_MOST_ROWS = 10_000  # texts whose term vectors are remembered, in some 30 MB
+_ROWS: dict[str, tuple[Any, Any]] = {}
+_ROWS_LOCK = threading.Lock()
 
 VECTOR = "vector"
 """The key of a document's metadata that holds its vector, if it has one."""
@@ -116,6 +120,27 @@ def murmur3(data: bytes) -> int:
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:
+    """One row a text; those of the latest texts are remembered, as many documents are candidates of many requests."""
+    from scipy.sparse import csr_matrix
+
+    rows: dict[str, Any] = {text: _ROWS.get(text) for text in texts}
+    if new := [text for text, row in rows.items() if row is None]:
+        made = _made_vectors(new)
+        for text, begin, end in zip(new, made.indptr, made.indptr[1:], strict=False):
+            rows[text] = made.indices[begin:end].copy(), made.data[begin:end].copy()
+        with _ROWS_LOCK:
+            if len(_ROWS) + len(new) > _MOST_ROWS:
+                _ROWS.clear()
+            _ROWS.update((text, rows[text]) for text in new[:_MOST_ROWS])
+    if not texts:
+        return csr_matrix((0, _COLUMNS))
+    found = [row for text in texts if (row := rows[text]) is not None]
+    ends = np.cumsum([0, *(len(columns) for columns, _ in found)])
+    columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return csr_matrix((values, columns, ends), shape=(len(texts), _COLUMNS))
+
+
+def _made_vectors(texts: Sequence[str]) -> Any:
     from scipy.sparse import csr_matrix
 
     n, found = len(texts), [list(map(_columns.__getitem__, words_or_pairs(text))) for text in texts]

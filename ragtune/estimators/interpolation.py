@@ -7,7 +7,7 @@ import numpy as np
 from ragtune.core.arguments import check_number
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator
-from ragtune.core.policy.scaling import first_stage_scores, logits
+from ragtune.core.policy.scaling import first_stage_scores, logits, standardised
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -54,12 +54,7 @@ def interpolated(first: FloatArray, scores: FloatArray, weight: float) -> FloatA
     """Ranking keys of n documents from first-stage scores and scores in [0, 1], NaN where there is none; shape (n,)."""
     keys, scored = np.array(first), ~np.isnan(scores)
     if scored.any():
-        mixed = weight * _standardised(first[scored]) + (1.0 - weight) * _standardised(logits(scores[scored]))
+        mixed = weight * standardised(first[scored]) + (1.0 - weight) * standardised(logits(scores[scored]))
         keys += mixed.min() - 1.0 - first.max()  # the others stand behind
         keys[scored] = mixed
     return keys
-
-
-def _standardised(values: FloatArray) -> FloatArray:
-    deviation = float(values.std())
-    return (values - values.mean()) / deviation if deviation > 0.0 else np.zeros(len(values))

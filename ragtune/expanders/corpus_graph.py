@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ragtune.core.arguments import check_count
 from ragtune.core.interfaces import BaseExpander, BaseReranker
@@ -59,20 +60,21 @@ class CorpusGraphExpander(BaseExpander):
         walk.pool += joined
         walk.settled.update(joined)
         sources = self._sources(pool, walk)
-        rows = self._graph.rows([walk.pool[place] for place in sources])
-        ineligible = 0
-        for score, *edges in zip(sources.values(), *(array.tolist() for array in rows), strict=True):
+        rows = [array.tolist() for array in self._graph.rows([walk.pool[place] for place in sources])]
+        seen = walk.settled | walk.waiting.keys()
+        new = [position for position in dict.fromkeys(chain.from_iterable(rows[0])) if position not in seen]
+        cannot = [
+            position
+            for position, doc_id in zip(new, self._corpus.ids_at(new), strict=True)
+            if not self._reranker.can_score(doc_id, context)
+        ]
+        walk.settled.update(cannot)
+        for score, *edges in zip(sources.values(), *rows, strict=True):
             for position, weight in zip(*edges, strict=True):
-                if position in walk.settled:
-                    continue
-                [doc_id] = self._corpus.ids_at([position])
-                if position in walk.waiting or self._reranker.can_score(doc_id, context):
+                if position not in walk.settled:
                     walk.waiting[position] = max(walk.waiting.get(position, 0.0), min(1.0, score * weight))
-                else:
-                    walk.settled.add(position)
-                    ineligible += 1
-        if ineligible:
-            context.trace.add("expander", "ineligible", count=ineligible)
+        if cannot:
+            context.trace.add("expander", "ineligible", count=len(cannot))
         best = sorted(sorted(walk.waiting), key=walk.waiting.__getitem__, reverse=True)[:limit]
         return self._corpus.hits_at(best, [walk.waiting.pop(position) for position in best], GRAPH_SOURCE)
 

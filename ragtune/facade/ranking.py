@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Self, overload
 
+from ragtune.core.arguments import check_number
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
@@ -18,6 +19,8 @@ TORN = (
     "orders them"
 )
 """The warning for :func:`~ragtune.core.policy.batching.compares_apart` batches."""
+
+UNSCORED = "no document was scored, so that min_score leaves none out"
 
 
 def too_small(documents: int, calls: int) -> str:
@@ -42,8 +45,9 @@ class RankedDocument:
     Attributes:
         index: its position in the documents that were given, from 0.
         score: relevance in [0, 1] on the reranker's scale: the reranker's own score where it scored the document, else
-            an estimate. The ranking also weighs the sources, so it is not always sorted by this number.
-        reranker_score: the reranker's score, calibrated to [0, 1]; None where it did not score the document.
+            an estimate. With a calibration, the probability of relevance. The ranking also weighs the sources, so it
+            is not always sorted by this number.
+        reranker_score: the reranker's score in [0, 1], without a calibration; None where it did not score the document.
         document: the document as it was given.
 
     Examples:
@@ -82,7 +86,9 @@ class Ranking(Sequence[RankedDocument]):
             stay where they were (rule F6).
         batches: calls that were sent and that failed as a whole, and the first failure in words.
         is_torn: whether documents were compared in several batches that share none.
+        possible: what the reranker's service may bill on top, for calls whose answer was lost.
         notes: further warnings of this ranking, a sentence each.
+        nothing_relevant: whether it is empty since no scored document reaches ``min_score``.
 
     Examples:
         >>> from ragtune import BudgetedReranker
@@ -98,7 +104,29 @@ class Ranking(Sequence[RankedDocument]):
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
     is_torn: bool = False
+    possible: CostObject = FREE
     notes: tuple[str, ...] = ()
+    nothing_relevant: bool = False
+
+    def at_least(self, min_score: float | None) -> Self:
+        """Return the ranking of the documents that the reranker gave ``min_score`` or more; None for all documents.
+
+        Documents without a score of the reranker are left out, too: estimates are mostly too high. There are two
+        exceptions. A document whose call failed stays. If no document was scored, all stay, and a note says so.
+
+        Args:
+            min_score: smallest ``score``, in [0, 1].
+
+        Raises:
+            ConfigError: if it is out of range.
+        """
+        if min_score is None:
+            return self
+        check_number("min_score", min_score, low=0.0, high=1.0)
+        if not any(one.reranked for one in self):
+            return replace(self, notes=(*self.notes, UNSCORED)) if len(self) else self
+        kept = tuple(one for one in self if (one.reranked and one.score >= min_score) or one.index in self.failures)
+        return replace(self, documents=kept, nothing_relevant=not kept)
 
     @cached_property
     def saved(self) -> CostObject:

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
+from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,11 +29,12 @@ from ragtune.core.pool.roster import Roster
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
-from ragtune.core.types import FREE, CostObject, ScoredDocument, price_by_count
+from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
 from ragtune.estimators.posterior.correlation import CORRELATION
 from ragtune.estimators.posterior.uncertainty import MARGINS
+from ragtune.facade.calibration import Calibration
 from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
@@ -112,6 +115,8 @@ class BudgetedReranker:
         failures: how long a failing reranker is tried.
         doubts: hears of every ranking whether sources agree better with each other than the reranker does, where there
             are several and the policy compares them; None has a warning of Python, once a source, for more than chance.
+        calibration: makes each ``score`` a probability of relevance, and changes no order: a
+            :class:`~ragtune.facade.calibration.Calibration`, or a file of ``ragtune calibrate``.
         options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model;
             ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 
@@ -148,9 +153,14 @@ class BudgetedReranker:
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
         doubts: Doubts | None = None,
+        calibration: Calibration | str | PathLike[str] | None = None,
         **options: Any,
     ) -> None:
         self._reranker = reranker_for(model, options, beside=inspect.signature(BudgetedReranker).parameters)
+        if calibration is not None and not isinstance(calibration, Calibration):
+            calibration = Calibration.load(calibration)
+        self._calibration = calibration
+        self._require_scores("calibration", calibration)
         budget = budget_of(
             {"docs": docs, "calls": calls, "usd": usd, "ms": ms, "tokens": tokens}
             | {"flops": flops, "search_units": search_units, "joules": joules}
@@ -201,6 +211,7 @@ class BudgetedReranker:
         signals: Mapping[str, Scores] | None = None,
         query_vector: Any = None,
         budget: Mapping[str, float | None] | None = None,
+        min_score: float | None = None,
     ) -> Ranking:
         """Rank candidates.
 
@@ -216,14 +227,18 @@ class BudgetedReranker:
                 (recency, clicks; negate what is better low), None where it is not known.
             query_vector: the query's embedding by the model of ``vectors``; its cosines become a signal.
             budget: limits of this query instead of the object's, e.g. ``{"docs": 10, "ms": 200}``.
+            min_score: in [0, 1]; documents with a smaller score are left out, and mostly those without a score of the
+                reranker, see :meth:`Ranking.at_least <ragtune.facade.ranking.Ranking.at_least>`. Then an empty ranking
+                has ``nothing_relevant``.
 
         Raises:
             InputError: on unusable input, naming it.
         """
+        self._require_scores("min_score", min_score)
         job = Job(query, listed(documents), scores, vectors, signals, query_vector)
         request = self._request(job, budget, top_k)
         output = self._controller.run(request.query, request.budget, candidates=request.candidates)
-        return self._final(job, request, output, top_k)
+        return self._final(job, request, output, top_k, min_score)
 
     async def arank(self, *arguments: Any, **keywords: Any) -> Ranking:
         """:meth:`rank` in a thread of its own, for asyncio."""
@@ -236,17 +251,19 @@ class BudgetedReranker:
         top_k: int | None = None,
         budget: Mapping[str, float | None] | None = None,
         width: int = 32,
+        min_score: float | None = None,
     ) -> list[Ranking]:
         """Rank the candidates of many queries, ``width`` of them in lockstep: one call of the model for all of them.
 
-        Each of the ``jobs`` is a :class:`Job` or a tuple of its fields. ``top_k``, ``budget``, the rankings and the
-        errors are those of :meth:`rank`, unless a limit on time cuts a ranking short.
+        Each of the ``jobs`` is a :class:`Job` or a tuple of its fields. Further arguments, the rankings and the errors
+        are those of :meth:`rank`, unless a limit on time cuts a ranking short.
         """
+        self._require_scores("min_score", min_score)
         read = [_job(i, job) for i, job in enumerate(jobs)]
         requests = [self._request(job, budget, top_k) for job in read]
         outputs = self._controller.run_many(requests, width)
         return [
-            self._final(job, request, output, top_k)
+            self._final(job, request, output, top_k, min_score)
             for job, request, output in zip(read, requests, outputs, strict=True)
         ]
 
@@ -257,21 +274,29 @@ class BudgetedReranker:
         found = candidates(*job[1:])
         return Request(job.query, budget=limits, candidates=found)
 
-    def _final(self, job: Job, request: Request, output: ControllerOutput, top_k: int | None) -> Ranking:
+    def _require_scores(self, name: str, value: Any) -> None:
+        if value is not None and self._reranker.compares:
+            raise ConfigError(f"{name}: allowed with a reranker that gives scores; this one compares documents")
+
+    def _final(
+        self, job: Job, request: Request, output: ControllerOutput, top_k: int | None, min_score: float | None
+    ) -> Ranking:
         self.doubts.hear(output.query_id, *_evidence(output))
-        ranked = _ranked(job, output.history[-1])
+        ranked = _ranked(job, output.history[-1], self._calibration)
         unread = {str(document.index) for document in ranked if not document.reranked}
         failed = {doc_id: why for doc_id, why in _put_back(output).items() if doc_id in unread} | output.dropped
-        return Ranking(
-            ranked[:top_k],
+        found = Ranking(
+            ranked,
             output.history[-1].cost,
             partial(self._price, job.query, request.candidates, unread),
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
             output.batches.sent - output.batches.failed > 1 and compares_apart(self._reranker, self._scheduler),
+            sum((CostObject(**event.details["cost"]) for event in output.trace.find(UNANSWERED)), FREE),
             notes_of(output),
-        )
+        ).at_least(min_score)
+        return found if top_k is None else replace(found, documents=found[:top_k])
 
     def _require_price(self, budget: CostBudget) -> CostBudget:
         """The budget, if its limits can bind; ConfigError where the reranker has no price in one of them."""
@@ -327,13 +352,14 @@ def _job(i: int, job: Any) -> Job:
     raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
 
 
-def _ranked(job: Job, step: HistoryStep) -> tuple[RankedDocument, ...]:
+def _ranked(job: Job, step: HistoryStep, calibration: Calibration | None) -> tuple[RankedDocument, ...]:
     # Where nothing was scored (no budget, a dead reranker), the caller's order stands, whatever the policy expects.
     has_scores = not np.isnan(step.columns.scores).all()
     order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
     own = step.columns.scores[order]
     read = ~np.isnan(own)
     shown = np.where(read, own, step.columns.priorities[order])
+    shown = shown if calibration is None else calibration(shown)
     numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
     return tuple(
         RankedDocument(i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i])

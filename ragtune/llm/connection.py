@@ -39,6 +39,7 @@ class Failure:
     retry_after_s: float | None = None
     usage: Usage = field(default_factory=Usage)
     is_sent: bool = True
+    is_unanswered: bool = False  # the service may have done the work, and bills it
 
     @property
     def is_sick(self) -> bool:
@@ -108,12 +109,13 @@ class Connection:
                         detail = f"its reply has more than {MOST_BODY_BYTES} bytes"
                         return Failure("too_large", detail, retryable=False)
         except TimeoutError:
-            return Failure("timeout", f"no whole answer within {within_s:.3g} s")
+            return Failure("timeout", f"no whole answer within {within_s:.3g} s", is_unanswered=True)
         except httpx2.DecodingError:
             return Failure("malformed_response", "unusable reply: damaged where it was packed", retryable=False)
         except httpx2.HTTPError as error:
             detail = self._readable(str(error) or type(error).__name__)
-            return Failure("connection", detail, retryable=isinstance(error, httpx2.TransportError))
+            retryable, reached = isinstance(error, httpx2.TransportError), not isinstance(error, httpx2.ConnectError)
+            return Failure("connection", detail, retryable, is_unanswered=reached)
         # JSON has no other encoding (RFC 8259, section 8.1).
         text = self._redactor.text(content.decode(errors="replace"))
         return text if response.is_success else self._refused(response, text)
@@ -130,7 +132,7 @@ class Connection:
             said = f"it redirects to {where}, which is not followed"
         kind = _kind(response.status_code)
         # An account without money is a 429 as well, but no waiting fills it.
-        retryable = kind != "rejected" and '"insufficient_quota"' not in text
+        retryable = kind not in ("rejected", "oversized") and '"insufficient_quota"' not in text
         detail = self._readable(f"HTTP {response.status_code}: {said}")
         return Failure(kind, detail, retryable, retry_after_s(response.headers), read_usage(body))
 
@@ -154,6 +156,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 def _kind(status: int) -> ServiceKind:
     if status == 429:
         return "rate_limited"
+    if status == 413:
+        return "oversized"
     return "unavailable" if status >= 500 or status in (408, 409) else "rejected"
 
 

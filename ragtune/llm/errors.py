@@ -16,6 +16,7 @@ ServiceKind = Literal[
     "deadline",
     "connection",
     "rejected",
+    "oversized",
     "malformed_response",
     "too_large",
     "circuit_open",
@@ -29,13 +30,14 @@ class ServiceError(LLMError):
     Attributes:
         kind: ``rate_limited`` (429), ``unavailable`` (5xx), ``timeout`` (no whole reply within ``timeout_s``),
             ``deadline`` (the caller's time ran out first), ``connection``, ``rejected`` (other 4xx),
-            ``malformed_response`` (no chat completion in the body), ``too_large`` (the body), ``circuit_open`` (nothing
-            was sent).
+            ``oversized`` (413), ``malformed_response`` (no chat completion in the body), ``too_large`` (the body),
+            ``circuit_open`` (nothing was sent).
         attempts: requests sent.
         latency_ms: milliseconds spent on them and between them.
         prompt_tokens: tokens read, as far as the server reported any.
         completion_tokens: tokens written, as far as the server reported any.
         usd: dollars for those tokens.
+        unanswered: requests sent that got no whole reply. The service may have done their work, and may bill it.
         cached: whether a recorded failure is replayed.
     """
 
@@ -56,6 +58,7 @@ class ServiceError(LLMError):
         self.prompt_tokens = prompt_tokens
         self.completion_tokens = completion_tokens
         self.usd = 0.0
+        self.unanswered = 0
         self.cached = cached
 
     @property

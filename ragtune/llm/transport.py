@@ -17,6 +17,7 @@ from ragtune.core.arguments import check_count, check_number, check_positive
 from ragtune.core.batches.failures import CircuitBreaker, Permit
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
+from ragtune.core.request.places import Places
 from ragtune.llm.connection import Connection, Failure, http_library
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import ServiceError
@@ -86,6 +87,7 @@ class Reply(Generic[T]):
     latency_ms: float
     attempts: int
     wasted: Usage = field(default_factory=Usage)
+    unanswered: int = 0  # earlier attempts without a whole reply, which the service may bill
 
 
 class Transport:
@@ -96,7 +98,7 @@ class Transport:
         self.clock = clock
         self._sleep = sleep
         self._breaker = CircuitBreaker(settings.breaker_failures, settings.breaker_cooldown_s * 1000.0, clock)
-        self._slots = threading.BoundedSemaphore(settings.concurrency)
+        self._places = Places(settings.concurrency)
         self._lock = threading.Lock()
         self._connection: Connection | None = None
 
@@ -115,14 +117,17 @@ class Transport:
         connection = self.connect()
         begun = self.clock.now_ms()
         failure: Failure | None = None
-        wasted, sent = Usage(), 0
+        wasted, sent, unanswered = Usage(), 0, 0
         while sent <= self.settings.max_retries and (permit := self._breaker.enter()):
             send = partial(connection.post, call, body, parse)
             got, took_ms = self._attempt(send, deadline, permit)
             if not isinstance(got, Failure):
-                return Reply(got, self.clock.now_ms() - begun if sent else took_ms, sent + 1, wasted)
-            sent += got.is_sent
+                return Reply(got, self.clock.now_ms() - begun if sent else took_ms, sent + 1, wasted, unanswered)
+            sent, unanswered = sent + got.is_sent, unanswered + got.is_unanswered
             failure, wasted = got, wasted + got.usage
+            asks_to_wait = failure.kind == "rate_limited" and failure.retryable and failure.retry_after_s is not None
+            if asks_to_wait:  # the other requests wait as well
+                self._places.pause(min(failure.retry_after_s or 0.0, LONGEST_WAIT_S))
             wait_s = self._wait_s(failure, sent)
             if wait_s is None:
                 break
@@ -131,13 +136,17 @@ class Transport:
                 failure = replace(failure, kind="deadline", detail=detail)
                 break
             self._sleep(wait_s)
+            if asks_to_wait:
+                self._places.resume()
         if failure is None:
             raise ServiceError(
                 f"{self.settings.host} failed {self.settings.breaker_failures} times or more in a row: "
                 f"nothing is sent for another {self._breaker.wait_ms / 1000.0:.0f} s",
                 "circuit_open",
             )
-        raise self._error(failure, sent, self.clock.now_ms() - begun, wasted)
+        error = self._error(failure, sent, self.clock.now_ms() - begun, wasted)
+        error.unanswered = unanswered
+        raise error
 
     def close(self) -> None:
         with self._lock:
@@ -153,9 +162,11 @@ class Transport:
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
-        is_free = False
+        is_free = gave_up = False
+        began_s = time.monotonic()
         try:
-            is_free = self._slots.acquire(timeout=min(deadline.left_ms / 1000.0, threading.TIMEOUT_MAX))
+            is_free = self._places.take(time.monotonic() + deadline.left_ms / 1000.0)
+            began_s = time.monotonic()
             started, left_s = self.clock.now_ms(), deadline.left_ms / 1000.0
             if not is_free or left_s <= 0.0:
                 detail = "no request could be sent before the deadline"
@@ -165,13 +176,13 @@ class Transport:
                 is_well = True
             elif got.kind == "timeout" and left_s < self.settings.timeout_s:
                 detail = f"{got.detail}, the time that was left"
-                got = replace(got, kind="deadline", retryable=False, detail=detail)
+                got, gave_up = replace(got, kind="deadline", retryable=False, detail=detail), True
             elif got.kind != "rate_limited":
                 is_well = not got.is_sick
             return got, self.clock.now_ms() - started
         finally:
             if is_free:
-                self._slots.release()
+                self._places.leave(time.monotonic() - began_s, gave_up=gave_up)
             if is_well:
                 self._breaker.succeed()
             else:

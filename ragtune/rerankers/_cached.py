@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +55,9 @@ class CachedReranker(BaseReranker):
     _cached: Mapping[str, tuple[str, str]] = {"scores": ("score", "score"), "times": ("time", "ms")}
     """The figures of :class:`Known` that are cached, scores first: noun and column of each cache."""
 
+    observe: Callable[[int, int], None] | None = None
+    """Hears of each look into the cache how many scores were in it, and how many were not."""
+
     def __init__(
         self,
         batch_size: int,
@@ -84,6 +87,11 @@ class CachedReranker(BaseReranker):
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the documents of these pairs."""
 
+    def expire_after(self, seconds: float) -> None:
+        """Forget cached scores that are older; call it before the first use."""
+        for cache in self._caches.values():
+            cache.ttl_s = seconds
+
     @abstractmethod
     def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score pairs that the cache lacks, keep their scores, and add them to ``known``."""
@@ -101,8 +109,10 @@ class CachedReranker(BaseReranker):
         return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
 
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+        if not self._caches:  # nothing outlives the batch, so the pair itself will do
+            return {item.doc_id: f"{context.query}\0{item.content}".encode() for item in items}
         with context.tracker.clock.paused():
-            identity = self._identity() if self._caches else ""
+            identity = self._identity()
         return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
 
     def _open_caches(self) -> None:
@@ -114,6 +124,8 @@ class CachedReranker(BaseReranker):
         for name, cache in self._caches.items():
             found = cache.get([key for key in keys if name == "scores" or key in known.scores])
             getattr(known, name).update(found)
+        if self._caches and self.observe is not None:
+            self.observe(len(known.scores), len(keys) - len(known.scores))
         return known
 
     def _keep(self, fresh: Known) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ragtune.canonical.permit import Permit, current
-from ragtune.core.arguments import check_count, check_number
+from ragtune.core.arguments import check_count
 from ragtune.core.batches.runner import Pace
 from ragtune.core.drivers import Scored, score_together
 from ragtune.core.errors import InputError, NotAskedError
@@ -22,6 +21,7 @@ from ragtune.core.types import CostObject
 from ragtune.rerankers._wrapped import WrappedReranker
 
 _TURN = 8  # documents that a batch may put into a call before the other batches that wait have put in theirs
+_HURRY_MS = 10_000.0  # batches that have more time than this take turns
 _CALL_MS, _BACKGROUND_CALL_MS = 250.0, 50.0  # that a call may take, since whoever comes next waits for its end
 
 
@@ -72,21 +72,19 @@ class _Waiting:
 class SharedCalls(WrappedReranker):
     """Lets the batches of requests take turns at another reranker, several of them in one call of one thread.
 
-    A call has up to 8 documents of each batch in turn, until it is full or should take a quarter of a second; batches
-    that compare documents are not cut. It waits up to ``patience_ms`` for other requests under way. Between calls, a
-    batch ends whose client is gone or whose time is up, with the scores so far.
+    A call has up to 8 documents of each batch, the earliest deadline first and in turn where there is time, until it is
+    full or should take a quarter of a second; batches that compare documents are not cut. Between calls, a batch ends
+    whose client is gone or whose time is up, with the scores so far. One that comes too late is refused at once.
     """
 
     def __init__(
         self,
         inner: BaseReranker,
-        patience_ms: float = 3.0,
         docs: int = 128,
         waiting: int = 1024,
         observe: Callable[[int], None] = lambda batches: None,
     ) -> None:
         super().__init__(inner)
-        self._patience_s = check_number("patience_ms", patience_ms, low=0.0) / 1000.0
         self._docs = check_count("docs of a call", docs, low=1)
         self._most_waiting = check_count("waiting batches", waiting, low=1)
         self._observe = observe
@@ -98,15 +96,6 @@ class SharedCalls(WrappedReranker):
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="ragtune-model", daemon=True)
         self._thread.start()
-
-    @contextmanager
-    def request(self) -> Iterator[None]:
-        """While it lasts, a batch of one more request may come."""
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
 
     def close(self) -> None:
         """End what waits at once, and the thread with its call; closing twice is harmless."""
@@ -141,6 +130,8 @@ class SharedCalls(WrappedReranker):
                 waiting.finish()
             elif len(self._queue) - len(self._at_work) >= self._most_waiting:
                 waiting.finish(NotAskedError(f"{self._most_waiting} batches wait for the model already"))
+            elif self._is_too_late(waiting):
+                waiting.finish(NotAskedError("the model works for other requests until the request's time is over"))
             else:
                 self._queue.append(waiting)
                 self._changed.notify_all()
@@ -157,7 +148,8 @@ class SharedCalls(WrappedReranker):
             return waiting.scores
         return waiting.error
 
-    def _count(self, change: int) -> None:
+    def count(self, change: int) -> None:
+        """Count the requests under way: while there is one, nothing of the background is scored."""
         with self._changed:
             self._open_requests += change
             self._changed.notify_all()
@@ -176,10 +168,11 @@ class SharedCalls(WrappedReranker):
         with self._changed:
             while not self._is_closed:
                 self._drop_ended()
-                if self._has_waited():
+                if self._admitted():
                     call = self._dealt()
                     self._at_work = set(call)
                     return call
+                self._changed.wait()
             return {}
 
     def _drop_ended(self) -> None:
@@ -192,22 +185,21 @@ class SharedCalls(WrappedReranker):
                 self._pace.forget_slowest()  # lest one slow call forbids all that come
                 self._end(waiting, "the request's time would be up before the model's answer")
 
-    def _has_waited(self) -> bool:
-        """Whether a call begins now; waits for a change where it does not."""
-        if not (queue := self._admitted()):
-            self._changed.wait()
-            return False
-        docs = sum(len(waiting.rest) for waiting in queue)
-        left_s = queue[0].since + self._patience_s - time.monotonic()
-        if queue[0].calls or docs >= self._docs or len(queue) >= self._open_requests or left_s <= 0.0:
-            return True
-        self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
-        return False
+    def _is_too_late(self, waiting: _Waiting) -> bool:
+        """Whether batches with earlier deadlines should keep the model busy until this one's time is over."""
+        urgency = self._urgency(waiting)
+        ahead = sum(len(other.rest) for other in self._admitted() if self._urgency(other) <= min(urgency, _HURRY_MS))
+        return ahead > 0 and not self._is_in_time(ahead + self._part(waiting), [waiting])
 
     def _admitted(self) -> list[_Waiting]:
-        """The batches that wait, those of the background only while no request is under way."""
+        """The batches that wait, those in a hurry by deadline; of the background only while no request is under way."""
         clients = [waiting for waiting in self._queue if not waiting.permit.is_background]
-        return clients or ([] if self._open_requests else list(self._queue))
+        found = clients or ([] if self._open_requests else self._queue)
+        return sorted(found, key=lambda waiting: min(_HURRY_MS, self._urgency(waiting)))
+
+    def _urgency(self, waiting: _Waiting) -> float:
+        """Milliseconds that are left to it; more where it has had its share of the model, for others to have theirs."""
+        return waiting.left_ms + waiting.permit.served_ms * max(0, self._open_requests - 1)
 
     def _dealt(self) -> dict[_Waiting, RerankBatch]:
         """A turn of each batch in order, and again, until the call is full. Who had a turn goes behind the others."""
@@ -231,8 +223,14 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        rest = len(waiting.rest) - taken
-        return rest if self.inner.compares else min(_TURN, self._docs, rest)
+        """Documents of its next turn, fewer where no more can be scored in time."""
+        docs = len(waiting.rest) - taken
+        if self.inner.compares:
+            return docs
+        docs = min(_TURN, self._docs, docs)
+        while docs > 1 and not self._is_in_time(docs, [waiting]):
+            docs //= 2
+        return docs
 
     def _room(self, limit_ms: float) -> int:
         docs = self._docs if len(self._pace) else min(self._docs, _TURN)
@@ -256,7 +254,9 @@ class SharedCalls(WrappedReranker):
             self._pace.observe(docs, 1000.0 * took_s)
             self._at_work = set()
             for (waiting, batch), outcome in zip(call.items(), outcomes, strict=True):
-                waiting.own_s += took_s * len(batch.items) / docs
+                own_s = took_s * len(batch.items) / docs
+                waiting.own_s += own_s
+                waiting.permit.served_ms += 1000.0 * own_s
                 waiting.calls += 1
                 waiting.add(outcome)
                 if not waiting.rest:

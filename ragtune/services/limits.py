@@ -145,9 +145,9 @@ class Runner:
         choose: Callable[[bytes], tuple[Operation[Any], Any]],
         data: bytes,
         receive: Callable[[], Awaitable[Any]],
+        permit: Permit,
     ) -> bytes:
         """As :meth:`run`, in a thread of its own, which asks no model any more once the client is gone."""
-        permit = Permit()
 
         def work() -> bytes:
             with permit.used():

@@ -1,19 +1,19 @@
-"""Figures of reranking: for Prometheus at ``/metrics``, and spans for OpenTelemetry."""
+"""Figures of reranking, for Prometheus at ``/metrics``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
-from ragtune.services.rerank_payloads import RERANK_PATHS
+from ragtune.services.dialects.table import BY_PATH
 from ragtune.services.shadow import FIGURES
+from ragtune.services.status import Recent, is_fallback
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from ragtune.facade.ranking import Ranking
+    from ragtune.services.chain import ServedRanking
     from ragtune.services.shadow import Shadow
 
 PATH = "/metrics"
@@ -31,6 +31,7 @@ class Metrics:
         except ImportError as error:
             raise MissingExtraError("the metrics of the rerank server", "services") from error
         self.registry = CollectorRegistry()
+        self.recent = Recent()
 
         def counter(name: str, meaning: str, *labels: str) -> Counter:
             return Counter(f"ragtune_rerank_{name}", meaning, labels, registry=self.registry)
@@ -45,12 +46,18 @@ class Metrics:
         self._docs = counter("documents", "Documents, by whether the model scored, saved or failed them.", "outcome")
         self._calls = counter("calls", "Calls of the model that were charged.")
         self._search_units = counter("search_units", "Search units of answers, as they are billed.")
+        self._possible = counter("possible_search_units", "Search units of calls without a whole answer.")
+        self._hops = counter("hops", "What models did for requests.", "model", "outcome")
         self._tokens = counter("tokens", "Tokens that the model was charged.")
         self._usd = counter("usd", "Dollars that were charged.")
         self._saved_tokens = counter("saved_tokens", "Tokens that reranking everything would have cost on top.")
         self._saved_usd = counter("saved_usd", "Dollars that reranking everything would have cost on top.")
         self._stops = counter("stops", "Rankings, by why no more was scored.", "reason")
         self._errors = counter("upstream_errors", "Batches that brought no score.")
+        self._fallbacks = counter("fallbacks", "Answers in the first stage's order, since the model failed.")
+        self._late = counter("deadlines", "Requests with a limit in ms, by whether it was met.", "outcome")
+        self._doubts = counter("doubts", "Warnings that sources seem to know better than the model.")
+        self._cached = counter("cache_lookups", "Scores asked of the cache.", "outcome")
         self._open = Gauge(
             "ragtune_rerank_breaker_open", "1 while a model that failed is not asked, else 0.", registry=self.registry
         )
@@ -69,28 +76,51 @@ class Metrics:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
         self.registry.register(_ShadowFigures(shadow))
 
-    def ranked(self, ranking: Ranking, search_units: int) -> None:
+    def ranked(self, ranking: ServedRanking) -> None:
+        for hop in ranking.hops:
+            self._hops.labels(hop.model, hop.outcome).inc()
+        self._possible.inc(ranking.possible.search_units)
         scored = sum(one.reranked for one in ranking)
         failed = len(ranking.failures)
         for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
             self._docs.labels(outcome).inc(count)
         self._calls.inc(ranking.cost.calls)
-        self._search_units.inc(search_units)
+        self._search_units.inc(ranking.cost.search_units)
         self._tokens.inc(ranking.cost.tokens)
         self._usd.inc(ranking.cost.usd)
         self._saved_tokens.inc(ranking.saved.tokens)
         self._saved_usd.inc(ranking.saved.usd)
         self._errors.inc(ranking.batches.failed)
         self._stops.labels("" if ranking.stop is None else ranking.stop.reason).inc()
+        self._fallbacks.inc(is_fallback(ranking))
+        self.recent.ranked(ranking)
+
+    def timed(self, ms: float, limit_ms: float) -> None:
+        """Count a request with a limit on time, and the milliseconds from its arrival to its ranking."""
+        is_late = ms > limit_ms
+        self._late.labels("missed" if is_late else "met").inc()
+        self.recent.add({"with_deadline": 1, "deadline_misses": is_late})
+
+    def looked_up(self, hits: int, misses: int) -> None:
+        """Count scores that the cache has and those that it lacks."""
+        self._cached.labels("hit").inc(hits)
+        self._cached.labels("miss").inc(misses)
+        self.recent.add({"cache_hits": hits, "cache_misses": misses})
+
+    def doubted(self, words: str) -> None:
+        """Count a warning about the model."""
+        self._doubts.inc()
+        self.recent.doubted(words)
 
     def called(self, batches: int) -> None:
         self._shared.observe(batches)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """A request has its answer, whatever that is; those of the rerank API count."""
-        if path in RERANK_PATHS:
+        if path in BY_PATH:
             self._requests.labels(path, str(status)).inc()
             self._seconds.observe(seconds)
+            self.recent.answered(status, seconds)
 
     async def page(self) -> Any:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -123,17 +153,3 @@ class _ShadowFigures:
             for figure, value in (("mean", mean), ("low", low), ("high", high)):
                 gauge.add_metric([figure], value)
             yield gauge
-
-
-@contextmanager
-def span(name: str, attributes: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A span around a piece of work, and a dict for further attributes; without the extra ``telemetry`` no span."""
-    found: dict[str, Any] = {}
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        yield found
-        return
-    with trace.get_tracer("ragtune").start_as_current_span(name, attributes=attributes) as current:
-        yield found
-        current.set_attributes(found)

@@ -7,24 +7,36 @@ import hmac
 import ipaddress
 import os
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtune.core.errors import ConfigError
-from ragtune.services.errors import AdapterError, headers_of, problem_of
+from ragtune.services.dialects.polled import HEALTH
+from ragtune.services.dialects.table import problem_at
+from ragtune.services.errors import AdapterError, headers_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.metrics import PATH as METRICS_PATH
+from ragtune.services.status import DATA_PATH, PATH
 
 KEY_VARIABLE = "RAGTUNE_API_KEY"
+
+KEY_ID = "ragtune.key"
+"""Entry of a request's scope: the start of its key's digest."""
 
 STATIC_PATH = "/docs/static"
 """Below it are the files of Swagger UI."""
 
-_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+_OPEN_PATHS = frozenset({"/", *HEALTH, "/healthz", "/readyz", "/docs", "/openapi.json"})
 """Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""
+
+_STATUS_PATHS = (PATH, DATA_PATH)
+_WATCHED_PATHS = frozenset({METRICS_PATH, *_STATUS_PATHS})
+"""Paths that need the key and no place; a browser asks for the key of the page, as a password."""
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SHORTEST_KEY = 16
@@ -32,7 +44,9 @@ _SHORTEST_KEY = 16
 
 @dataclass(frozen=True)
 class Security:
-    """The key that a request must show, and the Host names that it may have, against DNS rebinding; None allows all."""
+    """The key that a request must show, or one of several that are separated by spaces, and the Host names that it may
+    have, against DNS rebinding; None allows all.
+    """
 
     api_key: str | None = field(default=None, repr=False)
     allowed_hosts: frozenset[str] | None = _LOOPBACK_NAMES
@@ -46,26 +60,33 @@ class Security:
         if origin is not None and not _is_own_page(origin, host):
             raise AdapterError("forbidden-origin", "The Origin header names a page that is not allowed.")
 
-    def check_key(self, headers: Mapping[str, str]) -> None:
-        """Refuse a missing or wrong key (401), in constant time."""
+    def check_key(self, headers: Mapping[str, str], *, is_page: bool = False) -> str:
+        """The start of the key's digest, "" where none is needed; a missing or wrong key is refused (401).
+
+        That of a page may be a password.
+        """
         if self.api_key is None:
-            return
+            return ""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = headers.get("x-api-key") or (token.strip() if scheme.lower() == "bearer" else "")
-        if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+        if is_page and scheme.lower() == "basic":
+            given = _password(token)
+        if not sum(hmac.compare_digest(given.encode(), key.encode()) for key in self.api_key.split()):
             raise AdapterError(
                 "unauthorized",
                 "Send the API key as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'.",
-                {"WWW-Authenticate": "Bearer"},
+                {"WWW-Authenticate": 'Basic realm="RAGtune: the key is the password"' if is_page else "Bearer"},
             )
+        return sha256(given.encode()).hexdigest()[:12]
 
 
 def secure(host: str, allowed_hosts: frozenset[str] = frozenset()) -> Security:
     """What a server on that address must ask for; one that is not loopback needs a key from the environment."""
     key = os.environ.get(KEY_VARIABLE) or None
-    if key is not None and (len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key):
+    if key is not None and not (key.isascii() and key.isprintable() and min(map(len, key.split(" "))) >= _SHORTEST_KEY):
         raise ConfigError(
-            f"{KEY_VARIABLE}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces"
+            f"{KEY_VARIABLE}: allowed is a key of at least {_SHORTEST_KEY} visible ASCII characters without spaces, "
+            "or several with a space between them"
         )
     if is_loopback(host):
         return Security(key, _LOOPBACK_NAMES | {host.lower()} | allowed_hosts)
@@ -99,6 +120,13 @@ def _name(netloc: str) -> str:
     if name.startswith("["):
         return name[1:].partition("]")[0]
     return name.partition(":")[0]
+
+
+def _password(token: str) -> str:
+    try:
+        return b64decode(token, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 class Protection:
@@ -142,8 +170,8 @@ class Protection:
         is_open = path in _OPEN_PATHS or path.startswith(f"{STATIC_PATH}/")
         self._security.check(headers)
         if not is_open:
-            self._security.check_key(headers)
-        if is_open or path == METRICS_PATH:  # served however many requests are under way
+            scope[KEY_ID] = self._security.check_key(headers, is_page=path in _STATUS_PATHS)
+        if is_open or path in _WATCHED_PATHS:  # served however many requests are under way
             await self._hand_on(headers, scope, receive, send)
             return
         if self._in_flight >= self._limits.in_flight:
@@ -194,7 +222,7 @@ class Protection:
 
 
 async def _refuse(path: str, error: AdapterError, send: Send) -> None:
-    found = problem_of(error, path)
+    found = problem_at(path, error)
     body = found.to_json()
     headers = {**headers_of(error, found), "Content-Length": str(len(body))}
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from bisect import bisect_right, insort
@@ -10,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ragtune.canonical.permit import current
-from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RequestOverError
+from ragtune.canonical.permit import CancelledWorkError, current
+from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RagtuneError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.places import Places
 from ragtune.rerankers._wrapped import WrappedReranker
 from ragtune.services.limits import in_own_thread
 
@@ -26,18 +27,12 @@ _log = logging.getLogger(__name__)
 
 _ANSWER_S = 0.02  # that one answer takes: on two cores, a request costs .01 s of processor time
 _SHARE = 0.5  # of a request's time that is left to its calls, however many answers fall due at the same time
-_UNHURRIED_S = 30.0  # after its arrival, a request without a limit has its place in the order
 _LAST_CALL_S = 2.0  # that the call under way has after the stop of the server; uvicorn waits longer for requests
+_LATE_CALL_S = 0.5  # that a call has after its request's time: a call of a local model is not cut
 
 
-@dataclass(order=True)
-class _Work:
-    """A request under way, in the order of its end."""
-
-    end: float
-    number: int
-    woken: threading.Event = field(compare=False, default_factory=threading.Event)
-    has_turn: bool = field(compare=False, default=False)
+class LateError(RagtuneError):
+    """The request's time would be over before the server could work on it."""
 
 
 class Turns:
@@ -46,72 +41,56 @@ class Turns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ends: list[float] = []
-        self._waiting: list[_Work] = []
-        self._is_taken = False
-        self._count = 0
+        self._turn = Places(1)
         self._own = threading.local()
 
     @contextmanager
-    def within(self, limit_ms: float | None) -> Iterator[float | None]:
-        """Hold a turn while the block lasts; yields the milliseconds until its calls must end, None for no limit."""
+    def within(self, limit_ms: float) -> Iterator[float]:
+        """Hold a turn while the block lasts; yields the milliseconds until its calls must end.
+
+        Raises:
+            LateError: at once where other requests take the processor for too long.
+        """
         arrived = time.monotonic() - current().waited_ms / 1000.0
-        limit_s = _UNHURRIED_S if limit_ms is None else limit_ms / 1000.0
+        limit_s = limit_ms / 1000.0
+        last = arrived + limit_s - min(_ANSWER_S, 0.1 * limit_s)
         with self._lock:
-            end = arrived + limit_s
-            if limit_ms is not None:
-                end = self._free(end - min(_ANSWER_S, 0.1 * limit_s), arrived + _SHARE * limit_s)
-                insort(self._ends, end)
-            self._count += 1
-            self._own.work = work = _Work(end, self._count)
+            end = self._free(last, arrived + _SHARE * limit_s)
+            insort(self._ends, end)
         try:
-            self._take(work)
-            yield None if limit_ms is None else 1000.0 * max(0.0, end - time.monotonic())
+            self._take(end, last)
+            yield 1000.0 * max(0.0, end - time.monotonic())
         finally:
-            self._leave(work)
-            self._own.work = None
-            if limit_ms is not None:
-                with self._lock:
-                    self._ends.remove(end)
+            self._leave()
+            with self._lock:
+                self._ends.remove(end)
 
     @contextmanager
     def away(self) -> Iterator[None]:
         """Leave the turn of this thread, if it has one, to others while the block lasts, which waits for something."""
-        work: _Work | None = getattr(self._own, "work", None)
-        if work is None:
+        if (end := self._leave()) is None:
             yield
             return
-        self._leave(work)
         try:
             yield
         finally:
-            self._take(work)
+            self._take(end, math.inf)
 
-    def _take(self, work: _Work) -> None:
-        with self._lock:
-            if not self._is_taken:
-                self._is_taken = work.has_turn = True
-                return
-            work.woken.clear()
-            insort(self._waiting, work)
-        try:
-            with current().interruptible(work.woken.set):
-                work.woken.wait()
-        finally:
-            with self._lock:
-                if not work.has_turn:
-                    self._waiting.remove(work)
-        current().check()
+    def _take(self, end: float, last: float) -> None:
+        permit = current()
+        if not self._turn.take(end, last, permit.interruptible):
+            permit.check()
+            raise LateError("the server works on other requests until the request's time is over")
+        self._own.turn = end, time.monotonic()
+        permit.check()
 
-    def _leave(self, work: _Work) -> None:
-        with self._lock:
-            if not work.has_turn:
-                return
-            work.has_turn = False
-            self._is_taken = bool(self._waiting)
-            if self._waiting:
-                first = self._waiting.pop(0)
-                first.has_turn = True
-                first.woken.set()
+    def _leave(self) -> float | None:
+        """When the request that has had the turn ends; None for a thread without a turn."""
+        end, since = getattr(self._own, "turn", None) or (None, 0.0)
+        self._own.turn = None
+        if end is not None:
+            self._turn.leave(time.monotonic() - since)
+        return end
 
     def _free(self, latest: float, earliest: float) -> float:
         """The latest end that is free; ``earliest`` where there is none after it. The lock is held."""
@@ -146,7 +125,7 @@ class ServedReranker(WrappedReranker):
         try:
             with self._turns.away():
                 return self._called(items, context, strategy)
-        except NotAskedError:
+        except (NotAskedError, CancelledWorkError):  # no failure of the model, which would close it for others
             self._require_open()
             raise
         except InputError as error:
@@ -163,9 +142,11 @@ class ServedReranker(WrappedReranker):
         asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)
         call: Future[dict[str, float]] = in_own_thread(asked, threading.current_thread().name)
         either: tuple[Future[Any], ...] = (call, self._stopped)
-        wait(either, return_when=FIRST_COMPLETED)
-        if not call.done():
+        left_s = context.time_left_ms / 1000.0 + _LATE_CALL_S
+        wait(either, min(left_s, threading.TIMEOUT_MAX), FIRST_COMPLETED)
+        if not call.done() and self._stopped.done():
             wait((call,), timeout=self._stopped.result() + _LAST_CALL_S - time.monotonic())
         if not call.done():
-            raise InconclusiveError("the call was given up, as the server is being closed")
+            why = "server is being closed" if self._stopped.done() else "request's time is over"
+            raise InconclusiveError(f"the call was given up, as the {why}")
         return call.result()

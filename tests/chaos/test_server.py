@@ -197,9 +197,10 @@ class Tally:
         return sum(bill["search_units"] for bill in bills)
 
     @property
-    def given_up(self) -> int:
-        """Answers that say that a call was broken off, of whose bill nobody is told."""
-        return sum(b"no whole answer within" in answer.text for answer in self.answers)
+    def possible(self) -> int:
+        """What the upstream may bill beyond: calls that were sent and got no whole answer."""
+        accounts = [answer.body["ragtune"] for answer in self.answers if answer.status == 200]
+        return sum(account.get("possible", {}).get("search_units", 0) for account in accounts)
 
     def row(self, name: str, bills: str, recovered_s: float, memory: list[float]) -> str:
         took = sorted(answer.ms for answer in self.answers)
@@ -213,7 +214,7 @@ class Tally:
 
     def check(self) -> None:
         assert self.lost == 0
-        assert {answer.status for answer in self.answers} <= {200, 503}
+        assert {answer.status for answer in self.answers} == {200}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -238,7 +239,7 @@ def test_no_document_is_lost_and_every_bill_is_the_upstreams(name: str, llm_serv
         print(seen.row(name, f"{seen.billed} / {upstream}", recovered_s, server.memory))
     seen.check()
     assert counted == seen.billed + 1
-    assert seen.billed <= upstream <= seen.billed + seen.given_up
+    assert seen.billed <= upstream <= seen.billed + seen.possible
 
 
 def test_clients_who_hang_up_take_a_local_model_from_nobody(tiny_cross_encoder: str) -> None:

@@ -117,6 +117,8 @@ def test_a_sheet_goes_out_and_comes_back(label: Label) -> None:
     label("--csv", "sheet.csv")  # nothing new
     assert [one["grade"] for one in journal()] == [3, 0, 1, 2, 0]
     assert sum(map(len, read_qrels(Path("out/qrels.tsv")).values())) == 5
+    curve = label("dataset.qrels=out/qrels.tsv", command="calibrate", out="made.json")
+    assert "5 documents, 3 queries, 3 relevant" in curve.out, curve.err
     rows[3]["grade"] = "4"
     save("sheet.csv", rows)
     refused = label("--csv", "sheet.csv")

@@ -38,6 +38,9 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
     with serving(*options) as server:
+        assert server.process.stderr is not None
+        assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
+        assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
         answers = [
             subprocess.run(
                 ["curl", "-sS", "--fail", *shlex.split(line.replace("http://localhost:8080", server.url))[1:]],
@@ -58,6 +61,20 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     assert second["ragtune"]["spent"]["docs"] == second["ragtune"]["saved"]["docs"] == 2
     assert "ragtune_rerank_documents_total" in answers[2]
     assert len(page["found"].results) == 2
+
+
+def test_no_store_is_opened_before_a_collection_is_asked_for(tiny_cross_encoder: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(
+        "--model", tiny_cross_encoder, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x"
+    ) as server:
+        server.rank("what sails", DOCUMENTS)
+        assert server.ask("GET", "/")[1]["rerank"]["rerank_v2"] == "/v2/rerank"
+        assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
+        assert server.ask("POST", "/v1/normalize", {"content": "a"})[0] == 200
+        assert server.ask("GET", "/v1/collections")[0] == 503  # there is no such PostgreSQL
+        server.rank("what sails", DOCUMENTS)
+    assert not data.exists()
 
 
 def shape(answer: Any) -> Any:
@@ -187,6 +204,6 @@ def test_bad_options_end_with_one_line_that_names_them(
     given, told = WRONG[name]
     options = [str(tmp_path) if word == "FOLDER" else word for word in given]
     assert main(["serve", "--store", "memory", "--port", "0", *options]) == 2
-    shown = capfd.readouterr().err
+    shown = re.sub(r"ragtune: (still )?loading .*\n", "", capfd.readouterr().err)
     assert shown.count("\n") == 1, shown
     assert told in shown

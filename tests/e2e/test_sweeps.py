@@ -74,11 +74,12 @@ def test_submitits_jobs_are_processes_that_find_this_checkout(run: Run, tiny: li
 
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
 def test_a_job_whose_process_dies_is_told_of_in_one_line(
-    run: Run, tiny: list[str], tmp_path: Path, launcher: str
+    run_here: Run, tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str
 ) -> None:
     pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher", reason="needs the extra dev")
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0)  # else 15 s for a slow network file system
     grid = [*tiny[:-1], "budget=2,4", "reranker._target_=misbehaving.Deadly", "hydra.sweep.dir=sweep"]
-    ended = run("-m", *grid, f"hydra/launcher={launcher}", "tracking=none", "verbosity=0", cwd=tmp_path)
+    ended = run_here("-m", *grid, f"hydra/launcher={launcher}", "tracking=none", "verbosity=0", cwd=tmp_path)
     assert ended.code == 1
     assert "Traceback" not in ended.err
     died = "error: a worker process died, killed or out of memory ("

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import subprocess
 import sys
@@ -124,10 +126,13 @@ def test_sentences_are_short() -> None:
     assert len(long) + sum(len(words) > 30 for words in readme) <= 0.03 * (len(found) + len(readme)), long
 
 
-def test_the_python_of_a_page_runs() -> None:
-    page = "docs/howto/own-reranker.md"  # tests/e2e/test_wheel.py runs the others
+@pytest.mark.parametrize("page", ["docs/howto/own-reranker.md", "docs/howto/threshold.md"])
+def test_the_python_of_a_page_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # tests/e2e/test_wheel.py runs the others
     code = "\n".join(re.findall(r"```python\n(.*?)```", TEXTS[page], flags=re.DOTALL))
     exec(compile(code, page, "exec"), {"__name__": "page"})  # noqa: S102 - the pages of this checkout
+    for told in re.findall(r"```text\n(.*?)```", TEXTS[page], flags=re.DOTALL) if "threshold" in page else []:
+        assert ("MODEL" in told) or told == capsys.readouterr().out
 
 
 def test_rules_are_numbered_without_gaps_and_every_rule_that_is_cited_exists() -> None:
@@ -182,8 +187,28 @@ def test_what_the_compose_file_starts_is_what_its_programs_take() -> None:
     assert host in options["allowed_hosts"].split(",")
     compile(services["mlflow"]["healthcheck"]["test"][-1], "healthcheck", "exec")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    (chosen,) = re.findall(r"^ARG EXTRAS=(.*)", IMAGE, flags=re.MULTILINE)
+    server_s, chosen = re.findall(r"^ARG EXTRAS=(.*)", IMAGE, flags=re.MULTILINE)
+    assert {"services", "llm"} <= set(server_s.split(",")) <= set(extras)
     assert {"experiments", "postgres"} <= set(chosen.split(",")) <= set(extras)
+
+
+def test_the_image_of_the_server_and_its_compose_example_have_options_that_serve_takes() -> None:
+    from ragtune.cli.commands import serve
+
+    target = re.split(r"^FROM ", IMAGE, flags=re.MULTILINE)[2]
+    assert target.startswith("base AS server\n")
+    assert "\nUSER ragtune\n" in target
+    (check,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)", target, flags=re.MULTILINE)
+    compile(json.loads(check)[-1], "healthcheck", "exec")
+    (start,) = re.findall(r"^ENTRYPOINT (.*)", target, flags=re.MULTILINE)
+    example = yaml.safe_load((ROOT / "examples" / "rerank-server" / "compose.yaml").read_text(encoding="utf-8"))
+    ragtune = example["services"]["ragtune"]
+    assert ragtune["build"]["target"] == "server"
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    options = parser.parse_args([*json.loads(start)[2:], *ragtune["command"]])
+    assert options.model == f"http://tei:{example['services']['tei']['command'][-1]}"
+    assert (options.host, options.port, options.docs) == ("0.0.0.0", 8080, 20)
 
 
 def test_the_compose_files_password_may_have_any_character_and_is_in_no_command() -> None:
@@ -202,7 +227,7 @@ def test_the_compose_files_password_may_have_any_character_and_is_in_no_command(
 
 def test_images_have_their_whole_names_and_nothing_that_git_ignores() -> None:
     services = yaml.safe_load(COMPOSE)["services"].values()
-    bases = re.findall(r"^FROM (\S+)", IMAGE, flags=re.MULTILINE)
+    bases = re.findall(r"^FROM (\S+/\S+)", IMAGE, flags=re.MULTILINE)
     named = [*bases, *(service["image"] for service in services if "image" in service)]
     # Podman searches no registry.
     assert [re.fullmatch(r"docker\.io/[^/]+/[^/:]+:.+", name) is not None for name in named] == [True, True]

@@ -6,14 +6,17 @@ import argparse
 import gc
 import socket
 import sys
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import deepcopy
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ragtune.cli.commands.options import add_service_options, make_limits, make_service
+from ragtune.cli.commands import in_time
+from ragtune.cli.commands.options import add_service_options, is_lazy, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
@@ -23,6 +26,7 @@ from ragtune.facade.defaults import AUTO, BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
+    from ragtune.facade.calibration import Calibration
     from ragtune.services.rerank import RerankServer
 
 _BACKLOG = 2048
@@ -30,7 +34,7 @@ _LONGEST_SHUTDOWN_S = 8
 
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
-    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
+    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, ragtune, voyage"),
     "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
     "upstream_key_env": ("api_key_env", str, "NAME of the variable with its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
@@ -47,9 +51,9 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_SHADOW = ["shadow_file", "learn", "learn_loss"]
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
-_PATIENCE_MS = 3.0  # milliseconds that a call of a model in this process waits for other requests
-_SHARE_OF_TIME = 0.9  # of a request's time that a rerank server may take; the rest is for the answer without it
+_SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
             ws="none",
             timeout_graceful_shutdown=min(_LONGEST_SHUTDOWN_S, max(1, round(limits.timeout_s))),
         )
-        sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store})\n")
+        where = "no store yet" if is_lazy(arguments) else f"store {arguments.store or 'postgres'}"
+        sys.stdout.write(f"ragtune: serving {_url(listener)} ({where})\n")
         sys.stdout.flush()
 
         class Server(uvicorn.Server):
@@ -127,8 +132,8 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_ranker`."""
     group = parser.add_argument_group(
         "rerank API",
-        "/v1/rerank, /v2/rerank and /rerank, as Cohere's and Jina's. Limits are those of a query that names none "
-        "of its own; without any, all documents are reranked.",
+        "/v1/rerank, /v2/rerank, /rerank and /score, as Cohere's, Jina's, TEI's, vLLM's, Infinity's and Voyage's. "
+        "Limits are those of a query that names none of its own; without any, all documents are reranked.",
     )
     group.add_argument(
         "--model",
@@ -159,6 +164,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
+    group.add_argument("--score-cache-ttl", metavar="S", type=float, help="seconds until a cached score is forgotten")
     for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
         for unit in UNITS:
             kind = int if unit.is_count else float
@@ -183,6 +189,10 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         type=number_or_auto,
         help=f"0: order of first stages and signals, 1: the model's, auto: what requests show; default: {TRUST}",
     )
+    group.add_argument(
+        "--calibration", metavar="FILE", type=Path, help="file of ragtune calibrate: scores become probabilities"
+    )
+    in_time.add_options(parser)
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
     )
@@ -190,6 +200,10 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
     )
     shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
+    shadow.add_argument(
+        "--learn", metavar="FILE", type=Path, help="choose the budget from these requests; FILE has the evidence"
+    )
+    shadow.add_argument("--learn-loss", metavar="X", type=float, help="mean loss that --learn allows; default: 0.06")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
@@ -198,34 +212,80 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "shadow", "shadow_file"]
+        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
+        theirs += ["shadow", *_SHADOW, "fallback", "usage"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
-        _refuse(arguments, ["shadow_file"], "with --shadow only")
+        _refuse(arguments, _SHADOW, "with --shadow only")
+    if arguments.learn is None:
+        _refuse(arguments, ["learn_loss"], "with --learn only")
+    else:
+        _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
+    if arguments.score_cache is None:
+        _refuse(arguments, ["score_cache_ttl"], "with --score-cache only")
     from ragtune.core.batches.failures import FailurePolicy
+    from ragtune.rerankers._cached import CachedReranker
     from ragtune.services.rerank import RerankServer
     from ragtune.services.shadow import ShadowOptions
 
     retry_s = check_number("--retry-after", arguments.retry_after, low=0.0)
     reranker, is_remote = _make_reranker(arguments)
-    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
+    if isinstance(reranker, CachedReranker) and arguments.score_cache_ttl is not None:
+        reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
+    learned = {} if arguments.learn_loss is None else {"tolerance": arguments.learn_loss}
+    files = arguments.shadow_file, arguments.learn
+    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, *files, **learned)
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)
-    return RerankServer(
-        reranker,
-        arguments.upstream_model or arguments.model,
-        budget=budget,
-        caps=caps,
-        failures=FailurePolicy(retry_after_s=retry_s),
-        **policy,
-        max_documents=arguments.max_batch,
-        # A server takes one query a call, and several calls at once: there is nothing to share.
-        patience_ms=None if is_remote else _PATIENCE_MS,
-        time_s=_SHARE_OF_TIME * arguments.timeout if is_remote else None,
-        shadow=shadow,
-    )
+    model = arguments.upstream_model or arguments.model
+    with nullcontext() if is_remote else _progress(f"loading {model}"):
+        return RerankServer(
+            reranker,
+            model,
+            budget=budget,
+            caps=caps,
+            failures=FailurePolicy(retry_after_s=retry_s),
+            **policy,
+            max_documents=arguments.max_batch,
+            # A server takes one query a call, and several calls at once: there is nothing to share.
+            is_local=not is_remote,
+            time_s=_SHARE_OF_TIME * arguments.timeout,
+            fallbacks=in_time.make_fallbacks(arguments, _calls(arguments)),
+            usage=in_time.make_usage(arguments),
+            shadow=shadow,
+            calibration=_calibration(arguments.calibration, model),
+        )
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[None]:
+    """Tell on standard error what is done, every five seconds that it still is, and how long it took."""
+    begun, is_done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not is_done.wait(5.0):
+            sys.stderr.write(f"ragtune: still {what}, {time.monotonic() - begun:.0f} s\n")
+
+    sys.stderr.write(f"ragtune: {what}\n")
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_done.set()
+    sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
+
+
+def _calibration(file: Path | None, model: str) -> Calibration | None:
+    if file is None:
+        return None
+    from ragtune.facade.calibration import Calibration
+
+    found = Calibration.load(file)
+    if found.model != model:
+        sys.stderr.write(f"ragtune: warning: {file} is for the model {found.model!r}, and this one is {model!r}\n")
+    return found
 
 
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
@@ -233,7 +293,7 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
 
     options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
     if arguments.llm is not None:
-        _refuse(arguments, [*_UPSTREAM, "architecture"], "without --llm only")
+        _refuse(arguments, [*_UPSTREAM, "architecture", "score_cache_ttl"], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}

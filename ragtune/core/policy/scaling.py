@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray
+from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.pool.pool import CandidatePool
 
 
@@ -47,6 +47,13 @@ def logits(scores: FloatArray) -> FloatArray:
     """ln(s / (1 - s)) of scores in [0, 1], finite."""
     clipped = np.clip(scores, _CLIP, 1.0 - _CLIP)
     return np.log(clipped / (1.0 - clipped))
+
+
+def standardised(values: FloatArray) -> FloatArray:
+    """Zero mean, unit standard deviation; all zeros where the values do not differ."""
+    values = squarable(values)
+    deviation = float(values.std())
+    return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
 
 
 class TopKThreshold(NamedTuple):

@@ -7,6 +7,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteCache(Generic[V]):
-    """Values with checksums in one SQLite file; safe after kill -9. A damaged file is kept aside (``*.corrupt``)."""
+    """Values with checksums in one SQLite file; safe after kill -9. A damaged file is kept aside (``*.corrupt``).
+
+    Values older than ``ttl_s`` seconds, or of unknown age, are forgotten; None keeps all.
+    """
 
     def __init__(self, path: Path, noun: str, column: str) -> None:
         self.path = path
@@ -33,6 +37,8 @@ class SqliteCache(Generic[V]):
         columns = f"key BLOB PRIMARY KEY, {column}, checksum INTEGER"
         self._create = f"CREATE TABLE IF NOT EXISTS {noun}s ({columns}) {options}"
         self._columns = ["key", column.split()[0], "checksum"]
+        self.ttl_s: float | None = None
+        self._pruned = 0.0
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
@@ -116,13 +122,14 @@ class SqliteCache(Generic[V]):
         )
 
     def _set_up(self, db: sqlite3.Connection) -> None:
-        """Make the table, or check that it is ours; one of an early version gets the column of checksums."""
+        """Make the table, or check that it is ours; an early one gets the columns that it lacks."""
         db.execute(self._create)
-        found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
-        if found == self._columns[:-1]:
-            db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN checksum INTEGER")
-        elif found != self._columns:
+        found: list[str] = [name for _, name, *_ in db.execute(f"PRAGMA table_info({self._noun}s)")]
+        if found[:2] != self._columns[:2] or not {*found} <= {*self._columns, "made"}:
             raise sqlite3.DatabaseError(f"its columns are {', '.join(found)}")
+        for column in ("checksum", *self._age_column):
+            if column not in found:
+                db.execute(f"ALTER TABLE {self._noun}s ADD COLUMN {column} INTEGER")
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> None:
         self.close()
@@ -138,7 +145,9 @@ class SqliteCache(Generic[V]):
 
     def _select(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, V]:
         marks = ",".join("?" * len(keys))
-        rows = list(db.execute(f"SELECT * FROM {self._noun}s WHERE key IN ({marks})", list(keys)))
+        young = "" if self.ttl_s is None else f" AND made >= {time.time() - self.ttl_s}"
+        asked = f"SELECT {', '.join(self._columns)} FROM {self._noun}s WHERE key IN ({marks}){young}"
+        rows = list(db.execute(asked, list(keys)))
         sound = {key: value for key, value, checksum in rows if _is_sound(key, value, checksum)}
         if len(sound) < len(rows):
             _log.warning("%d damaged %ss in %s are not used", len(rows) - len(sound), self._noun, self.path)
@@ -146,8 +155,18 @@ class SqliteCache(Generic[V]):
 
     def _insert(self, db: sqlite3.Connection, rows: Sequence[tuple[bytes, V]]) -> None:
         with db:
-            checked = [(key, value, _checksum(key, value)) for key, value in rows]
-            db.executemany(f"INSERT OR REPLACE INTO {self._noun}s VALUES (?, ?, ?)", checked)
+            now: float = time.time()
+            columns = [*self._columns, *self._age_column]
+            checked = [(key, value, _checksum(key, value), now)[: len(columns)] for key, value in rows]
+            into = f"{self._noun}s ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            db.executemany(f"INSERT OR REPLACE INTO {into}", checked)
+            if self.ttl_s is not None and now > self._pruned + self.ttl_s:
+                self._pruned = now
+                db.execute(f"DELETE FROM {self._noun}s WHERE ifnull(made, 0) < {now - self.ttl_s}")
+
+    @property
+    def _age_column(self) -> list[str]:
+        return [] if self.ttl_s is None else ["made"]
 
 
 def _is_sound(key: object, value: object, checksum: object) -> bool:

@@ -34,7 +34,7 @@ class Edges(NamedTuple):
 
 
 class Neighbours(ABC):
-    """Neighbours among the documents of one request's pool; remembered until the pool grows."""
+    """Neighbours among the documents of one request's pool; remembered until growth of the pool may change them."""
 
     def __init__(self) -> None:
         self._edges: dict[int, Edges] = {}
@@ -48,14 +48,14 @@ class Neighbours(ABC):
     def of(self, pool: CandidatePool, positions: Sequence[int]) -> list[Edges]:
         """The neighbours of each document that are in the pool."""
         if len(pool) != self._size:
-            self._begin(pool)
-            self._edges, self._size = {}, len(pool)
+            self._edges, self._size = self._grown(pool), len(pool)
         if unknown := [position for position in positions if position not in self._edges]:
             self._edges |= zip(unknown, self._find(unknown), strict=True)
         return [self._edges[position] for position in positions]
 
     @abstractmethod
-    def _begin(self, pool: CandidatePool) -> None: ...
+    def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
+        """Get ready for a pool that is larger than before; the known edges that its new documents cannot change."""
 
     @abstractmethod
     def _find(self, positions: Sequence[int]) -> list[Edges]: ...
@@ -67,10 +67,15 @@ class GraphNeighbours(Neighbours):
     def __init__(self, graph: CorpusGraph) -> None:
         super().__init__()
         self._graph = graph
+        self._in_corpus: list[int] = []
+        self._places: dict[int, int] = {}
 
-    def _begin(self, pool: CandidatePool) -> None:
-        self._in_corpus = self._graph.positions(pool.doc_ids)
-        self._places = {position: place for place, position in enumerate(self._in_corpus)}
+    def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
+        size = len(self._in_corpus)
+        new = self._graph.positions(pool.doc_ids[size:])
+        self._in_corpus = [*self._in_corpus, *new]
+        self._places = self._places | {position: place for place, position in enumerate(new, start=size)}
+        return {place: edges for place, edges in self._edges.items() if len(edges.positions) == self._graph.k}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
         rows = self._graph.rows([self._in_corpus[place] for place in positions])
@@ -89,8 +94,9 @@ class TextNeighbours(Neighbours):
         self._vectors = vectors
         self._k = k
 
-    def _begin(self, pool: CandidatePool) -> None:
+    def _grown(self, pool: CandidatePool) -> dict[int, Edges]:
         self._rows = self._vectors.of(pool.entries)
+        return {}
 
     def _find(self, positions: Sequence[int]) -> list[Edges]:
         found = []

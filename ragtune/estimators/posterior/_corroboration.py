@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.estimators.posterior._first_stage import FirstStageEvidence, standardised
+from ragtune.core.policy.scaling import standardised
+from ragtune.estimators.posterior._first_stage import FirstStageEvidence
 
 _PRIOR_AGREEMENT = 0.076
 """Unexplained agreement that is assumed before any score, and where a single source has no witness."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray, squarable
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.hits import Entries
+from ragtune.core.policy.scaling import standardised
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
 
@@ -68,13 +69,6 @@ def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
         stage = first_stage_of(name)
         views[stage] = np.fmax(views[stage], view) if stage in views else view
     return views
-
-
-def standardised(values: FloatArray) -> FloatArray:
-    """Zero mean, unit standard deviation; all zeros where the values do not differ."""
-    values = squarable(values)
-    deviation = float(values.std())
-    return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
 
 
 def squared_lengths(rows: Any) -> FloatArray:

@@ -53,6 +53,7 @@ class Dialect:
     results: str | None = "results"
     score: str = "relevance_score"
     batch_size: int = 1000
+    call_tokens: int | None = None
 
     def body(self, query: str, texts: Sequence[str], model: str | None) -> dict[str, Any]:
         """Return the request in JSON, which asks for the scores of all documents."""
@@ -86,6 +87,10 @@ class Dialect:
             index = int(place)
             if score is None:
                 problems.append(f"score {quoted(said_score)} of document {index}")
+            elif row.get("estimated") is True:  # by RAGtune's own server, under a budget
+                if "budget" not in self.fixed:
+                    raise ValueError("the results have estimates in place of scores: dialect=ragtune asks for scores")
+                problems.append(f"document {index} has an estimate, but no score")
             elif scores.setdefault(index, score) != score:
                 problems.append(f"two scores, {scores[index]!r} and {score!r}, of document {index}")
                 torn.add(index)
@@ -109,7 +114,10 @@ DIALECTS: Mapping[str, Dialect] = {
         batch_size=32,
     ),
     "infinity": Dialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
-    "voyage": Dialect("v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data"),
+    "ragtune": Dialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
+    "voyage": Dialect(
+        "v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data", call_tokens=90_000
+    ),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from ragtune.core.errors import ConfigError, InputError, LLMError
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.clock import Clock, MonotonicClock
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.types import CostObject
+from ragtune.core.types import FREE, UNANSWERED, CostObject
 from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
@@ -127,22 +127,35 @@ class HttpReranker(CachedReranker):
     def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
         return self._speech.body(query, texts, self.model) | self.extra
 
-    def _calls(self, pairs: Pairs) -> list[Pairs]:
-        entries = list(pairs.items())
-        return [dict(entries[at : at + self.batch_size]) for at in range(0, len(entries), self.batch_size)]
+    def _calls(self, pairs: Pairs, context: RAGtuneContext) -> list[Pairs]:
+        """The pairs in calls of as many documents and tokens as the server takes."""
+        most = self._speech.call_tokens
+        if most is None:
+            return _in_parts(pairs, self.batch_size)
+        calls: list[Pairs] = []
+        room = 0
+        part: dict[bytes, PoolItem] = {}
+        for key, item in pairs.items():
+            tokens = self._count_tokens([item], context)  # with those of the query, as Voyage counts them
+            if tokens > room or len(part) >= self.batch_size:
+                room, part = most, {}
+                calls.append(part)
+            part[key] = item
+            room -= tokens
+        return calls
 
     def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score the pairs of one request, several calls at once; an error where none has a score."""
         context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
             self._transport.connect()
-        calls = self._calls({key: pair.item for key, pair in unknown.items()})
+        calls = self._calls({key: pair.item for key, pair in unknown.items()}, context)
         deadline = Deadline(self._clock, context.time_left_ms)
-        replies = map_all(partial(self._call, context=context, deadline=deadline), calls, self.concurrency)
         reasons: list[LLMError | str] = []
-        for call, reply in zip(calls, replies, strict=True):
+        for call, reply in self._answered(calls, partial(self._call, context=context, deadline=deadline)):
             doc_ids = [item.doc_id for item in call.values()]
             if isinstance(reply, LLMError):
+                self._note_unanswered(getattr(reply, "unanswered", 0), call, context)
                 known.failed.append(self._cost_of(reply))
                 kind = reply.kind if isinstance(reply, ServiceError) else "useless"
                 context.trace.add("reranker", "failed_call", doc_ids=doc_ids, kind=kind, error=str(reply))
@@ -160,11 +173,27 @@ class HttpReranker(CachedReranker):
             message = f"{host_of(self.url)} scored none of {len(unknown)} documents; the first reason: {why}"
             raise no_scores(message, reasons)
 
+    def _answered(
+        self, calls: list[Pairs], ask: Callable[[Pairs], tuple[Known, list[str]]]
+    ) -> Iterator[tuple[Pairs, tuple[Known, list[str]] | LLMError]]:
+        """The reply to each call; one that the server finds too large is split, and so are all later ones."""
+        while calls:
+            replies = map_all(ask, calls, self.concurrency)
+            large: list[Pairs] = []
+            for call, reply in zip(calls, replies, strict=True):
+                if len(call) > 1 and isinstance(reply, ServiceError) and reply.kind == "oversized":
+                    self.batch_size = min(self.batch_size, (len(call) + 1) // 2)
+                    large.append(call)
+                else:
+                    yield call, reply
+            calls = [part for call in large for part in _in_parts(call, (len(call) + 1) // 2)]
+
     def _call(self, pairs: Pairs, context: RAGtuneContext, deadline: Deadline) -> tuple[Known, list[str]]:
         body = self._body(context.query, [item.content for item in pairs.values()])
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
         )
+        self._note_unanswered(reply.unanswered, pairs, context)
         keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
         self._watch.see(reply.body.scores.values(), context)
         for index, raw in reply.body.scores.items():
@@ -185,9 +214,15 @@ class HttpReranker(CachedReranker):
         self._keep(fresh)
         return fresh, problems
 
+    def _note_unanswered(self, attempts: int, pairs: Pairs, context: RAGtuneContext) -> None:
+        """Trace what the server may bill for attempts whose answer was lost."""
+        if attempts:
+            cost = self._call_cost(pairs, Known(), context).model_copy(update={"latency_ms": 0.0})
+            context.trace.add("reranker", UNANSWERED, cost=sum([cost] * attempts, FREE).model_dump())
+
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""
-        calls = [self._call_cost(call, known, context) for call in self._calls(pairs)]
+        calls = [self._call_cost(call, known, context) for call in self._calls(pairs, context)]
         return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": len(items)})
 
     def _call_cost(self, pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
@@ -208,6 +243,11 @@ class HttpReranker(CachedReranker):
     @property
     def _token_price(self) -> Price:
         return Price(prompt=self.usd_per_1k_tokens)
+
+
+def _in_parts(pairs: Pairs, size: int) -> list[Pairs]:
+    entries = list(pairs.items())
+    return [dict(entries[at : at + size]) for at in range(0, len(entries), size)]
 
 
 def _checked_model(model: str | None, url: str | None, dialect: str) -> str | None:

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any
 
 import pytest
-from patience import HANG_S
+from patience import HANG_S, wait_until
 
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, NotAskedError
@@ -154,29 +154,56 @@ def test_a_batch_in_parts_is_one_call_of_its_budget_and_comparisons_are_not_cut(
 def test_a_batch_ends_between_calls_when_its_client_is_gone_or_its_time_is_over(open_: Any) -> None:
     model = Model()
     requests = open_(model, docs=8)
-    permit, hurried = Permit(), context_of("hurried", ms=300.0)
+    permit, hurried = Permit(), context_of("hurried", ms=800.0)
     with permit.used(), ThreadPoolExecutor(1) as threads:
         gone = threads.submit(copy_context().run, requests.shared.rerank, items(100), context_of("gone"), "default")
         assert model.at_work.acquire(timeout=HANG_S)
         late = requests.queue(hurried, docs=100)
         permit.withdraw()
+        model.slowly_s = 0.1
         model.gate.set()
         assert len(gone.result(HANG_S)) == 8
-    model.slowly_s = 0.1
     assert 8 <= len(late.result(HANG_S)) < 100
     assert len(model.calls) < 10
 
 
-def test_a_call_waits_for_those_that_may_come_and_a_lone_request_for_nobody(open_: Any) -> None:
+def test_the_batch_that_is_due_first_is_scored_first(open_: Any) -> None:
     model = Model()
-    requests = open_(model, patience_ms=1000 * HANG_S)
+    requests = open_(model, docs=2)
+    asked = [requests.begin(context_of("first"))]
+    waiting = [("late", 9_000.0), ("no limit", None), ("hurried", 7_000.0)]
+    asked += [requests.queue(context_of(query, ms), docs=2) for query, ms in waiting]
     model.gate.set()
-    with requests.shared.request():
-        assert requests.shared.rerank([PoolItem(doc_id="x")], context_of("alone"), "default") == {"x": 1.0}
-        with requests.shared.request():
-            asked = [requests.submit(context_of(query)) for query in ("a", "b")]
-            assert all(one.result(HANG_S) for one in asked)
-    assert [sorted(call) for call in model.calls] == [["alone"], ["a", "b"]]
+    assert all(one.result(HANG_S) for one in asked)
+    assert model.calls == [["first"], ["hurried"], ["late"], ["no limit"]]
+
+
+def test_a_request_that_has_had_its_share_of_the_model_lets_the_others_go_first(open_: Any) -> None:
+    model = Model()
+    requests = open_(model, docs=2)
+    requests.shared.count(2)
+    asked, served = [requests.begin(context_of("first"))], Permit()
+    served.served_ms = 3_000.0
+    with served.used(), ThreadPoolExecutor(1) as threads:
+        again = context_of("again", ms=5_000.0)
+        asked.append(threads.submit(copy_context().run, requests.shared.rerank, items(2), again, "default"))
+        wait_until(lambda: len(requests.shared._queue) == 2)
+        asked.append(requests.queue(context_of("new", ms=7_000.0), docs=2))
+        model.gate.set()
+        assert all(one.result(HANG_S) for one in asked)
+    assert model.calls == [["first"], ["new"], ["again"]]
+
+
+def test_a_batch_that_others_keep_from_the_model_until_its_time_is_over_is_refused_at_once(open_: Any) -> None:
+    model = Model()
+    requests = open_(model)
+    asked = [requests.begin(context_of("first")), requests.queue(context_of("due before", ms=8_000.0), docs=30)]
+    for _ in range(40):
+        requests.shared._pace.observe(1, 300.0)
+    with pytest.raises(NotAskedError, match="works for other requests"):
+        requests.shared.rerank(items(1), context_of("hurried", ms=8_500.0), "default")
+    model.gate.set()
+    assert all(one.result(HANG_S) for one in asked)
 
 
 def test_a_request_whose_time_is_up_before_its_call_is_neither_scored_nor_charged(open_: Any) -> None:

@@ -47,7 +47,7 @@ def figure(server: RerankServer, name: str, which: str) -> float | None:
 
 def test_an_answer_is_compared_with_the_ranking_of_everything(tmp_path: Path) -> None:
     file = tmp_path / "shadow.jsonl"
-    with make(ShadowOptions(1.0, file), patience_ms=1.0) as server:
+    with make(ShadowOptions(1.0, file), is_local=True) as server:
         order = ask(server)
         ask(server, budget={"docs": 10, "usd": 1.0})
         wait_until(lambda: outcomes(server)["measured"] == 2)
@@ -130,9 +130,8 @@ def test_nothing_is_read_for_a_comparison_while_a_request_is_under_way() -> None
         sizes.append(len(texts))
         return count_tea(query, texts)
 
-    with make(ShadowOptions(1.0), counted, patience_ms=1.0) as server:
-        assert server._shared is not None
-        with server._shared.request():
+    with make(ShadowOptions(1.0), counted, is_local=True) as server:
+        with server._chain.expected():
             for _ in range(10):
                 ask(server)
             assert sizes == [2] * 30

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from experiments.cli.experiment import run_experiment
 from experiments.config.compose import compose
 from experiments.replay.build import session_for
+from experiments.replay.inputs import identity
+from ragtune.core.errors import ConfigError
 from ragtune.rerankers.replay import ReplayReranker
 
 QUERIES, DOCS = 40, 30
@@ -38,8 +42,8 @@ def test_a_reranker_is_trusted_as_far_as_it_agrees_with_the_first_stage(
     scores = [f"reranker.scores={data}/{reranker}.run", "reranker.scale=logit", "experiment=uncertainty", "budget=20"]
     session = session_for(compose([*common, *scores, "estimator.trust=auto", "tracking=none"]))
     assert session.parts["estimator"].trust == trust
-    assert session.correlation is not None
-    assert session.correlation.requests == QUERIES
+    assert session.first_pass is not None
+    assert session.first_pass.correlation.requests == QUERIES
     found = session.controller.run("query 7", query_id="q7")
     first = session_for(compose([*common, *scores, "estimator.trust=0", "tracking=none"]))
     assert (found.ranking == first.controller.run("query 7", query_id="q7").ranking) == (trust == 0.0)
@@ -66,11 +70,29 @@ def test_the_first_pass_scores_twenty_documents_of_the_runs_own_pools(
         assert asked == [docs] * QUERIES
 
 
+def test_the_first_pass_is_in_the_bill_and_a_run_is_not_resumed_with_another_trust(data: Path, tmp_path: Path) -> None:
+    common = ["dataset=beir", f"dataset.path={data}", "retriever=runs", f"retriever.paths={data}/bm25.run"]
+    scores = [f"reranker.scores={data}/good.run", "reranker.scale=logit", "experiment=uncertainty", "budget=5"]
+    config = compose([*common, *scores, "estimator.trust=auto", "tracking=none", "resume=true", "verbosity=0"])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    header = {**identity(config), "trust": 0.25, "version": 6}
+    (folder / "journal.jsonl").write_text(json.dumps(header) + "\n")
+    with pytest.raises(ConfigError, match=r"begun with trust 0\.25, and estimator\.trust=auto finds 0\.5 now"):
+        run_experiment(config, folder, [])
+    (folder / "journal.jsonl").write_text(json.dumps(header | {"trust": 0.5}) + "\n")
+    run_experiment(config, folder, [])
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["cost_per_query"]["charged"]["docs"] == 5
+    assert summary["cost"]["charged"]["docs"] == 5 * summary["queries_replayed"] + 20 * QUERIES
+    assert summary["cost"]["actual"]["docs"] == 0  # recorded scores cost nothing
+
+
 def test_a_first_stage_that_scores_all_alike_is_no_evidence_against_a_reranker(data: Path, tmp_path: Path) -> None:
     ties = tmp_path / "ties.run"
     ties.write_text("".join(f"q{q} Q0 d{d} 1 1.0 ties\n" for q in range(QUERIES) for d in range(DOCS)))
     common = ["dataset=beir", f"dataset.path={data}", "retriever=runs", f"retriever.paths={ties}"]
     scores = [f"reranker.scores={data}/good.run", "reranker.scale=logit", "experiment=uncertainty", "budget=20"]
     session = session_for(compose([*common, *scores, "estimator.trust=auto", "tracking=none"]))
-    assert session.correlation is not None
-    assert (session.correlation.requests, session.parts["estimator"].trust) == (0, 0.5)
+    assert session.first_pass is not None
+    assert (session.first_pass.correlation.requests, session.parts["estimator"].trust) == (0, 0.5)
