@@ -73,14 +73,18 @@ class Covariance:
         self.design, self.rows = design, rows
         self._own, self._text_weight = own, text_weight
         self._compact = compact(rows)[0] if short is None else short
+        self._columns: dict[int, FloatArray] = {}  # each is asked for when a document is chosen, and when it is scored
 
     def column(self, position: int) -> FloatArray:
         """Covariance of a document with all, shape (n,)."""
+        if position in self._columns:
+            return self._columns[position]
         text = np.zeros(self._compact.shape[1])
         place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
         text[self._compact.indices[place]] = self._compact.data[place]
         column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
         column[position] += self._own[position]
+        self._columns[position] = column
         return column
 
     def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
