@@ -301,11 +301,7 @@ def _strategy_of(batches: Sequence[SentBatch], position: int) -> str | None:
 
 
 def _item(
-    items: Sequence[PoolItem],
-    columns: tuple[NDArray[Any], ...],
-    batches: Sequence[SentBatch],
-    places: IntArray,
-    i: int,
+    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], batches: Sequence[SentBatch], places: IntArray, i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = int(places[i])
