@@ -275,3 +275,23 @@ def test_a_limit_on_documents_is_one_of_as_many_full_windows():
         asked.append(SlidingEstimator().value(CandidatePool(documents(100)), context).window)
     assert list(asked[0]) == list(range(10, 30))
     assert asked[1] == asked[2] == asked[0]
+
+
+def test_ts_setrank_explores_a_fifth_of_its_rounds_at_random_and_then_shows_what_may_be_relevant():
+    explored, drawn = [], []
+    for worth in worths(100):
+        end = played(TSSetRankEstimator(), worth)
+        assert end.calls == 100
+        top = set(best(worth, 10))
+        hits = [len(top & set(batch.positions.tolist())) for batch in end.batches]
+        explored.append(np.mean(hits[:20]))
+        drawn.append(np.mean(hits[-20:]))
+        assert len(top & set(end.ranking[:10])) >= 6
+    assert np.mean(explored) == pytest.approx(1.0, abs=0.3)  # 10 of 100, a tenth of which are the top
+    assert np.mean(drawn) > 3.0
+
+
+@pytest.mark.parametrize("n", [11, 100])
+def test_acurank_ends_where_a_comparer_tells_nothing_apart(n):
+    end = played(AcuRankEstimator(), np.ones(n), told=0)
+    assert end.calls <= 2 * -(-n // 20)
