@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from ragtune.data.text.analysis import term_of, words_or_pairs
 
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
-_WORD = 0xFFFFFFFF
 _MOST_ROWS = 10_000  # texts whose term vectors are remembered, in some 30 MB
 _ROWS: dict[str, tuple[Any, Any]] = {}
 _ROWS_LOCK = threading.Lock()
@@ -91,40 +91,25 @@ def _refused(why: str) -> InputError:
 
 
 class _Columns(dict[str, int]):
-    """Column of a word's term, as scikit-learn's FeatureHasher has it, -1 without one; begun anew when full."""
+    """Column of a word's term, by its CRC-32, -1 without one; begun anew when full."""
 
     def __missing__(self, word: str) -> int:
         if len(self) >= _MOST_WORDS:
             self.clear()
         term = term_of(word)
-        column = self[word] = abs(murmur3(term.encode())) % _COLUMNS if term else -1
+        column = self[word] = crc32(term.encode()) % _COLUMNS if term else -1
         return column
 
 
 _columns = _Columns()
 
 
-def murmur3(data: bytes) -> int:
-    """MurmurHash3 (Appleby 2011) for x86, 32 bits, signed, with seed 0."""
-    state, whole = 0, len(data) & ~3
-    blocks = [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
-    for i, block in enumerate(blocks):
-        mixed = block * 0xCC9E2D51 & _WORD
-        state ^= (mixed << 15 | mixed >> 17) * 0x1B873593 & _WORD
-        if 4 * i < whole:
-            state = ((state << 13 | state >> 19) & _WORD) * 5 + 0xE6546B64 & _WORD
-    state ^= len(data)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        state = (state ^ state >> shift) * factor & _WORD
-    return state - (state >> 31 << 32)
-
-
 def _term_vectors(texts: Sequence[str]) -> Any:
     """One row a text; those of the latest texts are remembered, as many documents are candidates of many requests."""
     from scipy.sparse import csr_matrix
 
-    rows: dict[str, Any] = {text: _ROWS.get(text) for text in texts}
-    if new := [text for text, row in rows.items() if row is None]:
+    rows = {text: row for text in texts if (row := _ROWS.get(text)) is not None}
+    if new := [text for text in dict.fromkeys(texts) if text not in rows]:
         made = _made_vectors(new)
         for text, begin, end in zip(new, made.indptr, made.indptr[1:], strict=False):
             rows[text] = made.indices[begin:end].copy(), made.data[begin:end].copy()
@@ -134,7 +119,7 @@ def _term_vectors(texts: Sequence[str]) -> Any:
             _ROWS.update((text, rows[text]) for text in new[:_MOST_ROWS])
     if not texts:
         return csr_matrix((0, _COLUMNS))
-    found = [row for text in texts if (row := rows[text]) is not None]
+    found = [rows[text] for text in texts]
     ends = np.cumsum([0, *(len(columns) for columns, _ in found)])
     columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return csr_matrix((values, columns, ends), shape=(len(texts), _COLUMNS))
