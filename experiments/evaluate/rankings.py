@@ -33,7 +33,8 @@ def _kind_for(n: int) -> np.dtype[np.integer[Any]]:
 
 def together(rankings: Orders, n: int) -> Orders:
     """Rankings of n documents in as few bytes as hold them, in one array where they are of one length."""
-    return small(rankings, n) if len(set(map(len, rankings))) == 1 else [small(ranking, n) for ranking in rankings]
+    is_one = isinstance(rankings, np.ndarray) or len(set(map(len, rankings))) == 1
+    return small(rankings, n) if is_one else [small(ranking, n) for ranking in rankings]
 
 
 def packed(rankings: Orders, n: int) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def ties_of(scores: FloatArray) -> list[int]:
     """How many of the scores that decide the top 10 another document has too, and how many decide it."""
     best = -np.sort(-scores[~np.isnan(scores)])
     deciding = best[best >= best[:10][-1:]].tolist()
-    return [sum(count for count in Counter(deciding).values() if count > 1), len(deciding)]
+    counts = Counter(deciding) if len(set(deciding)) < len(deciding) else {}
+    return [sum(count for count in counts.values() if count > 1), len(deciding)]
 
 
 def text_of(trace: ControllerTrace) -> str:
@@ -118,7 +119,7 @@ class QueryRecord:
             rankings=together(rankings_of(output.history), len(last.doc_ids)),
             costs=[list(step.amounts) for step in output.history],
             actual=list(amounts_of(output.actual_cost)),
-            stop=output.stop.model_dump(),
+            stop=dict(vars(output.stop)),
             account=output.final_budget_state,
             dropped=output.dropped,
             context_docs=len(output.documents),

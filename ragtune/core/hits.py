@@ -120,7 +120,7 @@ class Hits(_Made[ScoredDocument]):
         self.facts = facts
         self.source = source
         self.token_counts = (
-            TokenCounts(len(doc_ids), self._tokens_of) if token_counts is None else np.array(token_counts)
+            TokenCounts(len(doc_ids), self._tokens_of) if token_counts is None else np.asarray(token_counts)
         )
 
     def _tokens_of(self, position: int) -> int:

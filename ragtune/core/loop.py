@@ -71,7 +71,7 @@ class RerankLoop:
         try:
             while stop is None:
                 if not is_noted:
-                    if forks:
+                    if forks.waiting:
                         yield from self._fork(forks.below(context.tracker.spent(), or_at=True), state, is_noted=False)
                     stop = self._note(pool, context, history)
                 is_noted = False
@@ -81,7 +81,7 @@ class RerankLoop:
         if len(history) == 1 and stop.reason in _BUDGET_ENDED:
             context.trace.add("controller", "skip_rerank", reason=_BUDGET_DENIED)
         _tell_of_first_round(pool, context, stop)
-        context.trace.add("controller", "stop", **stop.model_dump())
+        context.trace.add("controller", "stop", **vars(stop))
         return stop
 
     def _fork(self, budgets: Sequence[CostBudget], state: RunState, *, is_noted: bool) -> BatchRequests[None]:
@@ -103,7 +103,7 @@ class RerankLoop:
 
     def _estimate(self, pool: CandidatePool, context: RAGtuneContext) -> StopRecord | None:
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 priorities = self._estimator.value(pool, context)
             pool.apply_priorities(priorities)
             if isinstance(priorities, Valuation) and priorities.diagnostics:
@@ -125,7 +125,7 @@ class RerankLoop:
         if isinstance(proposal, StopRecord):
             return proposal
         cost = pricer(proposal.doc_ids, proposal.strategy)
-        if forks:
+        if forks.waiting:
             yield from self._fork(forks.below(context.tracker.spent() + cost), state, is_noted=True)
         context.trace.add(
             "scheduler",
@@ -156,10 +156,10 @@ class RerankLoop:
         pool, context, _, book, forks = state
         closed = tuple(filter(book.closed.__contains__, self._strategies))
         view = context.tracker.remaining_view(self._strategies, pricer, closed)
-        if forks:
+        if forks.waiting:
             view = watched(view, lambda: setattr(context.tracker, "budget_was_read", True))
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 proposal = self._scheduler.select_batch(pool, view)
             if proposal is None:
                 return StopRecord(reason="no_proposal", source="scheduler")
@@ -191,7 +191,7 @@ class RerankLoop:
         if limit == 0 or context.tracker.is_exhausted():
             return False
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 found = checked_documents(expander.expand(pool, context, limit))
             joining = pool.roster.joining(found)
         except InputError:

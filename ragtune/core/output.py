@@ -132,19 +132,19 @@ class BudgetForks:
 
     def __init__(self, budgets: Iterable[CostBudget] = (), unit: str = "docs") -> None:
         self._unit = unit
-        self._waiting = sorted(budgets, key=self._allowed)
+        self.waiting = sorted(budgets, key=self._allowed)
         self.ended: dict[CostBudget, tuple[RunState, StopRecord]] = {}
         self.outputs: dict[CostBudget, ControllerOutput] = {}
         self.saw_reader = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     def below(self, cost: CostObject, *, or_at: bool = False) -> list[CostBudget]:
         """Take out the budgets that do not allow ``cost``; with ``or_at``, those that it leaves nothing, too."""
         amount = getattr(cost, self._unit) + or_at
-        due = [budget for budget in self._waiting if self._allowed(budget) < amount]
-        self._waiting = self._waiting[len(due) :]
+        due = [budget for budget in self.waiting if self._allowed(budget) < amount]
+        self.waiting = self.waiting[len(due) :]
         return due
 
     def _allowed(self, budget: CostBudget) -> int:
@@ -172,7 +172,7 @@ class RunState(NamedTuple):
 def assemble(assembler: BaseAssembler, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
     """The assembler's documents as far as their tokens are paid for; if it fails, the items best first."""
     try:
-        with context.tracker.read_only():
+        with context.tracker.gate:
             documents = list(assembler.assemble(items, context))
         return _paid(documents, items, context)
     except InputError:

@@ -80,7 +80,7 @@ class RetrievalRounds:
     def run(self, context: RAGtuneContext) -> list[ReformulationResult]:
         """The original round, then one a rewrite, as far as the budget goes; only the original one must not fail."""
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 found = checked_documents(self.retriever.retrieve(context, self.plan.original_query_depth))
         except InputError:
             raise
@@ -100,7 +100,7 @@ class RetrievalRounds:
     ) -> list[ReformulationResult]:
         round_context = context.model_copy(update={"query": rewrite, "round": name})
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 found = checked_documents(self.retriever.retrieve(round_context, self.plan.depth_per_reformulation))
                 eligible = [
                     doc
@@ -152,14 +152,14 @@ class RetrievalRounds:
 
     def _paid_rewrites(self, context: RAGtuneContext, found: Sequence[ScoredDocument]) -> list[str]:
         wanted = context.num_reformulations
-        with context.tracker.read_only():
+        with context.tracker.gate:
             cost = self._reformulator.expected_cost(context, found)
         if not context.tracker.try_consume_reformulation(cost=cost):
             return []
         context.meter = CostMeter()
         started_ms = context.tracker.elapsed_ms
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 proposed = self._reformulator.generate(context, found)
             if isinstance(proposed, str):  # which is a list of letters
                 raise TypeError("rewrites of type str: allowed is a list of texts")

@@ -108,7 +108,7 @@ class BatchRunner:
         """The expected charge; a reranker that fails to estimate counts as free, traced once a request."""
         docs = len(items)
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 said = self._rerankers[strategy].expected_cost(items, context)
             return _booked(said, docs, self._expected_ms(said.latency_ms, docs, strategy, context, book))
         except InputError:
@@ -177,7 +177,7 @@ class BatchRunner:
     def _ask(pool: CandidatePool, context: RAGtuneContext, proposal: BatchProposal) -> BatchRequests[_Answer]:
         items = pool.get_items(proposal.doc_ids)
         try:
-            with context.tracker.read_only():
+            with context.tracker.gate:
                 returned = yield RerankBatch(items, context, proposal.strategy)
             if not isinstance(returned, Mapping):
                 kind = type(returned).__name__

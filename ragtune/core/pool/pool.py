@@ -75,7 +75,6 @@ class CandidatePool:
         n = len(self)
         self._move(read_only(np.full(n, CANDIDATE, dtype=np.int8)))
         self.scores = unknown(n)
-        self._strategies: NDArray[np.object_] = constant(n, None)
         self._estimate(Valuation(self.roster, self.eligible, constant(n, 0.0)))
         self._scored_before_growth = 0
         self.batches: tuple[SentBatch, ...] = ()
@@ -112,7 +111,6 @@ class CandidatePool:
         self._hold(roster)
         self._move(extended(self.states, constant(count, CANDIDATE)))
         self.scores = extended(self.scores, unknown(count))
-        self._strategies = extended(self._strategies, constant(count, None))
         self._estimate(self.estimates.joined(roster, self.eligible))
 
     def __len__(self) -> int:
@@ -162,8 +160,7 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        strategy: str | None = self._strategies[position]
-        return strategy
+        return _strategy_of(self.batches, position)
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -175,9 +172,9 @@ class CandidatePool:
 
     def not_candidates(self, doc_ids: Sequence[str], *, again: bool = False) -> list[str]:
         """Those of the documents that may not be scheduled; with ``again``, those may that have a score."""
-        find, states = self.roster.index.get, self.states
+        find, codes = self.roster.index.get, self.states.tobytes()
         allowed = (CANDIDATE, RERANKED) if again else (CANDIDATE,)
-        return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or states.item(at) not in allowed]
+        return [doc_id for doc_id in doc_ids if (at := find(doc_id)) is None or codes[at] not in allowed]
 
     def index_of(self, doc_id: str) -> int:
         """Position of a document."""
@@ -205,8 +202,8 @@ class CandidatePool:
         return self._entries([ids[i] for i in positions.tolist()], positions)
 
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
-        columns = self.states, self.scores, self.priorities, self.posteriors, self._strategies
-        make = partial(_item, self.roster.items, columns, positions)
+        columns = self.states, self.scores, self.priorities, self.posteriors
+        make = partial(_item, self.roster.items, columns, self.batches, positions)
         return Entries(doc_ids, self.roster.tokens, make, positions)
 
     def get_active_items(self) -> list[PoolItem]:
@@ -264,7 +261,6 @@ class CandidatePool:
             )
         values = calibrated(scores, "score")
         self.scores = replaced(self.scores, positions, values)
-        self._strategies = replaced(self._strategies, positions, strategy)
         self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
         sent, found = latest.positions, values
@@ -299,17 +295,24 @@ class CandidatePool:
         return twin
 
 
-def _item(items: Sequence[PoolItem], columns: tuple[NDArray[Any], ...], places: IntArray, i: int) -> PoolItem:
+def _strategy_of(batches: Sequence[SentBatch], position: int) -> str | None:
+    found = (batch.strategy for batch in reversed(batches) if (batch.scores[batch.positions == position] >= 0.0).any())
+    return next(found, None)
+
+
+def _item(
+    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], batches: Sequence[SentBatch], places: IntArray, i: int
+) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = int(places[i])
-    state, score, priority, posterior, strategy = (column[position] for column in columns)
+    state, score, priority, posterior = (column[position] for column in columns)
     item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
     item.__dict__.update(
         items[position].__dict__,
         state=STATES[state],
         priority_value=float(priority),
         reranker_score=float(score) if score == score else None,  # NaN differs from itself
-        reranker_strategy=strategy,
+        reranker_strategy=_strategy_of(batches, position) if score == score else None,
         posterior=float(posterior) if posterior == posterior else None,
     )
     return item

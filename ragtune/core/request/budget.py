@@ -124,7 +124,7 @@ class CostTracker:
         self.clock = clock if clock is not None else MonotonicClock()
         self._start_ms = self.clock.now_ms()
         self._spent = Spending()
-        self.gate = Gate()
+        self.gate = Gate()  # closed around the work of a component, which can spend tokens of the context only
         self.budget_was_read = False  # by a component, whose decisions may then depend on it
 
     @property
@@ -153,10 +153,6 @@ class CostTracker:
     def assembled_tokens(self) -> int:
         """Tokens that assembly has spent."""
         return self._spent.assembled_tokens
-
-    def read_only(self) -> Gate:
-        """A context manager for the work of a component, during which only tokens of the context can be spent."""
-        return self.gate
 
     def let_pass(self, recorded_ms: float, since_ms: float) -> float:
         """Milliseconds since ``since_ms`` on this account, after its clock has moved on so that they are at least
