@@ -86,8 +86,6 @@ class FakeRetriever(BaseRetriever):
 
 
 class FakeReformulator(BaseReformulator):
-    """Given rewrites, or an error to raise."""
-
     def __init__(self, rewrites: Any = ()) -> None:
         self.rewrites = rewrites
         self.calls = 0
@@ -189,8 +187,6 @@ class FakeAssembler(BaseAssembler):
 
 
 class FakeExpander(BaseExpander):
-    """What ``find`` says."""
-
     def __init__(self, find: Callable[[CandidatePool, int], Any]) -> None:
         self._find = find
         self.limits: list[int] = []
@@ -279,7 +275,6 @@ def llm_server(running_llm_server: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def prompts() -> PromptLibrary:
-    """The shipped prompts."""
     return PromptLibrary(CONF / "prompts.yaml")
 
 
@@ -319,9 +314,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr("ragtune.core.request.clock.time", machine)
     return machine
-
-
-# -- a small collection and small real models, for the contract suites -------------------------------------------------
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,11 @@ It takes the options of ragtune run that choose a collection, a first stage and 
     ragtune advise dataset=beir dataset.path=DIR retriever=runs retriever.paths=DIR/bm25.run reranker.scores=DIR/ce.run
     ragtune advise dataset=beir dataset.path=DIR reranker=http reranker.dialect=tei \\
         reranker.url=http://localhost:8080 --max-queries 100
+    ragtune advise --log queries.jsonl --endpoint http://localhost:8080 --dialect tei --max-docs 10000
+
+--log reads requests of a rerank API: a line of JSON each, with query, documents and, if there are any, scores of the
+first stage. It samples them, and --endpoint scores all candidates of the sample. Ask RAGtune's own server with
+--dialect ragtune, so that its budget does not hold.
 
 Recorded scores cost nothing. For a live reranker, the command shows the cost first, and scores every candidate once.
 Scores are cached, so an interrupted command continues. Without judgments (dataset.split=null), quality is agreement
@@ -39,6 +44,16 @@ _LABELS = ("dataset.qrels", "dataset.split")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     add_overrides(parser, "collection, first stage and reranker, as for ragtune run")
+    parser.add_argument("--log", metavar="FILE", type=Path, help="requests of a rerank API in JSON lines")
+    parser.add_argument("--endpoint", metavar="URL", help="with --log: the rerank server that scores them")
+    parser.add_argument("--dialect", metavar="NAME", help="of the endpoint: ragtune, cohere (default), jina, tei, ...")
+    parser.add_argument(
+        "--max-docs",
+        metavar="N",
+        type=int,
+        default=10_000,
+        help="with --log: documents that the endpoint scores at most",
+    )
     parser.add_argument("--prices", metavar="FILE", type=Path, help="YAML: usd_per_call, usd_per_doc, ms_per_doc, ...")
     parser.add_argument("--traffic", metavar="N", type=int, default=TRAFFIC, help="queries a month")
     parser.add_argument("--max-queries", metavar="N", type=int, help="use N random queries (seed=...) instead of all")
@@ -70,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     _check(arguments)
     named = {} if arguments.prices is None else read_prices(arguments.prices)
-    overrides, config = arguments.overrides, compose(arguments.overrides)
+    overrides = _with_log(arguments)
+    config = compose(overrides)
     if (labels := verdict_of(config)) is not None:  # they decide between two orders, and measure nothing
         overrides = [*(one for one in overrides if name_of(one) not in _LABELS), "dataset.split=null"]
         config = compose(overrides)
@@ -78,7 +94,9 @@ def run(arguments: argparse.Namespace) -> int:
         config["dataset"]["sample"] = {"queries": arguments.max_queries, "seed": config["seed"]}
     dataset = load_dataset(config)
     require_queries(len(dataset.judged), judged=bool(dataset.qrels))
-    folder = arguments.out or Path("results", "advice", file_stem(dataset.name))
+    folder = arguments.out or Path(
+        "results", "advice", file_stem(arguments.log.stem if arguments.log else dataset.name)
+    )
     require_writable(folder)
     scored = recorded(config, folder, named, yes=arguments.yes)
     scores = None if scored is config else folder / SCORES
@@ -120,6 +138,26 @@ def _own_prices(node: Mapping[str, Any], replayed: Any) -> list[Mapping[str, Any
     table = {name: getattr(replayed, name, 0.0) for name in ("ms_per_doc", "ms_per_call", "usd_per_doc")}
     own = {name: node[name] for name in Prices.model_fields if isinstance(node.get(name), int | float)}
     return [{name: value for name, value in source.items() if value} for source in (table, own)]
+
+
+def _with_log(arguments: argparse.Namespace) -> list[str]:
+    """The overrides, behind those that replay a sample of the log and ask the endpoint."""
+    from experiments.advise.querylog import FOLDER, write_sample
+    from experiments.config.compose import compose
+    from experiments.report.study import file_stem
+    from experiments.report.write import require_writable
+
+    if arguments.log is None:
+        if arguments.endpoint or arguments.dialect:
+            raise ConfigError("--endpoint and --dialect: allowed with --log; without it reranker=http has options")
+        return list(arguments.overrides)
+    folder = arguments.out or Path("results", "advice", file_stem(arguments.log.stem))
+    require_writable(folder)
+    seed = compose([one for one in arguments.overrides if name_of(one) == "seed"])["seed"]
+    sample = write_sample(arguments.log, folder / FOLDER, arguments.max_docs, seed)
+    asked = ["reranker=http", f"reranker.url={arguments.endpoint}"] if arguments.endpoint else []
+    dialect = [f"reranker.dialect={arguments.dialect}"] if arguments.dialect else []
+    return [*sample, *asked, *dialect, *arguments.overrides]
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -7,12 +7,19 @@ from collections.abc import Iterator, Sequence
 
 from ragtune import __version__
 from ragtune.cli import harness
-from ragtune.cli.commands import doctor, mcp, prompt, serve, shadow
+from ragtune.cli.commands import certificate, doctor, mcp, prompt, serve, shadow
 from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
 
-SERVICES: dict[str, Command] = {"serve": serve, "mcp": mcp, "prompt": prompt, "shadow": shadow, "doctor": doctor}
+SERVICES: dict[str, Command] = {
+    "serve": serve,
+    "mcp": mcp,
+    "prompt": prompt,
+    "shadow": shadow,
+    "certificate": certificate,
+    "doctor": doctor,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

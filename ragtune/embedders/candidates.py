@@ -91,8 +91,8 @@ def _term_vectors(texts: Sequence[str]) -> Any:
     """One row a text; those of the latest texts are remembered, as many documents are candidates of many requests."""
     from scipy.sparse import csr_matrix
 
-    rows = {text: _ROWS.get(text) for text in texts}
-    if new := [text for text, row in rows.items() if row is None]:
+    rows = {text: row for text in texts if (row := _ROWS.get(text)) is not None}
+    if new := [text for text in dict.fromkeys(texts) if text not in rows]:
         made = _made_vectors(new)
         for text, begin, end in zip(new, made.indptr, made.indptr[1:], strict=False):
             rows[text] = made.indices[begin:end].copy(), made.data[begin:end].copy()
@@ -102,7 +102,7 @@ def _term_vectors(texts: Sequence[str]) -> Any:
             _ROWS.update((text, rows[text]) for text in new[:_MOST_ROWS])
     if not texts:
         return csr_matrix((0, _COLUMNS))
-    found = [row for text in texts if (row := rows[text]) is not None]
+    found = [rows[text] for text in texts]
     ends = np.cumsum([0, *(len(columns) for columns, _ in found)])
     columns, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return csr_matrix((values, columns, ends), shape=(len(texts), _COLUMNS))

@@ -25,7 +25,7 @@ def create_application(
     """REST, MCP at ``/mcp`` and the rerank API behind one protection; it closes neither the service nor the ranker."""
     limits = limits or ServerLimits()
     runner = Runner(service, limits)
-    server = mcp.create_server(runner)
+    server = mcp.create_server(runner, ranker)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:

@@ -21,7 +21,6 @@ from ragtune.core.errors import (
     UnknownCollectionError,
 )
 from ragtune.services.operations import MalformedRequestError
-from ragtune.services.rerank_payloads import RERANK_PATHS
 
 MEDIA_TYPE = "application/problem+json"
 _TYPE = "urn:ragtune:problem:"
@@ -56,16 +55,15 @@ class AdapterError(RagtuneError):
 
 
 class Problem(BaseModel):
-    """Problem details (RFC 9457), with the detail in ``message`` again for clients of the rerank API."""
+    """Problem details (RFC 9457), with further members for the clients of a rerank API."""
 
     type: str
     title: str
     status: int
     detail: str
     errors: list[FieldError] | None = None
-    message: str | None = None
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     def to_json(self) -> bytes:
         return self.model_dump_json(exclude_none=True).encode()
@@ -119,8 +117,8 @@ _KIND_OF: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def problem_of(error: Exception, path: str = "") -> Problem:
-    """What a client of that path is told of an error; logs what it is not told."""
+def problem_of(error: Exception) -> Problem:
+    """What a client is told of an error; logs what it is not told."""
     kind, detail, errors = "internal-error", "The failure is in the server's log.", None
     if isinstance(error, AdapterError):
         kind, detail, errors = error.kind, str(error), error.errors
@@ -131,8 +129,7 @@ def problem_of(error: Exception, path: str = "") -> Problem:
     else:
         _log.error("unexpected error", exc_info=error)
     status, title = KINDS[kind]
-    message = detail if path in RERANK_PATHS else None
-    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors, message=message)
+    return Problem(type=_TYPE + kind, title=title, status=status, detail=detail, errors=errors)
 
 
 def headers_of(error: Exception, found: Problem) -> dict[str, str]:

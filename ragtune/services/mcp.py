@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
+from ragtune.services.dialects.cohere import V1
 from ragtune.services.errors import problem_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.operations import OPERATIONS, MalformedRequestError, Operation
@@ -19,7 +23,10 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Receive, Scope, Send
 
+    from ragtune.services.rerank import RerankServer
+
 PATH = "/mcp"
+RERANK = V1.operation
 _INSTRUCTIONS = (
     "Retrieval over collections of documents. Make a collection, ingest documents, then retrieve candidates for a "
     "query; fuse, rerank, compress and package work on candidates. The text of a failed call is a problem in JSON "
@@ -27,8 +34,11 @@ _INSTRUCTIONS = (
 )
 
 
-def create_server(runner: Runner) -> MCPServer:
-    """The MCP adapter: arguments, content and problems (as text) are those of the REST endpoint of the same name."""
+def create_server(runner: Runner, ranker: RerankServer | None = None) -> MCPServer:
+    """The MCP adapter: arguments, content and problems (as text) are those of the REST endpoint of the same name.
+
+    With a ``ranker``, the tool ``rerank`` takes ``documents`` and a budget as well, as /v1/rerank does.
+    """
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
@@ -38,7 +48,7 @@ def create_server(runner: Runner) -> MCPServer:
         title="RAGtune",
         instructions=_INSTRUCTIONS,
         version="1.0.0",
-        tools=[_tool(operation, runner) for operation in OPERATIONS],
+        tools=[_tool(operation, runner, ranker if operation.name == "rerank" else None) for operation in OPERATIONS],
         subscriptions=False,
         log_level="WARNING",
     )
@@ -70,7 +80,7 @@ class _Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
-def _tool(operation: Operation[Any], runner: Runner) -> Tool:
+def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None) -> Tool:
     from mcp.server.mcpserver.tools import Tool
     from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
     from mcp.types import ToolAnnotations
@@ -81,16 +91,18 @@ def _tool(operation: Operation[Any], runner: Runner) -> Tool:
         def validate_arguments(self, arguments_to_validate: dict[str, Any]) -> dict[str, Any]:
             return {"arguments": arguments_to_validate}
 
+    description, parameters = operation.summary, operation.request.model_json_schema()
+    output = operation.adapter.json_schema(mode="serialization")
+    if ranker is not None:
+        description, parameters, output = _with_documents(operation, parameters)
     return Tool(
-        fn=_call(operation, runner),
+        fn=_call(operation, runner, ranker),
         name=operation.name,
         title=None,
         context_kwarg=None,
-        description=operation.summary,
-        parameters=operation.request.model_json_schema(),
-        fn_metadata=Arguments(
-            arg_model=ArgModelBase, output_schema=operation.adapter.json_schema(mode="serialization")
-        ),
+        description=description,
+        parameters=parameters,
+        fn_metadata=Arguments(arg_model=ArgModelBase, output_schema=output),
         is_async=True,
         annotations=ToolAnnotations(
             read_only_hint=operation.effect == "reads",
@@ -101,12 +113,29 @@ def _tool(operation: Operation[Any], runner: Runner) -> Tool:
     )
 
 
-def _call(operation: Operation[Any], runner: Runner) -> Callable[..., Awaitable[CallToolResult]]:
+def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Description and schemas of a tool that takes documents, or the candidates of a block."""
+    own, output = RERANK.request.model_json_schema(), TypeAdapter(RERANK.response | block.response)
+    joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
+    return (
+        f"{RERANK.summary} Or with candidates: {block.summary}",
+        {"type": "object", "title": own["title"], "required": ["query"], **joined},
+        {"type": "object", **output.json_schema(mode="serialization")},
+    )
+
+
+def _call(
+    operation: Operation[Any], runner: Runner, ranker: RerankServer | None
+) -> Callable[..., Awaitable[CallToolResult]]:
     from mcp.types import CallToolResult, TextContent
 
     async def call(arguments: dict[str, Any]) -> CallToolResult:
         try:
-            body = await runner.run(operation, _encode(arguments))
+            data = _encode(arguments)
+            if ranker is None or "candidates" in arguments:
+                body = await runner.run(operation, data)
+            else:
+                body = await runner.rerank(lambda _: (RERANK, ranker), data, asyncio.Event().wait, Permit())
         except Exception as error:
             # As text only: clients check structured content against the tool's output schema, and drop what differs.
             problem = problem_of(error).to_json().decode()

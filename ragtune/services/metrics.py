@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.errors import MissingExtraError
-from ragtune.services.rerank_payloads import RERANK_PATHS
+from ragtune.services.dialects.table import BY_PATH
 from ragtune.services.shadow import FIGURES
 from ragtune.services.status import Recent, is_fallback
 
@@ -76,7 +76,7 @@ class Metrics:
         """Ask this, whenever the figures are read, what shadowed requests came to."""
         self.registry.register(_ShadowFigures(shadow))
 
-    def ranked(self, ranking: ServedRanking, search_units: int) -> None:
+    def ranked(self, ranking: ServedRanking) -> None:
         for hop in ranking.hops:
             self._hops.labels(hop.model, hop.outcome).inc()
         self._possible.inc(ranking.possible.search_units)
@@ -85,7 +85,7 @@ class Metrics:
         for outcome, count in (("scored", scored), ("failed", failed), ("saved", len(ranking) - scored - failed)):
             self._docs.labels(outcome).inc(count)
         self._calls.inc(ranking.cost.calls)
-        self._search_units.inc(search_units)
+        self._search_units.inc(ranking.cost.search_units)
         self._tokens.inc(ranking.cost.tokens)
         self._usd.inc(ranking.cost.usd)
         self._saved_tokens.inc(ranking.saved.tokens)
@@ -117,7 +117,7 @@ class Metrics:
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """A request has its answer, whatever that is; those of the rerank API count."""
-        if path in RERANK_PATHS:
+        if path in BY_PATH:
             self._requests.labels(path, str(status)).inc()
             self._seconds.observe(seconds)
             self.recent.answered(status, seconds)

@@ -1,31 +1,28 @@
-"""The rerank API: other servers' requests and answers, with a budget behind them."""
+"""What the rerank API works on: a model and a policy, with a budget behind every request."""
 
 from __future__ import annotations
 
 import math
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from ragtune.canonical.permit import current
 from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import InputError
+from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
 from ragtune.core.types import CostObject
-from ragtune.core.units import TIME, UNITS, search_units
+from ragtune.core.units import TIME
 from ragtune.facade.defaults import TRUST
 from ragtune.rerankers._cached import CachedReranker
 from ragtune.services import rerank_payloads as p
-from ragtune.services.chain import FIRST_STAGE, Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
-from ragtune.services.errors import AdapterError
+from ragtune.services.chain import Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
+from ragtune.services.learn import Learner, replayed
 from ragtune.services.metrics import Metrics
-from ragtune.services.operations import Operation
 from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.telemetry import traced
 from ragtune.services.turns import LateError, Turns
@@ -35,12 +32,6 @@ if TYPE_CHECKING:
     from ragtune.facade.calibration import Calibration
     from ragtune.facade.policies import Policy
     from ragtune.facade.reranker import BudgetedReranker, Job
-
-
-ANSWERED_BY, HOPS = "X-RAGtune-Answered-By", "X-RAGtune-Hops"
-"""Headers of an answer: the model that scored, and what each model did."""
-
-_SHOWN = " =,:/()+"  # in headers, as they are
 
 
 class RerankServer:
@@ -85,6 +76,8 @@ class RerankServer:
                 return BudgetedReranker(link.asked, policy="fixed_depth", docs=max_documents, **common)
             doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
             parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
+            if is_first:
+                self._policy = parts
             self._ends_by_itself = parts.compares
             self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
             limits = (self._capped(self._defaults) or self._everything) | ({} if usage is None else usage.limits)
@@ -93,6 +86,7 @@ class RerankServer:
 
         self.model = model
         self.max_documents = max_documents
+        self.max_length: int = getattr(reranker, "max_length", None) or 512
         self._time_ms = 1000.0 * time_s
         self._usage = usage
         self._defaults = _set(budget or {})
@@ -109,7 +103,7 @@ class RerankServer:
                 link.set_up(make)
             if shadow is not None:
                 name = policy if isinstance(policy, str) else type(policy.estimator).__name__
-                self._shadow = Shadow(shadow, model, name, self._links[0].full)
+                self._shadow = Shadow(shadow, model, name, self._links[0].full, self._learner_of(shadow))
                 self.metrics.watch_shadow(self._shadow)
         except BaseException:
             self.close()
@@ -155,7 +149,9 @@ class RerankServer:
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
         named = {} if request.budget is None else request.budget.model_dump(exclude_unset=True)
-        limits = self._capped(_set(self._defaults | named))
+        learner = None if self._shadow is None else self._shadow.learner
+        learned = {} if learner is None else learner.limits
+        limits = self._capped(_set(self._defaults | learned | named))
         wanted = int(min(len(texts), limits.get("docs", len(texts))))
         with self._lease(wanted) as (left, costs), traced(self.model, request, texts) as tell, self._chain.expected():
             in_full = not (limits or self._ends_by_itself)
@@ -165,13 +161,20 @@ class RerankServer:
             else:
                 left_ms, ranking = self._ranked(job, limits, in_full=in_full)
             costs.append(ranking.cost + ranking.possible)
-            self.metrics.ranked(ranking, billed_units(ranking))
+            self.metrics.ranked(ranking)
             tell(ranking)
         if (limit_ms := limits.get(TIME.short)) is not None:
             self.metrics.timed(current().waited_ms, limit_ms)
-        if self._shadow is not None and limits and texts and not self._is_given_up(ranking, limits, left_ms):
-            self._shadow.offer(job, ranking, limits)
+        if self._shadow is not None and texts and not self._is_given_up(ranking, limits, left_ms):
+            self._shadow.offer(job, ranking, limits, is_own=ranking.answered_by == self.model)
         return ranking.at_least(request.min_score)
+
+    def _learner_of(self, options: ShadowOptions) -> Learner | None:
+        if options.learn is None:
+            return None
+        if self._policy.compares:
+            raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
+        return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
 
     def _lease(self, documents: int) -> AbstractContextManager[tuple[dict[str, float], list[CostObject]]]:
         return nullcontext(({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
@@ -219,90 +222,3 @@ def _text_of(i: int, document: dict[str, Any], fields: Sequence[str]) -> str:
     if len(fields) == 1:
         return str(found[fields[0]])
     return "\n".join(f"{name}: {text}" for name, text in found.items())
-
-
-def _answer(server: RerankServer | None, request: p.RerankQuery, version: str, with_documents: bool) -> dict[str, Any]:
-    if server is None:
-        raise AdapterError("no-model", "Start it with --model to rerank documents here.")
-    ranking = server.rank(request)
-    shown = with_documents if request.return_documents is None else request.return_documents
-    results = [
-        {"index": one.index, "relevance_score": one.score, "estimated": one.estimated}
-        | ({"document": _given(request.documents[one.index])} if shown else {})
-        for one in ranking[: request.top_n or None]
-    ]
-    model = ranking.answered_by
-    hops = ", ".join(f"{hop.model}={hop.outcome}" for hop in ranking.hops)
-    current().headers = {ANSWERED_BY: quote(model, _SHOWN), HOPS: quote(hops, _SHOWN)}
-    warnings = _warnings(request, ranking)
-    meta = {
-        "api_version": {"version": version, "is_experimental": False},
-        "billed_units": {"search_units": billed_units(ranking)},
-        "tokens": {"input_tokens": ranking.cost.tokens, "output_tokens": 0},
-    }
-    return {
-        "id": str(uuid.uuid4()),
-        "results": results,
-        "meta": meta | ({"warnings": warnings} if warnings else {}),
-        "model": server.model if model == FIRST_STAGE else model,
-        "usage": {"total_tokens": ranking.cost.tokens, "prompt_tokens": ranking.cost.tokens},
-        "ragtune": _account(ranking),
-    }
-
-
-def _given(document: str | dict[str, Any]) -> dict[str, Any]:
-    return {"text": document} if isinstance(document, str) else document
-
-
-def billed_units(ranking: ServedRanking) -> int:
-    """The search units of the calls that were answered: as the upstream bills them, else as Cohere would."""
-    if ranking.cost.search_units:
-        return ranking.cost.search_units
-    scored = sum(one.reranked for one in ranking) or int(ranking.nothing_relevant)
-    return max(ranking.batches.sent - ranking.batches.failed, search_units(scored)) if scored else 0
-
-
-def _account(ranking: ServedRanking) -> dict[str, Any]:
-    stop = {} if ranking.stop is None else ranking.stop.model_dump(include={"reason", "source", "message"})
-    empty = {"nothing_relevant": True} if ranking.nothing_relevant else {}
-    return (
-        empty
-        | {
-            "spent": _spending(ranking.cost),
-            "saved": _spending(ranking.saved),
-            "stop": stop,
-            "reranked": [one.index for one in ranking if one.reranked],
-            "failed": sorted(ranking.failures),
-            "answered_by": ranking.answered_by,
-            "hops": [hop._asdict() for hop in ranking.hops],
-        }
-        | ({"possible": _spending(ranking.possible)} if ranking.possible.calls else {})
-    )
-
-
-def _spending(cost: CostObject) -> dict[str, Any]:
-    return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}
-
-
-def _warnings(request: p.RerankQuery, ranking: ServedRanking) -> list[str]:
-    unknown = islice(request.model_extra or {}, 20)
-    return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *ranking.warnings]
-
-
-def _operation(name: str, path: str, version: str, response: Any, with_documents: bool = False) -> Operation[Any]:
-    return Operation(
-        name,
-        "Rank documents within a budget, as Cohere's and Jina's clients ask for it.",
-        p.RerankQuery,
-        response,
-        lambda server, request: _answer(server, request, version, with_documents),
-        path,
-    )
-
-
-RERANK_OPERATIONS = (
-    _operation("rerank_v1", "/v1/rerank", "1", p.RankedWithUsage),
-    _operation("rerank_v2", "/v2/rerank", "2", p.Ranked),
-    _operation("rerank_jina", "/rerank", "1", p.RankedWithUsage, with_documents=True),
-)
-"""The rerank API. At its first path is the block ``rerank`` of ragd as well: a request of that has ``candidates``."""

@@ -1,16 +1,12 @@
-"""What goes over the wire of the rerank API that Cohere, Jina, vLLM and their clients speak."""
+"""The one request that every dialect of the rerank API is read into."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, with_config
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+from pydantic import ConfigDict, Field
 
 from ragtune.services.payloads import Many, Request
-
-RERANK_PATHS = frozenset({"/v1/rerank", "/v2/rerank", "/rerank"})
-"""Paths of the rerank API; its clients read errors from ``message`` or ``detail``."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Column = Many[Finite | None]
@@ -73,112 +69,7 @@ class RerankQuery(Request):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-
-@with_config(ConfigDict(extra="allow"))
-class ResultDocument(TypedDict):
-    """A document as it was given; a text becomes an object. Other fields of an object are returned as well."""
-
-    text: NotRequired[str]
-
-
-class RerankResult(TypedDict):
-    """A result: which of the documents, and its relevance in [0, 1].
-
-    ``relevance_score`` is the model's score of a document that the model scored, with a calibration the probability of
-    relevance. Otherwise ``estimated`` is true, and the score is RAGtune's estimate.
-    """
-
-    index: int
-    relevance_score: float
-    estimated: bool
-    document: NotRequired[ResultDocument]
-
-
-class ApiVersion(TypedDict):
-    """Version of the API, in Cohere's count."""
-
-    version: Literal["1", "2"]
-    is_experimental: bool
-
-
-class BilledUnits(TypedDict):
-    """Search units, one for every 100 documents begun and at least one a call, as Cohere bills them."""
-
-    search_units: int
-
-
-class Tokens(TypedDict):
-    """Tokens that the model has read."""
-
-    input_tokens: int
-    output_tokens: int
-
-
-class Meta(TypedDict):
-    """What Cohere's clients read about a request."""
-
-    api_version: ApiVersion
-    billed_units: BilledUnits
-    tokens: Tokens
-    warnings: NotRequired[list[str]]
-
-
-class Usage(TypedDict):
-    """What Jina's and vLLM's clients read about a request."""
-
-    total_tokens: int
-    prompt_tokens: int
-
-
-Spending = dict[str, int | float]
-"""A cost by unit; those without a price are left out."""
-
-
-class Stop(TypedDict):
-    """Why no more was scored."""
-
-    reason: str
-    source: str
-    message: str
-
-
-class HopTold(TypedDict):
-    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
-
-    model: str
-    outcome: str
-    message: str
-
-
-class Account(TypedDict):
-    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
-
-    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
-    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
-    """
-
-    spent: Spending
-    saved: Spending
-    stop: Stop
-    reranked: list[int]
-    failed: list[int]
-    nothing_relevant: NotRequired[bool]
-    answered_by: str
-    hops: list[HopTold]
-    possible: NotRequired[Spending]
-
-
-class Ranked(TypedDict):
-    """A ranking in Cohere's shape."""
-
-    id: str
-    results: list[RerankResult]
-    meta: Meta
-    ragtune: Account
-
-
-class RankedWithUsage(Ranked):
-    """A ranking in Cohere's shape and in Jina's at once."""
-
-    model: str
-    usage: Usage
+    @property
+    def wants_logits(self) -> bool:
+        """Whether scores are to be logits, not in [0, 1]."""
+        return False

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services import status
-from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of, problem_of
+from ragtune.services.dialects import polled
+from ragtune.services.dialects.table import BY_PATH, DIALECTS, dialect_of, has_field, problem_at
+from ragtune.services.errors import KINDS, MEDIA_TYPE, AdapterError, Problem, headers_of
 from ragtune.services.limits import Runner, ServerLimits
 from ragtune.services.metrics import PATH
 from ragtune.services.operations import OPERATIONS, Operation
-from ragtune.services.rerank import RERANK_OPERATIONS, RerankServer
+from ragtune.services.rerank import RerankServer
 from ragtune.services.security import KEY_ID, STATIC_PATH, Protection, Security
 
 if TYPE_CHECKING:
@@ -58,16 +60,19 @@ def create_app(
     )
     schemas = Schemas()
     blocks = {operation.path: operation for operation in OPERATIONS}
-    shared = {operation.path for operation in RERANK_OPERATIONS}
     for operation in OPERATIONS:
-        if operation.path not in shared:
+        if operation.path not in BY_PATH:
             tag = "collections" if operation.path.startswith("/v1/collections") else "blocks"
             _add(app, _endpoint(operation, runner), tag, schemas, operation)
-    for operation in RERANK_OPERATIONS:
-        block = blocks.get(operation.path)
-        endpoint = _rerank_endpoint(operation, block, runner, ranker)
-        _add(app, endpoint, "rerank API", schemas, *filter(None, (block, operation)))
-    _add_pages(app, runner, ranker, schemas)
+    for path, dialects in BY_PATH.items():
+        block = blocks.get(path)
+        endpoint = _rerank_endpoint(path, block, runner, ranker)
+        if path == dialects[0].operation.path:
+            operations = (dialect.operation for dialect in dialects)
+            _add(app, endpoint, "rerank API", schemas, *filter(None, (block, *operations)))
+        else:  # another path of the same
+            app.add_api_route(path, endpoint, methods=["POST"], include_in_schema=False)
+    _add_pages(app, runner, ranker, limits, schemas)
     _add_problems(app)
     _describe(app, schemas, security)
     answered = (lambda *_: None) if ranker is None else ranker.metrics.answered
@@ -107,16 +112,18 @@ def _endpoint(operation: Operation[Any], runner: Runner) -> Callable[[Request], 
 
 
 def _rerank_endpoint(
-    operation: Operation[Any], block: Operation[Any] | None, runner: Runner, ranker: RerankServer | None
+    path: str, block: Operation[Any] | None, runner: Runner, ranker: RerankServer | None
 ) -> Callable[[Request], Any]:
+    """An endpoint for all dialects at the path, and for the block there, whose requests have ``candidates``."""
     from fastapi import Request, Response
 
-    def choose(data: bytes) -> tuple[Operation[Any], Any]:
-        if block is not None and _has_candidates(data):
-            return block, runner.service
-        return operation, ranker
-
     async def endpoint(request: Request) -> Response:
+        def choose(data: bytes) -> tuple[Operation[Any], Any]:
+            if block is not None and has_field(data, ("candidates",)):
+                return block, runner.service
+            request.state.dialect = dialect = dialect_of(path, data)
+            return dialect.operation, ranker
+
         data = await _read_body(request)
         permit = Permit(key=request.scope.get(KEY_ID, ""))
         answer = await runner.rerank(choose, data, request.receive, permit)
@@ -124,17 +131,6 @@ def _rerank_endpoint(
 
     endpoint.__annotations__ = {"request": Request, "return": Response}
     return endpoint
-
-
-def _has_candidates(data: bytes) -> bool:
-    """Whether a request is the block's, not the rerank API's, which has ``documents``."""
-    if b'"candidates"' not in data:
-        return False
-    try:
-        given = from_json(data)
-    except ValueError:
-        return False
-    return isinstance(given, dict) and "candidates" in given
 
 
 async def _read_body(request: Request) -> bytes:
@@ -159,12 +155,15 @@ def _read_parameters(operation: Operation[Any], request: Request) -> bytes:
     return to_json(values)
 
 
-def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schemas: Schemas) -> None:
+def _add_pages(
+    app: FastAPI, runner: Runner, ranker: RerankServer | None, limits: ServerLimits, schemas: Schemas
+) -> None:
     from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
     def add(path: str, endpoint: Callable[[], Any], summary: str, *statuses: int, **options: Any) -> None:
         problems = schemas.problems(statuses)
-        app.get(path, operation_id=path[1:], summary=summary, tags=["health"], responses=problems, **options)(endpoint)
+        name = path[1:].replace("/", "_") or "about"
+        app.get(path, operation_id=name, summary=summary, tags=["health"], responses=problems, **options)(endpoint)
 
     async def healthz() -> Any:
         runner.check_threads()
@@ -175,8 +174,17 @@ def _add_pages(app: FastAPI, runner: Runner, ranker: RerankServer | None, schema
         return JSONResponse({"status": "ok"})
 
     public: dict[str, Any] = {"openapi_extra": {"security": []}}
-    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
     add("/readyz", readyz, "Do requests end, and does the database answer?", 403, 421, 503, 504, **public)
+    add("/", lambda: polled.about(ranker), "What is this server?", 403, 421, **public)
+    add("/healthz", healthz, "Does the server run, and do requests end?", 403, 421, 503, **public)
+    for i, path in enumerate(polled.HEALTH):  # the first of the paths is described
+        add(path, healthz, "Does the server run?", 403, 421, 503, include_in_schema=i == 0, **public)
+    for i, path in enumerate(polled.MODELS):
+        described = "The model, as OpenAI's API lists it."
+        add(path, lambda: polled.models(ranker), described, 401, 403, 421, include_in_schema=i == 0)
+    for i, path in enumerate(polled.INFO):
+        described = "The model, as TEI describes it."
+        add(path, lambda: polled.info(ranker, limits), described, 401, 403, 404, 421, include_in_schema=i == 0)
     if ranker is not None:
         summary = "Reranking's cost and savings, for Prometheus."
         add(PATH, ranker.metrics.page, summary, 401, 403, 421, response_class=PlainTextResponse)
@@ -196,7 +204,7 @@ def _add_problems(app: FastAPI) -> None:
             error = AdapterError("method-not-allowed", f"Allowed: {allowed}.", {"Allow": allowed})
         elif isinstance(error, HTTPException):
             error = AdapterError("not-found", f"{request.url.path[:200]} is no path of this server.")
-        found = problem_of(error, request.url.path)
+        found = problem_at(request.url.path, error, getattr(request.state, "dialect", None))
         return Response(found.to_json(), found.status, headers_of(error, found))
 
     # What is answered here; anything else goes on to the server's log as well.
@@ -239,7 +247,7 @@ class Schemas:
 
     def __init__(self) -> None:
         adapters: list[tuple[Any, JsonSchemaMode, TypeAdapter[Any]]] = [("problem", "validation", TypeAdapter(Problem))]
-        for operation in (*OPERATIONS, *RERANK_OPERATIONS):
+        for operation in (*OPERATIONS, *(dialect.operation for dialect in DIALECTS)):
             adapters.append((("request", operation.name), "validation", TypeAdapter(operation.request)))
             adapters.append((("response", operation.name), "serialization", operation.adapter))
         found, rest = TypeAdapter.json_schemas(adapters, ref_template=_REF)

@@ -16,7 +16,9 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtune.core.errors import ConfigError
-from ragtune.services.errors import AdapterError, headers_of, problem_of
+from ragtune.services.dialects.polled import HEALTH
+from ragtune.services.dialects.table import problem_at
+from ragtune.services.errors import AdapterError, headers_of
 from ragtune.services.limits import ServerLimits
 from ragtune.services.metrics import PATH as METRICS_PATH
 from ragtune.services.status import DATA_PATH, PATH
@@ -29,7 +31,7 @@ KEY_ID = "ragtune.key"
 STATIC_PATH = "/docs/static"
 """Below it are the files of Swagger UI."""
 
-_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+_OPEN_PATHS = frozenset({"/", *HEALTH, "/healthz", "/readyz", "/docs", "/openapi.json"})
 """Paths that need neither key nor place: monitoring and the description of the API, which holds no secret."""
 
 _STATUS_PATHS = (PATH, DATA_PATH)
@@ -220,7 +222,7 @@ class Protection:
 
 
 async def _refuse(path: str, error: AdapterError, send: Send) -> None:
-    found = problem_of(error, path)
+    found = problem_at(path, error)
     body = found.to_json()
     headers = {**headers_of(error, found), "Content-Length": str(len(body))}
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -22,6 +22,7 @@ from ragtune.core.arguments import check_number
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.statistics import gain_kept, overlap, rank_biased_overlap
 from ragtune.core.types import FREE, CostObject
+from ragtune.services.learn import TOLERANCE, Learner
 
 if TYPE_CHECKING:
     from ragtune.facade.ranking import Ranking
@@ -86,7 +87,7 @@ def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
 
 
 def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
-    """The mean of values that lie between low and high, and its interval, cut there."""
+    """The mean of values between low and high, and its 95% interval, cut there."""
     from scipy.special import stdtrit
 
     count = len(values)
@@ -115,14 +116,21 @@ def read_records(file: Path) -> tuple[list[ShadowRecord], int]:
 
 @dataclass(frozen=True)
 class ShadowOptions:
-    """The share of the requests with a budget that is shadowed, in (0, 1], and a file for a line of JSON each."""
+    """The share of the requests with a budget that is shadowed, in (0, 1], and a file for a line of JSON each.
+
+    ``learn`` is the file of a :class:`~ragtune.services.learn.Learner`, which chooses the budget.
+    """
 
     share: float
     file: Path | None = None
+    learn: Path | None = None
+    tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:
         if check_number("shadow share", self.share, low=0.0, high=1.0) == 0.0:
             raise ConfigError("shadow share=0: allowed is a number in (0, 1]")
+        if not 0.0 < check_number("learn loss", self.tolerance, low=0.0, high=1.0) < 1.0:
+            raise ConfigError(f"learn loss={self.tolerance:g}: allowed is a number in (0, 1), e.g. {TOLERANCE}")
         if self.file is None:
             return
         try:
@@ -134,7 +142,15 @@ class ShadowOptions:
 class Shadow:
     """Reranks in full what a share of answers were chosen from, while no request is under way, and compares."""
 
-    def __init__(self, options: ShadowOptions, model: str, policy: str, ranker: BudgetedReranker) -> None:
+    def __init__(
+        self,
+        options: ShadowOptions,
+        model: str,
+        policy: str,
+        ranker: BudgetedReranker,
+        learner: Learner | None = None,
+    ) -> None:
+        self.learner = learner
         self._options = options
         self._model = model
         self._policy = policy
@@ -149,9 +165,13 @@ class Shadow:
         self._thread = threading.Thread(target=self._work, name="ragtune-shadow", daemon=True)
         self._thread.start()
 
-    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float]) -> None:
+    def offer(self, job: Job, ranking: Ranking, budget: Mapping[str, float], *, is_own: bool = True) -> None:
+        if self.learner is not None and is_own:
+            self.learner.hear(job, ranking)
+        elif not budget:
+            return
         with self._lock:
-            is_taken = self._draws.random() < self._options.share
+            is_taken = not budget or self._draws.random() < self._options.share
         if not is_taken or self._is_closed.is_set():
             return
         try:
@@ -189,6 +209,9 @@ class Shadow:
     def _work(self) -> None:
         while (served := self._queue.get()) is not None and not self._is_closed.is_set():
             try:
+                if not served[2]:  # it was read in full
+                    self._learn(*served[:2])
+                    continue
                 record = self._measured(*served)
             except Exception as error:  # whatever a model raises must not end the thread
                 sys.stderr.write(f"ragtune: a shadowed request failed: {error}\n")
@@ -216,6 +239,7 @@ class Shadow:
         order = [one.index for one in ranking]
         if len(gains) < len(order):
             return None
+        self._learn(job, everything)
         full = [one.index for one in everything]
         return ShadowRecord(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -232,6 +256,10 @@ class Shadow:
             served_order=tuple(order[:_DEPTH]),
             full_order=tuple(full[:_DEPTH]),
         )
+
+    def _learn(self, job: Job, everything: Ranking) -> None:
+        if self.learner is not None:
+            self.learner.measure(job, everything)
 
     def _write(self, record: ShadowRecord) -> None:
         if self._options.file is None:

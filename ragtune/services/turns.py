@@ -14,7 +14,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from ragtune.canonical.permit import current
+from ragtune.canonical.permit import CancelledWorkError, current
 from ragtune.core.errors import InconclusiveError, InputError, NotAskedError, RagtuneError, RequestOverError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -125,7 +125,7 @@ class ServedReranker(WrappedReranker):
         try:
             with self._turns.away():
                 return self._called(items, context, strategy)
-        except NotAskedError:
+        except (NotAskedError, CancelledWorkError):  # no failure of the model, which would close it for others
             self._require_open()
             raise
         except InputError as error:

@@ -63,7 +63,6 @@ def golden() -> Observations:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """RAGtune's REST interface on PostgreSQL."""
     with PostgresDatabase(fresh_dsn()) as database, serving(None, service=LibraryTarget(database).service) as url:
         yield url
 
@@ -171,9 +170,6 @@ def _plans(cases: list[Json]) -> list[RetrievalPlan]:
     return [RetrievalPlan(**one) for plans in every for one in (plans.values() if isinstance(plans, dict) else plans)]
 
 
-# -- the suite finds what is wrong -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def observed(golden: Observations) -> Observations:
     return copy.deepcopy(golden)
@@ -223,9 +219,6 @@ def test_a_function_that_fails_is_a_failed_case_and_leaves_the_others_alone() ->
     report = run_suite(Broken())
     assert {name.partition("/")[0] for name in report.failures} == {"compress", "package"}
     assert report.failures["compress/windows"] == ["RuntimeError: on fire"]
-
-
-# -- servers by URL, and the command line ------------------------------------------------------------------------------
 
 
 @pytest.fixture

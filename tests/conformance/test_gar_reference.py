@@ -113,29 +113,6 @@ def test_same_documents_in_the_same_batches_under_every_budget_on_random_graphs(
         assert our_batches(output) == reference_batches(pool, first, reachable, scores, b, c), c
 
 
-def test_a_budget_that_changes_the_order_of_equal_scores_is_answered_by_itself(
-    fakes: Any, make_graph: Callable[..., str], tmp_path: Path
-) -> None:
-    """Of four documents d's neighbour f can be none, so that g stands before it once b has led to both."""
-    corpus = Corpus(Document(id=letter, text=letter) for letter in "abcdefgh")
-    edges = {"a": {"d": 0.9, "e": 0.8, "h": 0.7}, "d": {"f": 0.9}, "b": {"g": 0.9, "f": 0.8}}
-    scores = dict.fromkeys("cefgh", 0.1) | {"a": 0.5, "b": 0.9, "d": 0.2}
-    first = {letter: 8.0 - i for i, letter in enumerate("abcdefgh")}
-    folder = make_graph(tmp_path / "graph", corpus, edges, 3)
-    controller = fakes.controller(
-        documents=[ScoredDocument(id=d, score=first[d], content="x") for d in first],
-        reformulator=IdentityReformulator(),
-        estimator=GAREstimator(corpus, nobody, k=3, graph=folder),
-        scheduler=GreedyScheduler(batch_size=1),
-        reranker=make_recorded(fakes, scores),
-    )
-    outputs = controller.run_under(Request("q"), [CostBudget.only(max_reranker_docs=c) for c in (8, 4)])
-    graph = CorpusGraph.open(folder, corpus)
-    expected = [reference_batches(list(first), first, graph, scores, 1, c) for c in (8, 4)]
-    assert [our_batches(output) for output in outputs] == expected
-    assert [batches[:4] for batches in expected] == [[["a"], ["d"], ["b"], ["f"]], [["a"], ["d"], ["b"], ["g"]]]
-
-
 def test_the_final_order_is_the_reference_s(fakes: Any, make_graph: Callable[..., str], tmp_path: Path) -> None:
     corpus = Corpus(Document(id=f"d{i}", text=f"text {i}") for i in range(9))
     edges = {"d0": {"d7": 0.9, "d8": 0.8}, "d1": {"d3": 0.9}, "d7": {"d8": 0.9, "d5": 0.1}}

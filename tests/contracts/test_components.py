@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.utils import get_object
 from postgres_server import fresh_dsn
 
 from experiments.prepare.ingest import ingest
-from experiments.replay.inputs import InputFiles
 from ragtune.acquisitions.thompson import ThompsonAcquisition
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.assemblers.greedy import GreedyAssembler
@@ -127,8 +125,6 @@ Factory = Callable[[Session], Any]
 
 
 def suite(contract: type, factories: Mapping[str, Factory]) -> type:
-    """The contract over a table of factories."""
-
     class Suite(contract):  # type: ignore[misc]
         @pytest.fixture(autouse=True, params=factories)
         def chosen(self, request: pytest.FixtureRequest) -> None:
@@ -300,32 +296,3 @@ def _corpus_graph(session: Session) -> CorpusGraphExpander:
 
 
 TestExpanders = suite(ExpanderContract, {"none": lambda _: NoExpander(), "corpus_graph": _corpus_graph})
-
-PATHS = [
-    (target, argument)
-    for target in ("ragtune.retrievers.runs.RunsRetriever", "ragtune.expanders.corpus_graph.CorpusGraphExpander")
-    for argument in get_object(target).reads_files
-]
-
-
-@pytest.mark.parametrize(("target", "argument"), PATHS)
-def test_an_edit_of_what_a_component_reads_makes_another_run(
-    target: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = Path("single", "word")
-    file.parent.mkdir()
-    file.write_text("1")
-    for value in ("single", "single/word"):
-        config = {"part": {"_target_": target, argument: value}}
-        before = InputFiles().of(config)
-        file.write_text(file.read_text() + "1")
-        after = InputFiles().of(config)
-        assert list(before) == list(after) == ["single/word"]
-        assert before != after
-
-
-def test_what_a_component_writes_itself_makes_no_other_run(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("1")
-    config = {"_target_": "ragtune.retrievers.bm25.BM25Retriever", "cache_dir": str(tmp_path)}
-    assert InputFiles().of({"part": config}) == {}

@@ -57,7 +57,6 @@ def one_by_one(controller: RAGtuneController) -> list[ControllerOutput]:
 
 
 def under_budgets(controller: RAGtuneController) -> list[ControllerOutput]:
-    """Beside a smaller and a larger budget."""
     budgets = [CostBudget.only(max_reranker_docs=3), BUDGET, CostBudget.only(max_reranker_docs=20)]
     outputs = []
     for request in requests():
@@ -74,7 +73,6 @@ DRIVERS: dict[str, Callable[[RAGtuneController], list[ControllerOutput]]] = {
 
 
 def in_threads(controller: RAGtuneController) -> list[ControllerOutput]:
-    """A thread a request."""
     with ThreadPoolExecutor(len(requests())) as threads:
         return list(threads.map(lambda each: controller.run(each.query, candidates=each.candidates), requests()))
 

@@ -70,9 +70,6 @@ def by_term(store: BaseStore, query: str, k: int = 10, filters: Filters = ALL) -
     return [candidate.key for candidate in store.lexical_candidates(query, k, filters)]
 
 
-# Collections
-
-
 def test_an_unknown_collection_is_refused_by_name_with_those_that_exist(database: BaseDatabase) -> None:
     database.open("teas", EMBEDDER, create=True)
     with pytest.raises(UnknownCollectionError, match=r"'coffee'.*'teas'"):
@@ -155,9 +152,6 @@ def test_a_dropped_collection_is_gone_for_those_who_had_it_open(database: BaseDa
     for use in uses:
         with pytest.raises(UnknownCollectionError, match="tea"):
             use()
-
-
-# Writing
 
 
 def test_upserting_the_same_again_changes_nothing(store: BaseStore) -> None:
@@ -273,9 +267,6 @@ def test_pages_of_doc_ids_are_the_whole_list_by_code_point(store: BaseStore, lim
         store.doc_ids(limit=0)
 
 
-# Searching
-
-
 def test_vector_search_scores_by_cosine(store: BaseStore) -> None:
     put(store, chunk("x", content="green tea"), chunk("y", content="green"), chunk("z", content="coffee"))
     found = store.vector_candidates(EMBEDDER.embed(["green tea"])[0], 2, ALL)
@@ -377,9 +368,6 @@ def test_a_query_vector_of_another_shape_is_refused(store: BaseStore, shape: tup
         store.vector_candidates(np.ones(shape, dtype=np.float32), 1, ALL)
 
 
-# Odd documents
-
-
 ODD = {
     "controls": "\x01\x02\x7f\u202e\ufeff tea",
     "binary": bytes(range(1, 256)).decode("latin-1"),
@@ -403,9 +391,6 @@ def test_a_document_of_2_mb_is_kept_and_found(store: BaseStore) -> None:
     assert by_term(store, "w7") == [("large", 0)]
     assert by_term(store, f"w{299_999:x}") == []  # beyond what a tsvector can hold: documented in store.lexical
     assert by_term(store, "tea") == [("y", 0)]
-
-
-# Threads
 
 
 def test_threads_may_write_and_search_at_once(store: BaseStore) -> None:

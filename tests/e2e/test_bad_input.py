@@ -150,9 +150,6 @@ def test_what_no_result_could_hold_leaves_no_file_and_no_tracked_run(
     assert len(ended.err) < 500
 
 
-# -- output folders ----------------------------------------------------------------------------------------------------
-
-
 def test_a_folder_below_a_file_cannot_be_written(main: Main, tiny: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused(main(*tiny, f"hydra.run.dir={tmp_path}/file/out"), f"{tmp_path}/file/out", "Not a directory")

@@ -105,25 +105,6 @@ def test_a_window_that_a_server_refuses_costs_its_call_and_no_document(
     assert summary["measures"]["nDCG@10"] > nothing["measures"]["nDCG@10"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "is_said"),
-    [
-        (["experiment=uncertainty", "budget=4"], True),
-        (["experiment=slidegar", "scheduler.window=3", "scheduler.step=2", "budget=unlimited"], True),
-        (["experiment=fixed_depth", "budget=4"], False),
-        (["experiment=plackett_luce", "estimator.window=3", "budget=unlimited", "budget.max_reranker_calls=3"], False),
-    ],
-)
-def test_a_run_says_that_places_in_batches_which_share_no_document_are_taken_for_scores(
-    main: Main, tiny: list[str], policy: list[str], is_said: bool
-) -> None:
-    ended = main(*tiny[:-1], *policy, "reranker=simulated", "reranker.scale=identity")
-    summary, _ = outcome(ended)
-    words = "were compared in batches that share no document"
-    assert any(words in warning for warning in summary["warnings"]) == is_said
-    assert (words in " ".join(ended.out.split())) == is_said, ended.out
-
-
 KEY = "rk-canary-7f3a9c51d2"
 
 

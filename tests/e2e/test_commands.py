@@ -18,23 +18,11 @@ from patience import HANG_S
 from ragtune.cli import harness
 from ragtune.cli.main import SERVICES, main
 
-ALIASES = {
-    "build_graph": "graph",
-    "compare": "compare",
-    "conformance": "conformance",
-    "frontier": "study",
-    "ingest": "ingest",
-    "relog": "relog",
-    "score_table": "score",
-}
-
 Call = Callable[..., SimpleNamespace]
 
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """``ragtune`` in this process."""
-
     def call(*words: str) -> SimpleNamespace:
         try:
             code = main(words)
@@ -94,15 +82,6 @@ def test_words_that_do_not_fit_are_told_in_one_line(call: Call, words: list[str]
     ended = call(*words)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == f"error: {wrong}; {whose} --help says what is allowed\n"
-
-
-def test_every_script_is_the_command_of_the_same_work(run: Call, tmp_path: Path) -> None:
-    for script, name in ALIASES.items():
-        text = (ROOT / "scripts" / f"{script}.py").read_text()
-        assert f'sys.exit(main("{name}"))' in text
-        assert len(text.splitlines()) <= 12
-    helped = run("--help", script="scripts/build_graph.py", cwd=tmp_path)
-    assert (helped.code, helped.out.splitlines()[0][:20]) == (0, "usage: ragtune graph")
 
 
 def test_a_sweep_whose_output_nobody_reads_loses_no_job(

@@ -30,6 +30,7 @@ from ragtune.cli.dispatch import Command, Parser, declare
 from ragtune.cli.main import SERVICES, main
 from ragtune.core.types import CostObject
 from ragtune.facade.calibration import Calibration
+from ragtune.services.certificate import certificate, signed
 from ragtune.services.shadow import ShadowRecord
 
 ALIASES = {
@@ -44,6 +45,8 @@ ALIASES = {
 
 HARNESS = list(harness.COMMANDS)
 COMMANDS: dict[str, Command] = {name: harness.load(name) for name in HARNESS} | SERVICES
+
+CERTIFICATE_KEY = "a key of the test suite, long enough"
 
 
 def pages() -> dict[str, str]:
@@ -133,7 +136,6 @@ DEMO_DOCS = [json.loads(line)["_id"] for line in (DEMO / "corpus.jsonl").read_te
 
 
 def demo_scores() -> list[tuple[str, str, float]]:
-    """Query, document and score of every pair of the shipped collection."""
     return list(pd.read_parquet(DEMO / "scores" / "minilm.parquet").itertuples(index=False, name=None))
 
 
@@ -194,7 +196,6 @@ def earlier(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def tiny_encoder(tiny_cross_encoder: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a sentence encoder with random weights."""
     from transformers import AutoTokenizer, BertModel
 
     folder = tmp_path_factory.mktemp("tiny-encoder")
@@ -217,6 +218,7 @@ def reader(
     for name in ("OPENAI", "LLM", "CO", "COHERE", "VOYAGE", "JINA"):
         monkeypatch.setenv(f"{name}_API_KEY", "none-is-needed")
     monkeypatch.setenv("LLM_KEY", "none-is-needed")
+    monkeypatch.setenv("RAGTUNE_CERTIFICATE_KEY", CERTIFICATE_KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", llm_server.url)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return folder
@@ -232,7 +234,6 @@ def prepared(tiny_encoder: str, database: Path, tmp_path_factory: pytest.TempPat
 
 
 def write_all(model: str, database: Path) -> None:
-    """Write it into the current folder."""
     write_data(Path("DIR"))
     Path("notes").symlink_to("DIR")
     Path("MODEL").symlink_to(model)
@@ -253,6 +254,13 @@ def write_all(model: str, database: Path) -> None:
         served_order=(1, 2), full_order=(1, 2),
     )  # fmt: skip
     Path("shadow.jsonl").write_text(record.model_dump_json() + "\n")
+    Path("metrics.txt").write_text("# TYPE ragtune_rerank_requests_total counter\n")
+    Path("november").mkdir()
+    Path("november/certificate.json").write_text(
+        signed(certificate(Path("shadow.jsonl"), Path("metrics.txt")), CERTIFICATE_KEY.encode())
+    )
+    requests = ({"query": f"q{i}", "documents": [f"{i} {j * 7 % 30}" for j in range(30)]} for i in range(12))
+    Path("queries.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in requests))
     curve = Calibration(model="MODEL", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))
     Path("results/calibration").mkdir()
     for file in ("calibration.json", "results/calibration/NAME.json"):
@@ -380,7 +388,6 @@ MODELS = {"encoder": "tiny_encoder", "cross_encoder": "tiny_cross_encoder"}
 
 
 def called(*words: str) -> int:
-    """The exit code, however a command ends."""
     try:
         return main(words) or 0
     except SystemExit as end:

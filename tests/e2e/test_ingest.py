@@ -47,8 +47,6 @@ def tiny_dataset(collection: Path) -> list[str]:
 
 @pytest.fixture
 def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -> Run:
-    """``ragtune ingest`` in this process, on the small collection."""
-
     def call(*arguments: str) -> SimpleNamespace:
         _load_dataset.cache_clear()
         capfd.readouterr()
@@ -61,7 +59,6 @@ def call(tiny_dataset: list[str], dsn: str, capfd: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def job(main: Run, tiny: list[str]) -> Run:
-    """The main job on the small collection's ingested documents, in this process."""
     arguments = [one for one in tiny if not one.startswith("retriever")]
 
     def run_job(*more: str) -> SimpleNamespace:
@@ -74,9 +71,6 @@ def job(main: Run, tiny: list[str]) -> Run:
 def stored(dsn: str, name: str, dims: int = 256) -> StoreCounts:
     with PostgresDatabase(dsn) as database:
         return database.open(name, HashingEmbedder(dims)).counts()
-
-
-# -- processes ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_main_job_and_a_parallel_sweep_run_on_what_was_ingested(run: Run, folder: Path) -> None:
@@ -133,9 +127,6 @@ def test_an_interrupted_ingestion_goes_on_where_it_was(
     embedded = slow.log.read_text().splitlines()
     assert len(embedded) <= left  # the duplicate is embedded once
     assert not any("The heart pumps" in text for text in embedded)
-
-
-# -- in this process ---------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_document_is_replaced_and_one_that_is_gone_is_pruned_if_asked(

@@ -30,7 +30,6 @@ RESULTS = ("run.trec", "curve.csv", "curve.png", "traces.jsonl.gz")
 
 
 def llm(node: str, **options: Any) -> list[str]:
-    """Overrides of the client at ``node``."""
     given = [f"{node}.{name}={value}" for name, value in {**MODEL, **options}.items()]
     return [*given, f"+{node}.prices.test={{prompt:0.001,completion:0.002}}"]
 
@@ -85,9 +84,6 @@ def traces_of(ended: SimpleNamespace) -> Iterator[list[dict[str, Any]]]:
     with gzip.open(folder_of(ended) / "traces.jsonl.gz", "rt") as file:
         for line in file:
             yield json.loads(line)["events"]
-
-
-# -- the cascade -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -174,9 +170,6 @@ def test_no_secret_reaches_any_file_table_log_or_store(
             data = file.read_bytes()
             data += gzip.decompress(data) if file.suffix == ".gz" else b""
             assert secret.encode() not in data, file
-
-
-# -- a service that fails 30% of calls ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable
@@ -75,17 +74,6 @@ def test_the_tables_agree_with_the_summary(demo: SimpleNamespace) -> None:
     assert steps["documents"].is_unique
     assert queries["charged_docs"].sum() == demo.summary["cost"]["charged"]["docs"]
     assert (queries["charged_docs"] <= 20).all()
-
-
-def test_traces_explain_every_query(demo: SimpleNamespace) -> None:
-    with gzip.open(demo.folder / "traces.jsonl.gz", "rt") as file:
-        traces = [json.loads(line) for line in file]
-    assert len(traces) == 50
-    actions = {event["action"] for event in traces[0]["events"]}
-    assert {"propose", "consume_rerank", "rerank", "stop", "assemble"} <= actions
-
-
-# -- in this process ---------------------------------------------------------------------------------------------------
 
 
 def summary_of(ended: SimpleNamespace) -> dict:

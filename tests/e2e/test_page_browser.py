@@ -42,7 +42,6 @@ def page(address: str) -> Iterator[Any]:
 
 
 def button(page: Any, name: str) -> Any:
-    """A stage's button, ticked or not."""
     return page.get_by_role("button", name=re.compile(rf"^(✓ )?{re.escape(name.replace('_', ' '))}$"))
 
 

@@ -54,7 +54,6 @@ def call(environment: dict[str, str], tmp_path: Path) -> Call:
 
 @pytest.fixture
 def call_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """The same without a process of its own, for the many ways to be wrong."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 

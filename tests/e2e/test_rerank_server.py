@@ -63,6 +63,20 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     assert len(page["found"].results) == 2
 
 
+def test_no_store_is_opened_before_a_collection_is_asked_for(tiny_cross_encoder: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(
+        "--model", tiny_cross_encoder, XDG_DATA_HOME=str(data), RAGTUNE_DSN="postgresql://127.0.0.1:1/x"
+    ) as server:
+        server.rank("what sails", DOCUMENTS)
+        assert server.ask("GET", "/")[1]["rerank"]["rerank_v2"] == "/v2/rerank"
+        assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
+        assert server.ask("POST", "/v1/normalize", {"content": "a"})[0] == 200
+        assert server.ask("GET", "/v1/collections")[0] == 503  # there is no such PostgreSQL
+        server.rank("what sails", DOCUMENTS)
+    assert not data.exists()
+
+
 def shape(answer: Any) -> Any:
     """The names of all fields, in order."""
     return {name: shape(value) for name, value in answer.items()} if isinstance(answer, dict) else None

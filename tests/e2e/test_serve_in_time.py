@@ -82,7 +82,7 @@ def test_no_request_takes_longer_than_it_may_however_slow_the_upstream_is(llm_se
     assert 0 < len(by_model) < 40
     billed = sum(one["spent"].get("search_units", 0) for one in told)
     assert billed == len(by_model)
-    assert billed + sum("possible" in one for one in told) == len(llm_server.requests)
+    assert billed <= len(llm_server.requests) <= billed + sum("possible" in one for one in told)
 
 
 def test_what_one_request_learns_of_retry_after_holds_for_all(llm_server: Any) -> None:

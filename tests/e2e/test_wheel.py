@@ -38,7 +38,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def built(what: str, source: Path, folder: Path) -> Path:
-    """The distribution that the build backend makes of a source tree."""
     command = [sys.executable, "-c", BUILD, what, str(folder)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
@@ -79,8 +78,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(installed: Path, environment: dict[str, str], tmp_path: Path) -> Run:
-    """Runs a command of the environment in a folder of its own."""
-
     def run(
         command: str, *arguments: str, lacking: str = "", harness: str = HARNESS
     ) -> subprocess.CompletedProcess[str]:

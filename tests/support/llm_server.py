@@ -373,9 +373,6 @@ def _other_counts(value: Any) -> Any:
     return value[:-1] if len(value) == 2 else [*value[:-1], *value[:-1]]  # some missing, some repeated
 
 
-# -- default rules: what a sensible model would say to the prompts of conf/prompts.yaml --------------------------------
-
-
 def words(text: str) -> list[str]:
     return re.findall(r"\w\w+", text.lower())
 

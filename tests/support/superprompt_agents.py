@@ -109,20 +109,17 @@ def agent_pipeline(
 
 
 def semantic(config: PipelineConfig, **modes: Any) -> PipelineConfig:
-    """The configuration with A0's chooser enabled."""
     changed = config.prompt_schema.modes.model_copy(update={"semantic_enabled": True, **modes})
     return config.model_copy(update={"prompt_schema": config.prompt_schema.model_copy(update={"modes": changed})})
 
 
 def chunk_memory(texts: Mapping[str, str]) -> DocumentMemory:
-    """One chunk a text; the chunk of ``a`` is ``a#0``."""
     return DocumentMemory(
         ContextChunk(doc_id=name, chunk_index=0, content=text, source="memory") for name, text in texts.items()
     )
 
 
 def own_agents(folder: Path, packaged: AgentConfig, **changes: Any) -> Path:
-    """A folder with one configuration that differs from the packaged one."""
     values = packaged.model_dump(mode="json")
     mine = {**values, **changes}
     (folder / f"{packaged.agent_name.lower()}.{packaged.version}.json").write_text(json.dumps(mine))
@@ -130,7 +127,6 @@ def own_agents(folder: Path, packaged: AgentConfig, **changes: Any) -> Path:
 
 
 def advance(pipeline: Pipeline, sp: SuperPrompt, stage: str) -> SuperPrompt:
-    """The prompt at that stage."""
     while sp.stage != stage:
         sp = pipeline.run_stage(next_stage(sp), sp)
     return sp

@@ -28,7 +28,6 @@ _QUIET = [
 
 @contextmanager
 def browser_page(width: int = 1280, height: int = 900) -> Iterator[Any]:
-    """An empty page of chromium."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -75,7 +74,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port that nobody serves on at the moment."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
+from ragtune.cli.commands.serve import add_rerank_options, make_ranker
 from ragtune.cli.dispatch import TerminatedError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     add_service_options(parser)
+    add_rerank_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ragtune.services.mcp import create_server
 
     limits = make_limits(arguments)
-    with suppress(TerminatedError), make_service(arguments) as service:
-        server = create_server(Runner(service, limits))
+    with suppress(TerminatedError), make_ranker(arguments) as ranker, make_service(arguments) as service:
+        server = create_server(Runner(service, limits), ranker)
         with _exit_on_signals(service.close):
             server.run("stdio")
     return 0

@@ -22,7 +22,11 @@ _RERANKERS = ("cross_encoder", "hashing")
 def add_service_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_service` and :func:`make_limits`."""
     store = parser.add_argument_group("store")
-    store.add_argument("--store", choices=("postgres", "memory"), default="postgres", help="memory: nothing on disk")
+    store.add_argument(
+        "--store",
+        choices=("postgres", "memory"),
+        help="memory: nothing on disk; default: postgres, with --model not before a collection is asked for",
+    )
     store.add_argument("--dsn", help="PostgreSQL server; $RAGTUNE_DSN keeps a password out of the process list")
     store.add_argument("--data-dir", type=Path, help="folder of the embedded PostgreSQL, used without a DSN")
     models = parser.add_argument_group("models")
@@ -68,6 +72,19 @@ def make_limits(arguments: argparse.Namespace, **others: int) -> ServerLimits:
 
 
 def _open_database(arguments: argparse.Namespace) -> BaseDatabase:
+    if is_lazy(arguments):
+        from ragtune.canonical.store.lazy import LazyDatabase
+
+        return LazyDatabase(lambda: _connect(arguments))
+    return _connect(arguments)
+
+
+def is_lazy(arguments: argparse.Namespace) -> bool:
+    """Whether the store is for those who ask for a collection: the server reranks, and no store was named."""
+    return arguments.model is not None and not (arguments.store or arguments.dsn or arguments.data_dir)
+
+
+def _connect(arguments: argparse.Namespace) -> BaseDatabase:
     if arguments.store == "memory":
         from ragtune.canonical.store.memory import MemoryDatabase
 

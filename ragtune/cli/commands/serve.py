@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ragtune.cli.commands import in_time
-from ragtune.cli.commands.options import add_service_options, make_limits, make_service
+from ragtune.cli.commands.options import add_service_options, is_lazy, make_limits, make_service
 from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
@@ -34,7 +34,7 @@ _LONGEST_SHUTDOWN_S = 8
 
 _UPSTREAM = {
     "upstream_model": ("model", str, "model that the rerank server is asked for"),
-    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, voyage"),
+    "upstream_dialect": ("dialect", str, "its dialect: cohere (default), jina, vllm, tei, infinity, ragtune, voyage"),
     "upstream_scale": ("scale", str, "what its scores are: identity, in [0, 1], or logit, as llama.cpp's"),
     "upstream_key_env": ("api_key_env", str, "NAME of the variable with its key"),
     "usd_per_search_unit": ("usd_per_search_unit", float, "dollars for a call with up to 100 documents"),
@@ -51,6 +51,7 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_SHADOW = ["shadow_file", "learn", "learn_loss"]
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
 _SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
 
@@ -98,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
             ws="none",
             timeout_graceful_shutdown=min(_LONGEST_SHUTDOWN_S, max(1, round(limits.timeout_s))),
         )
-        sys.stdout.write(f"ragtune: serving {_url(listener)} (store {arguments.store})\n")
+        where = "no store yet" if is_lazy(arguments) else f"store {arguments.store or 'postgres'}"
+        sys.stdout.write(f"ragtune: serving {_url(listener)} ({where})\n")
         sys.stdout.flush()
 
         class Server(uvicorn.Server):
@@ -130,8 +132,8 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     """Options of :func:`make_ranker`."""
     group = parser.add_argument_group(
         "rerank API",
-        "/v1/rerank, /v2/rerank and /rerank, as Cohere's and Jina's. Limits are those of a query that names none "
-        "of its own; without any, all documents are reranked.",
+        "/v1/rerank, /v2/rerank, /rerank and /score, as Cohere's, Jina's, TEI's, vLLM's, Infinity's and Voyage's. "
+        "Limits are those of a query that names none of its own; without any, all documents are reranked.",
     )
     group.add_argument(
         "--model",
@@ -198,6 +200,10 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
         "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"
     )
     shadow.add_argument("--shadow-file", metavar="FILE", type=Path, help="file for their figures, without any text")
+    shadow.add_argument(
+        "--learn", metavar="FILE", type=Path, help="choose the budget from these requests; FILE has the evidence"
+    )
+    shadow.add_argument("--learn-loss", metavar="X", type=float, help="mean loss that --learn allows; default: 0.06")
 
 
 def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankServer | None]:
@@ -207,11 +213,15 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
         theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
-        theirs += ["shadow", "shadow_file", "fallback", "usage"]
+        theirs += ["shadow", *_SHADOW, "fallback", "usage"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
     if arguments.shadow is None:
-        _refuse(arguments, ["shadow_file"], "with --shadow only")
+        _refuse(arguments, _SHADOW, "with --shadow only")
+    if arguments.learn is None:
+        _refuse(arguments, ["learn_loss"], "with --learn only")
+    else:
+        _refuse(arguments, ["docs"], "without --learn only; --max-docs limits a request")
     if arguments.score_cache is None:
         _refuse(arguments, ["score_cache_ttl"], "with --score-cache only")
     from ragtune.core.batches.failures import FailurePolicy
@@ -223,7 +233,9 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     reranker, is_remote = _make_reranker(arguments)
     if isinstance(reranker, CachedReranker) and arguments.score_cache_ttl is not None:
         reranker.expire_after(check_number("--score-cache-ttl", arguments.score_cache_ttl, low=0.0))
-    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, arguments.shadow_file)
+    learned = {} if arguments.learn_loss is None else {"tolerance": arguments.learn_loss}
+    files = arguments.shadow_file, arguments.learn
+    shadow = None if arguments.shadow is None else ShadowOptions(arguments.shadow, *files, **learned)
     by_kind = {} if arguments.llm is None else {"policy": "plackett_luce"}  # a place in a window is no score
     policy = by_kind | _advised(arguments) | _said(arguments, ("docs", "policy", "batch_size", "trust"))
     budget["docs"] = policy.pop("docs", None)

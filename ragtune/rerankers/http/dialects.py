@@ -87,6 +87,10 @@ class Dialect:
             index = int(place)
             if score is None:
                 problems.append(f"score {quoted(said_score)} of document {index}")
+            elif row.get("estimated") is True:  # by RAGtune's own server, under a budget
+                if "budget" not in self.fixed:
+                    raise ValueError("the results have estimates in place of scores: dialect=ragtune asks for scores")
+                problems.append(f"document {index} has an estimate, but no score")
             elif scores.setdefault(index, score) != score:
                 problems.append(f"two scores, {scores[index]!r} and {score!r}, of document {index}")
                 torn.add(index)
@@ -110,6 +114,7 @@ DIALECTS: Mapping[str, Dialect] = {
         batch_size=32,
     ),
     "infinity": Dialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
+    "ragtune": Dialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
     "voyage": Dialect(
         "v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data", call_tokens=90_000
     ),

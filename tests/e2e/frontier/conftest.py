@@ -22,7 +22,6 @@ SMALL = (
 
 @pytest.fixture(scope="session")
 def small() -> tuple[str, ...]:
-    """Arguments of the small frontier."""
     return SMALL
 
 

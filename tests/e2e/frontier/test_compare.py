@@ -13,10 +13,6 @@ import pytest
 
 from experiments.compare.run_folder import find_runs
 from experiments.compare.runs import study_of_runs
-from experiments.report.recommendation import recommendation
-from experiments.report.tables import cells_table
-from experiments.study.frontier import run_frontier
-from experiments.study.grid import load_grid
 from ragtune.core.errors import ConfigError
 
 Run = Callable[..., SimpleNamespace]
@@ -93,21 +89,3 @@ def test_one_run_the_same_run_twice_and_an_unfinished_run_are_refused(
         ended = compare(run_here, tmp_path, *arguments)
         assert ended.code == 2
         assert said in ended.err
-
-
-def test_runs_in_any_order_and_a_study_of_the_same_grid_recommend_the_same(main: Run, tmp_path: Path) -> None:
-    grid = load_grid("demo", ["budgets=[20,50]", "traces.budget=20", "traces.policies=[]", "report=false", "jobs=1"])
-    study = run_frontier(grid.only([], ["uncertainty"]), tmp_path / "study", "c", lambda done, total: None)
-    wanted = recommendation(cells_table(study), "nDCG@10")
-    assert (wanted.policy, wanted.column) == ("uncertainty", "20")
-    folders = [tmp_path / f"{policy}-{docs}" for policy in ("fixed_depth", "uncertainty") for docs in (20, 50)]
-    for folder in folders:
-        policy, docs = folder.name.split("-")
-        choices = [f"experiment={policy}", f"budget={docs}", f"hydra.run.dir={folder}"]
-        assert main(*choices).code == 0
-    for first in (0, 1):  # the baseline is the dearest run of the first one's policy
-        runs = find_runs([str(one) for one in (folders[first], *folders[:first], *folders[first + 1 :])], tmp_path)
-        found = recommendation(cells_table(study_of_runs(runs, "c", texts=False)), "nDCG@10")
-        assert found.policy == "uncertainty-20"
-        assert found.summary == wanted.summary
-        assert found.title.partition(", for ")[2] == wanted.title.partition(", for ")[2] != ""

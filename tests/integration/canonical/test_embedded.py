@@ -19,7 +19,6 @@ import psutil
 import psycopg
 import pytest
 from patience import HANG_S
-from postgres_server import fresh_dsn
 
 from ragtune.canonical.store.embedded import EmbeddedServer, _find_programs, connect
 from ragtune.core.errors import StoreError
@@ -189,21 +188,3 @@ def test_a_server_that_cannot_start_says_why(folder: Path) -> None:
         config.write("no_such_setting = 1\n")
     with pytest.raises(StoreError, match="no_such_setting"):
         EmbeddedServer(folder)
-
-
-def test_an_explicit_dsn_comes_before_the_environments_and_that_before_the_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    explicit, ambient = fresh_dsn(), fresh_dsn()
-    monkeypatch.setenv("RAGTUNE_DSN", ambient)
-    with connect(explicit, folder) as database:
-        database.open("explicit", EMBEDDER, create=True)
-    with connect(folder=folder) as database:
-        assert database.collections() == []
-        database.open("ambient", EMBEDDER, create=True)
-    with connect(explicit) as database:
-        assert [collection.name for collection in database.collections()] == ["explicit"]
-    monkeypatch.delenv("RAGTUNE_DSN")
-    assert list(folder.iterdir()) == []
-    with connect(folder=folder) as database:
-        assert database.collections() == []

@@ -90,9 +90,6 @@ def test_deleting_waits_for_no_other_collection(dsn: str) -> None:
         assert [store.delete([doc_id]) for doc_id in ids] == [1] * 12
 
 
-# Kills
-
-
 def test_a_server_killed_in_the_middle_of_a_batch_leaves_no_half_document_and_resumes(folder: Path) -> None:
     batches = [batch(f"a{i}", f"b{i}", f"c{i}") for i in range(4)]
     server = EmbeddedServer(folder)
@@ -128,9 +125,6 @@ def test_two_processes_may_make_schema_and_collection_at_once(dsn: str) -> None:
     )
     processes = [subprocess.Popen([sys.executable, "-c", code, dsn]) for _ in range(2)]
     assert [process.wait(HANG_S) for process in processes] == [0, 0]
-
-
-# Connections
 
 
 def test_a_connection_that_broke_between_queries_is_not_noticed(dsn: str, store: PostgresStore) -> None:
@@ -174,9 +168,6 @@ def test_a_closed_database_says_so(dsn: str) -> None:
     database.close()
     with pytest.raises(StoreError, match="closed"):
         database.check()
-
-
-# Errors of the server
 
 
 def test_a_full_disk_is_an_error_with_the_servers_words_and_nothing_of_the_call_stays(
@@ -223,9 +214,6 @@ def test_a_schema_of_another_version_is_refused_naming_both(dsn: str, store: Pos
         PostgresDatabase(dsn)
 
 
-# Secrets
-
-
 @pytest.mark.parametrize(
     "dsn",
     [
@@ -246,9 +234,6 @@ def test_a_dsn_that_cannot_be_read_is_not_quoted(dsn: str) -> None:
         PostgresDatabase(dsn)
     assert "hunter2" not in str(caught.value)
     assert caught.value.__suppress_context__
-
-
-# Time limits
 
 
 def test_a_write_that_takes_too_long_is_cancelled_and_undone(dsn: str) -> None:

@@ -56,16 +56,6 @@ def test_a_document_of_many_chunks_does_not_crowd_out_the_others(
     assert [doc.id for doc in found] == ["long", "short-a", "short-b"]
 
 
-def test_hybrid_documents_name_the_lists_that_held_them_with_their_best_scores(
-    make: Callable[..., PostgresRetriever], make_context: MakeContext
-) -> None:
-    query = make_context("honey")
-    found = {doc.id: doc for doc in make(mode="hybrid").retrieve(query, 2)}
-    for mode in ("lexical", "vector"):
-        alone = {doc.id: doc.score for doc in make(mode=mode).retrieve(query, 2)}
-        assert {doc_id: doc.sources[mode] for doc_id, doc in found.items()} == alone
-
-
 def test_a_corpus_names_its_collection_whatever_the_split(corpus: Corpus) -> None:
     name = collection_name("nfcorpus/test", corpus)
     assert name == collection_name("nfcorpus/dev/every-2", corpus) == f"nfcorpus-{corpus.digest[:8]}"

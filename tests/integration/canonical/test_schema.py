@@ -23,7 +23,6 @@ Rows = list[tuple[Any, ...]]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[psycopg.Connection[Any]]:
-    """A database with one small collection whose indexes are built."""
     dsn = fresh_dsn()
     with PostgresDatabase(dsn, exact_below=0) as database:
         store = database.open("tea", HashingEmbedder(dims=8), create=True)

@@ -154,15 +154,15 @@ def test_a_batch_in_parts_is_one_call_of_its_budget_and_comparisons_are_not_cut(
 def test_a_batch_ends_between_calls_when_its_client_is_gone_or_its_time_is_over(open_: Any) -> None:
     model = Model()
     requests = open_(model, docs=8)
-    permit, hurried = Permit(), context_of("hurried", ms=300.0)
+    permit, hurried = Permit(), context_of("hurried", ms=800.0)
     with permit.used(), ThreadPoolExecutor(1) as threads:
         gone = threads.submit(copy_context().run, requests.shared.rerank, items(100), context_of("gone"), "default")
         assert model.at_work.acquire(timeout=HANG_S)
         late = requests.queue(hurried, docs=100)
         permit.withdraw()
+        model.slowly_s = 0.1
         model.gate.set()
         assert len(gone.result(HANG_S)) == 8
-    model.slowly_s = 0.1
     assert 8 <= len(late.result(HANG_S)) < 100
     assert len(model.calls) < 10
 

@@ -3,54 +3,43 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from npm_clients import install
 from patience import HANG_S
 from rerank_server import serving
 
 from ragtune.canonical.service import RagService
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.embedders.hashing import HashingEmbedder
+from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.rerank import RerankServer
 
-CLIENTS = Path(__file__).parents[2] / "support" / "mcp_clients"
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("retrieve", {"collection": "none", "query": "tea"}, "unknown-collection"),
     ("retrieve", {"collection": "tea"}, "invalid-request"),
     ("get_collection", {"collection": "none"}, "unknown-collection"),
+    ("rerank", {"query": "tea", "documents": ["tea"], "budget": {"docks": 1}}, "invalid-request"),
 ]
 
 
 @pytest.fixture(scope="module")
 def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The clients, installed from the npm registry."""
-    folder = tmp_path_factory.mktemp("node") / "clients"
-    shutil.copytree(CLIENTS, folder)
-    if shutil.which("npm") is None:
-        missing("there is no npm on this machine: apt-get install npm")
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_S)
-    if done.returncode != 0:
-        missing(f"npm cannot install the clients: {done.stderr[-500:]}")
-    return folder
-
-
-def missing(reason: str) -> None:
-    """Skip on a developer's machine, fail where every test must run."""
-    (pytest.fail if "RAGTUNE_CI" in os.environ else pytest.skip)(reason)
+    return install("mcp_clients", tmp_path_factory.mktemp("node"))
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """URL of MCP, of a server with an empty collection ``tea``."""
+    """URL of MCP, of a server that reranks, with an empty collection ``tea``."""
+    ranker = RerankServer(FunctionReranker(lambda _, texts: [text.count("tea") / 10 for text in texts]), "counter")
     with RagService(MemoryDatabase(), {"hashing": HashingEmbedder()}) as service:
         service.create_collection("tea")
-        with serving(None, service=service, key=None) as address:
+        with serving(ranker, service=service, key=None) as address:
             yield f"{address}/mcp"
 
 
@@ -68,17 +57,34 @@ def check_problem(result: Any, kind: str) -> None:
 
 
 def test_the_typescript_sdk_sees_results_and_errors(node_folder: Path, url: str) -> None:
-    calls = [["normalize", {"content": "a\r\nb"}], *([name, given] for name, given, _ in REFUSED)]
-    good, *refused = run(node_folder, "node", "call.mjs", url, json.dumps(calls))
+    candidates = [{"doc_id": "d", "chunk_index": 0, "content": "Tea.", "score": 0.5}]
+    calls = [
+        ["normalize", {"content": "a\r\nb"}],
+        ["rerank", {"query": "tea", "documents": ["tea", "", "tea tea"], "budget": {"docs": 2}}],
+        ["rerank", {"query": "tea", "candidates": candidates}],
+        *([name, given] for name, given, _ in REFUSED),
+    ]
+    good, ranked, block, *refused = run(node_folder, "node", "call.mjs", url, json.dumps(calls))
     assert good["structuredContent"]["text"] == "a\nb"
+    assert ranked["structuredContent"]["ragtune"]["spent"]["docs"] == 2
+    assert sorted(one["index"] for one in ranked["structuredContent"]["results"]) == [0, 1, 2]
+    assert [one["doc_id"] for one in block["structuredContent"]["candidates"]] == ["d"]
     for result, (_, _, kind) in zip(refused, REFUSED, strict=True):
         check_problem(result, kind)
 
 
-def test_the_inspector_sees_errors(node_folder: Path, url: str) -> None:
+def test_the_inspector_lists_the_budgeted_tool_and_sees_results_and_errors(node_folder: Path, url: str) -> None:
     # It reads ../package.json.
     folder = node_folder / "node_modules" / "@modelcontextprotocol" / "inspector-cli" / "build"
-    tool, given, kind = REFUSED[0]
-    arguments = [part for name, value in given.items() for part in ("--tool-arg", f"{name}={value}")]
-    command = ["node", "cli.js", "--cli", url, "--transport", "http", "--method", "tools/call", "--tool-name", tool]
-    check_problem(run(folder, *command, *arguments), kind)
+    command = ["node", "cli.js", "--cli", url, "--transport", "http", "--method"]
+    listed = {tool["name"]: tool for tool in run(folder, *command, "tools/list")["tools"]}
+    assert {"query", "documents", "budget", "candidates"} <= set(listed["rerank"]["inputSchema"]["properties"])
+    given = {"query": "tea", "documents": json.dumps(["no", "tea"]), "budget": json.dumps({"docs": 1})}
+    result = run(folder, *command, "tools/call", "--tool-name", "rerank", *tool_arguments(given))
+    assert result["structuredContent"]["ragtune"]["spent"]["docs"] == 1
+    tool, wrong, kind = REFUSED[0]
+    check_problem(run(folder, *command, "tools/call", "--tool-name", tool, *tool_arguments(wrong)), kind)
+
+
+def tool_arguments(given: dict[str, Any]) -> list[str]:
+    return [part for name, value in given.items() for part in ("--tool-arg", f"{name}={value}")]

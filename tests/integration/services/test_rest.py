@@ -294,7 +294,8 @@ def test_requests_beyond_those_at_once_are_sent_away(
 def test_openapi_describes_every_operation(client: TestClient) -> None:
     description = client.get("/openapi.json").json()
     found = {one["operationId"] for path in description["paths"].values() for one in path.values()}
-    assert found == {operation.name for operation in OPERATIONS} | {"rerank_v2", "rerank_jina", "healthz", "readyz"}
+    pages = {"about", "health", "healthz", "readyz", "v1_models", "info"}
+    assert found == {operation.name for operation in OPERATIONS} | {"rerank_v2", "rerank_jina", "score"} | pages
 
 
 def unknown(count: int) -> bytes:

@@ -36,7 +36,6 @@ def corpus_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Opens the page over the folder, with a prompt in its box."""
     monkeypatch.setenv("RAGTUNE_PAGE_CORPUS", str(corpus_folder))
 
     def run(prompt: str = PROMPT) -> AppTest:

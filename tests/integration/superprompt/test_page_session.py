@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragtune.canonical import chunk, index
-from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import ConfigError, DatasetError
-from ragtune.embedders.hashing import HashingEmbedder
-from ragtune.superprompt import parts
 from ragtune.superprompt.memory.inputs import demo_folder, parse_conversation, read_folder
 from ragtune.superprompt.page.session import PageSession, read_uploads
-from ragtune.superprompt.stages.base import ORDER
 
 BREAD = {"bread.md": "# Crumb\n\nA gummy crumb means it was cut hot.", "tea.txt": "Tea is steeped."}
 NO_RERANKER = "reranker: {kind: none}"
@@ -60,21 +55,6 @@ def test_a_conversation_is_read_as_lines() -> None:
             parse_conversation(wrong)
 
 
-def test_a_session_runs_stages_only_in_order(session: PageSession) -> None:
-    session.run("Retrieval")
-    assert session.problem is not None
-    assert "A0_PreProcessing" in session.problem
-    for name in ORDER:
-        assert session.can_run(name)
-        session.run(name)
-        assert session.problem is None
-        assert session.has_run(name)
-    session.prompt = "another"
-    assert not session.can_run(ORDER[-1])
-    session.prompt = "Why is my crumb gummy?"
-    assert session.can_run(ORDER[-1])
-
-
 def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_path: Path) -> None:
     session.set_settings("reranker: {kind: cross_encoder}", {"reranker": {"model": str(tmp_path / "nowhere")}})
     session.run_all()
@@ -82,23 +62,6 @@ def test_auto_keeps_what_was_reached_before_a_failure(session: PageSession, tmp_
     assert session.problem is not None
     assert session.problem.startswith("ReRanker failed")
     assert [row["stage"] for row in session.costs][-2:] == ["Retrieval", "ReRanker (failed)"]
-
-
-def test_documents_are_searched_together_with_a_collection(
-    session: PageSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = MemoryDatabase()
-    monkeypatch.setattr(parts, "open_database", lambda options: database)
-    index(chunk("A gummy crumb was cut hot.", doc_id="kept"), database.open("notes", HashingEmbedder(64), create=True))
-    session.set_settings(f"memory: {{collection: notes}}\n{NO_RERANKER}")
-    session.documents = ({"mine.txt": "My crumb is gummy."},)
-    session.run_all()
-    assert session.problem is None
-    assert {"kept#0", "mine.txt#0"} <= set(session.sp.views_by_stage["retrieval"])
-    session.documents = ()
-    assert session.stale is not None
-    session.run_all()
-    assert "mine.txt#0" not in session.sp.views_by_stage["retrieval"]
 
 
 def test_the_final_prompt_is_answered_and_billed_and_the_key_shows_nowhere(

@@ -50,9 +50,6 @@ def contents(text: str, method: str, max_tokens: int, overlap: int = 0) -> list[
     return [piece.content for piece in chunk(text, policy)]
 
 
-# -- invariants -------------------------------------------------------------------------------------------------------
-
-
 @given(TEXTS, POLICIES)
 def test_spans_cover_the_normalized_text_in_order_and_say_the_content(text: str, policy: ChunkPolicy) -> None:
     chunks = chunk(text, policy)
@@ -104,9 +101,6 @@ def test_monotonous_texts_are_cut_all_the_same(unit: str) -> None:
         assert max(count_tokens(piece.content) for piece in chunks) <= 100
 
 
-# -- golden examples --------------------------------------------------------------------------------------------------
-
-
 def test_tokens_golden() -> None:
     text = "One two, three four. Five six seven eight."
     assert contents(text, "tokens", 4) == ["One two, three ", "four. Five six ", "seven eight."]
@@ -132,19 +126,6 @@ def test_sentences_golden() -> None:
     assert contents(text, "sentences", 9, overlap=3) == overlapping
     long = ["Short. ", "word word word word ", "word word word ", "end. ", "Last."]
     assert contents("Short. " + "word " * 7 + "end. Last.", "sentences", 4) == long
-
-
-def test_a_long_section_is_cut_by_paragraphs_but_not_within_code() -> None:
-    code = "```\none\n\ntwo\n```\n\n"
-    text = f"# T\n\nFirst words here.\n\n{code}Last words. More words follow here now."
-    chunks = chunk(text, ChunkPolicy(method="markdown", max_tokens=8))
-    assert [piece.content for piece in chunks] == [
-        "# T\n\nFirst words here.\n\n",
-        code,
-        "Last words. ",
-        "More words follow here now.",
-    ]
-    assert all(piece.metadata == {"headings": ["T"]} for piece in chunks)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +173,6 @@ def test_where_sentences_end(marked: str) -> None:
         length += len(piece)
         expected.append(length + len(text[length:]) - len(text[length:].lstrip()))
     assert list(sentence_starts(text)) == expected
-
-
-# -- what chunks carry, and bad input ---------------------------------------------------------------------------------
 
 
 def test_chunks_carry_id_sorted_tags_and_metadata() -> None:

@@ -99,9 +99,6 @@ def test_a_query_that_is_no_text_is_refused(store: BaseStore, query: str) -> Non
         retrieve(query, None, store)
 
 
-# Fusing
-
-
 def candidates(*keys: tuple[str, int], source: str = "") -> list[Candidate]:
     return [
         Candidate(doc_id=doc_id, chunk_index=place, content="", score=score, sources={source: score} if source else {})
@@ -160,9 +157,6 @@ def test_concatenation_keeps_the_order_of_the_lists() -> None:
 def test_what_a_fusion_does_not_know_is_refused(method: str, params: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         fuse({"a": [], "b": []}, method, params)
-
-
-# Reranking
 
 
 class Scripted(BaseReranker):

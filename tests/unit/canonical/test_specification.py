@@ -66,8 +66,6 @@ def test_the_golden_vectors_of_a_version_never_change() -> None:
         assert hashlib.sha256(data).hexdigest() == digest, name
 
 
-# -- docs/ragd.md ------------------------------------------------------------------------------------------------------
-
 NODE = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 

@@ -9,7 +9,6 @@ import pytest
 from ragtune import Corpus, CostBudget, Document, RAGtuneController
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.errors import ConfigError
-from ragtune.core.pool.ordering import Ordering
 from ragtune.core.types import CostObject
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
@@ -40,15 +39,6 @@ def test_a_controller_travels_to_another_process_without_what_it_has_learned():
     assert there.ranking == ("a", "b")
 
 
-def test_the_output_carries_query_documents_trace_account_history_and_stop(fakes):
-    output = fakes.controller().run("what now", query_id="q7")
-    assert (output.query, output.query_id, output.trace.query_id) == ("what now", "q7", "q7")
-    assert len(output.documents) == 20
-    assert output.final_budget_state["rerank_docs"] == 20
-    assert output.stop.reason == "pool_exhausted"
-    assert output.ranking == tuple(doc.id for doc in output.documents)
-
-
 def test_the_documents_travel_without_the_rest_of_the_pool(fakes):
     room_for_one = CostBudget(max_tokens=10)
     cut = fakes.controller(documents=fakes.docs(7), assembler=GreedyAssembler(), budget=room_for_one).run("q")
@@ -72,12 +62,6 @@ def test_without_an_id_a_query_gets_a_stable_one_of_its_own(fakes):
     assert ids[0] == ids[1] != ids[2]
 
 
-def test_a_budget_may_be_overridden_for_one_request(fakes):
-    controller = fakes.controller()
-    assert controller.run("q", CostBudget(max_reranker_docs=0)).final_budget_state["rerank_docs"] == 0
-    assert controller.run("q").final_budget_state["rerank_docs"] == 20
-
-
 def test_the_trace_tells_the_story_in_order(fakes):
     output = fakes.controller(documents=fakes.docs(3)).run("q")
     assert [(event.component, event.action) for event in output.trace.events] == [
@@ -91,27 +75,6 @@ def test_the_trace_tells_the_story_in_order(fakes):
     ]
 
 
-def test_assembly_is_cut_by_tokens_and_may_spend_the_buffer(fakes):
-    budget = CostBudget(max_tokens=55, assembly_token_buffer=30, max_reranker_docs=100)
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=len(items), calls=1, tokens=25))
-    output = fakes.controller(reranker=reranker, budget=budget).run("q")
-    assert len(reranker.batches) == 1
-    assert len(output.documents) == 3
-    assert output.final_budget_state["tokens"] == 55
-    assert len(output.ranking) == 20
-
-
-@pytest.mark.parametrize("ordering", list(Ordering))
-def test_documents_come_in_the_assemblers_order_which_is_the_historys(fakes, ordering):
-    output = fakes.controller(
-        assembler=fakes.Assembler(ordering), budget=CostBudget(max_reranker_docs=10, max_tokens=None)
-    ).run("q")
-    assert tuple(doc.id for doc in output.documents) == output.ranking == output.history[-1].ranking
-
-
-# -- clocks ------------------------------------------------------------------------------------------------------------
-
-
 def test_time_is_virtual_only_if_every_reranker_is_recorded(fakes):
     def elapsed(*recorded: bool) -> float:
         cost = CostObject(docs=5, calls=1, latency_ms=1e7)
@@ -122,6 +85,3 @@ def test_time_is_virtual_only_if_every_reranker_is_recorded(fakes):
     assert elapsed(True, True) == 4e7
     assert 4e7 < elapsed(True, False) < 5e7  # recorded time counts on a real clock too
     assert 0 < elapsed(False) < 1e7
-
-
-# -- determinism -------------------------------------------------------------------------------------------------------

@@ -27,8 +27,6 @@ def last_first(items: Any) -> dict[str, float]:
 
 @pytest.fixture
 def comparing(fakes: Any) -> Any:
-    """Makes a reranker that says of itself that it compares."""
-
     class Comparing(fakes.Reranker):
         compares = True
 

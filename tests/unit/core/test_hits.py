@@ -53,14 +53,6 @@ def test_hits_that_name_a_document_twice_go_the_way_of_all_documents():
     assert [doc.id for doc in checked_documents(found)] == ["d0", "d0"]
 
 
-def test_hits_read_as_a_list_of_documents():
-    found = hits([3.0, 2.0, 1.0], "bm25")
-    assert found == list(found)
-    assert list(found) == found
-    assert found[:2] == list(found)[:2]
-    assert found[-1].sources == {"bm25": 1.0}
-
-
 def test_a_pool_of_hits_and_a_round_of_them_travel_as_others_do():
     found = hits([3.0, 2.0], "bm25")
     assert list(pickle.loads(pickle.dumps(pool_of(found)))) == list(pool_of(found))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 
-import numpy as np
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
@@ -20,9 +19,6 @@ def actions(output) -> list[str]:
 
 def batch(*doc_ids: str, **fields) -> BatchProposal:
     return BatchProposal(doc_ids=list(doc_ids), **fields)
-
-
-# -- why it stops ------------------------------------------------------------------------------------------------------
 
 
 def test_a_drained_pool_stops_the_loop(fakes):
@@ -93,9 +89,6 @@ def test_no_proposal_is_a_reason_too(fakes):
     assert "skip_rerank" not in actions(output)
 
 
-# -- proposals ---------------------------------------------------------------------------------------------------------
-
-
 def after_one_batch(then):
     def choose(pool, budget):
         return batch("doc_000", "doc_001") if not len(pool.reranked) else then(pool)
@@ -123,20 +116,6 @@ def test_an_illegal_proposal_stops_the_loop_and_moves_nothing(fakes, then, error
     assert output.history[-1].cost.docs == 2
 
 
-def test_schedulers_price_by_the_reranker_of_the_strategy(fakes):
-    prices = []
-
-    def choose(pool, budget):
-        prices.append([budget.price(["doc_000", "doc_001"], strategy).tokens for strategy in budget.strategies])
-
-    rerankers = {
-        name: fakes.Reranker(cost=lambda items, each=each: CostObject(docs=len(items), tokens=each * len(items)))
-        for name, each in (("cheap", 1), ("dear", 100))
-    }
-    fakes.controller(reranker=rerankers, scheduler=fakes.Scheduler(choose=choose)).run("q")
-    assert prices == [[2, 200]]
-
-
 def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
     def choose(pool, budget):
         return (
@@ -153,9 +132,6 @@ def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
     assert rerankers["b"].batches == [["doc_001"]]
     assert [item.reranker_strategy for item in assembler.seen[:3]] == ["a", "b", None]
     assert scheduler.views[0].strategies == ("a", "b")
-
-
-# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 def test_the_true_charge_replaces_the_expected_one_and_actual_cost_is_apart(fakes):
@@ -176,15 +152,6 @@ def test_the_virtual_clock_moves_by_each_batchs_charged_latency(fakes):
     assert [step.cost.latency_ms for step in output.history] == [0.0, 10.0, 20.0, 30.0, 40.0]
 
 
-def test_no_batch_starts_that_is_expected_to_pass_the_deadline(fakes):
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
-    output = fakes.controller(reranker=reranker, budget=limits(max_latency_ms=25.0)).run("q")
-    assert len(reranker.batches) == 2
-    assert output.final_budget_state["latency"] == 20.0
-    assert output.stop.details["reason"] == "latency_exceeded"
-    assert output.trace.find("overrun_latency") == []
-
-
 @pytest.mark.parametrize("script", [[], [RuntimeError("timed out")]], ids=["succeeds", "fails"])
 def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     reranker = fakes.Reranker(
@@ -200,16 +167,6 @@ def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     assert output.stop.reason == "budget_exhausted"
 
 
-def test_scores_in_the_trace_are_plain_numbers(fakes):
-    reranker = fakes.Reranker(script=[lambda items: {item.doc_id: np.float32(0.5) for item in items}])
-    output = fakes.controller(reranker=reranker).run("q")
-    assert set(output.trace.find("rerank")[0].details["scores"].values()) == {0.5}
-    assert '"doc_000":0.5' in output.trace.model_dump_json()
-
-
-# -- the anytime history -----------------------------------------------------------------------------------------------
-
-
 def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
     output = fakes.controller(budget=limits(max_reranker_docs=10)).run("q")
     assert [step.cost.docs for step in output.history] == [0, 5, 10]
@@ -217,27 +174,6 @@ def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
     assert output.history[0].ranking == first_stage
     assert all(sorted(step.ranking) == sorted(first_stage) for step in output.history)
     assert output.history[-1].ranking == output.ranking
-
-
-def test_a_step_of_the_history_is_what_a_smaller_budget_would_have_given(fakes):
-    whole = fakes.controller().run("q")
-    for step in whole.history:
-        cut = fakes.controller(budget=limits(max_reranker_docs=step.cost.docs)).run("q")
-        assert cut.ranking == step.ranking
-
-
-# -- skip_rerank -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("budget", [limits(max_reranker_docs=0), limits(max_reranker_docs=3)])
-def test_skip_rerank_is_traced_when_the_budget_let_no_batch_run(fakes, budget):
-    reranker = fakes.Reranker()
-    output = fakes.controller(reranker=reranker, budget=budget).run("q")
-    assert reranker.batches == []
-    assert output.trace.find("skip_rerank", "controller")[0].details == {"reason": "budget_denied"}
-
-
-# -- expansion ---------------------------------------------------------------------------------------------------------
 
 
 def found(*ids: str, score: float = 0.4, **fields) -> list[ScoredDocument]:

@@ -31,9 +31,6 @@ def batch(*doc_ids: str, **fields) -> BatchProposal:
     return BatchProposal(doc_ids=list(doc_ids), **fields)
 
 
-# -- failing components ------------------------------------------------------------------------------------------------
-
-
 def ids(*numbers: int) -> list[str]:
     return [f"doc_{number:03d}" for number in numbers]
 
@@ -114,18 +111,6 @@ def test_a_failed_batch_costs_the_tokens_and_the_money_that_were_reported(fakes)
         assert (spent.tokens, spent.usd, spent.docs) == ((60, 1.0, 10) if charge_failures else (0, 0.0, 0))
         action, key = ("charge_failure", "cost") if charge_failures else ("refund_rerank", "wasted")
         assert output.trace.find(action)[0].details[key]["tokens"] == 30
-
-
-def test_0_54_to_the_letter_leaves_failed_documents_out_and_charges_nothing_for_them(fakes):
-    reranker = fakes.Reranker(script=[RuntimeError("boom")])
-    letter = FailurePolicy(keep_unscored=False)
-    output = fakes.controller(reranker=reranker, failures=letter, budget=limits(charge_failures=False)).run("q")
-    assert set(output.ranking) == {doc.id for doc in output.documents} == set(ids(*range(5, 20)))
-    assert output.history[-1].cost.docs == 15
-    assert [len(step.ranking) for step in output.history] == [20, 15, 15, 15, 15]
-
-
-# -- breakers ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_dead_reranker_is_given_up_and_the_answer_is_the_first_stages(fakes):
@@ -217,9 +202,6 @@ def test_a_cascade_whose_default_model_is_dead_lets_the_other_one_take_over(fake
         *[9] * 3,
     ]
     assert {output.stop.reason for output in outputs} == {"strategy_closed"}  # within its limit
-
-
-# -- prices and bills --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("price", [lambda items: 1 / 0, lambda items: None])
@@ -359,9 +341,6 @@ def test_an_assembler_that_fails_leaves_the_best_documents_that_fit(fakes, retur
     assert [doc.id for doc in output.documents] == ids(0, 1, 2)
     assert output.final_budget_state["tokens"] == 30
     assert output.trace.find("assembly_failed")
-
-
-# -- failing policies --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["estimator", "scheduler"])

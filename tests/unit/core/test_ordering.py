@@ -76,14 +76,6 @@ def test_columns_items_and_a_plain_sort_agree_on_every_tie(pool, ordering, data)
         assert keys == sorted(keys, reverse=True)
 
 
-def test_reranked_first_keeps_the_first_stages_order_behind_the_reranked():
-    pool = CandidatePool(PoolItem(doc_id=f"d{i}", initial_rank=i, sources={"original": 9.0 - i}) for i in range(4))
-    pool.transition(["d2", "d3"], ItemState.IN_FLIGHT)
-    pool.update_scores({"d2": 0.1, "d3": 0.2}, "x")
-    pool.apply_priorities({"d1": 0.99})
-    assert [it.doc_id for it in Ordering.RERANKED_FIRST.sort(pool.get_active_items())] == ["d3", "d2", "d0", "d1"]
-
-
 FAR_ENOUGH = st.integers(0, 10**6).map(lambda n: n / 10**6)
 """Scores with room between them: between two neighbouring floats there is none."""
 
@@ -120,19 +112,6 @@ def test_a_document_whose_score_was_lost_is_ordered_by_its_estimate_like_one_tha
         orders.append([pool.doc_ids[i] for i in ordering.keys(pool).argsort()])
     assert orders[0] == orders[1]
     assert orders[0].index("d0") < orders[0].index("d1") < orders[0].index("d5")
-
-
-def test_what_has_no_key_stands_behind_with_keys_that_go_on_falling():
-    scores, states = (
-        [None, 0.2, None, 0.9],
-        [ItemState.CANDIDATE, ItemState.RERANKED, ItemState.DROPPED, ItemState.RERANKED],
-    )
-    items = [
-        PoolItem(doc_id=f"d{i}", initial_rank=i, reranker_score=score, state=state, sources={"original": 40.0})
-        for i, (score, state) in enumerate(zip(scores, states, strict=True))
-    ]
-    ranked = [(item.doc_id, key) for item, key in Ordering.RERANKED_FIRST.ranked(items)]
-    assert ranked == [("d3", 0.9), ("d1", 0.2), ("d2", pytest.approx(-0.4)), ("d0", -1.0)]
 
 
 def test_an_unknown_ordering_is_refused_with_the_allowed_ones():

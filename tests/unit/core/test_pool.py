@@ -41,9 +41,6 @@ def states_of(pool: CandidatePool) -> list[ItemState]:
     return [item.state for item in pool]
 
 
-# -- the state machine -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", list(ItemState))
 @pytest.mark.parametrize("origin", list(ItemState))
 def test_transition_table_is_exactly_the_specs(origin, target):
@@ -55,12 +52,6 @@ def test_transition_table_is_exactly_the_specs(origin, target):
         with pytest.raises(IllegalTransitionError, match=rf"'d0' cannot go from {origin.name} to {target.name}"):
             pool.transition(["d0"], target)
         assert states_of(pool) == [origin]
-
-
-# -- scores ------------------------------------------------------------------------------------------------------------
-
-
-# -- priorities --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", NOT_FINITE)
@@ -81,13 +72,6 @@ def test_every_column_of_a_valuation_has_one_number_a_document(column):
     with pytest.raises(InvalidScoreError, match=r"shape \(2,\)"):
         pool.apply_priorities(pool.valuation(**columns))
     assert pool.priorities.tolist() == [0.0, 0.0, 0.0]
-
-
-def test_a_valuation_is_a_mapping_of_the_eligible_documents():
-    pool = pool_in(ItemState.CANDIDATE, ItemState.DROPPED, ItemState.CANDIDATE)
-    valuation = pool.valuation(np.array([0.1, 0.2, 0.3]))
-    assert dict(valuation) == {"d0": 0.1, "d2": 0.3}
-    assert len(valuation) == 2
 
 
 def test_applied_estimates_do_not_follow_the_estimators_arrays():
@@ -118,9 +102,6 @@ def test_a_dict_changes_only_the_documents_that_it_names():
         pool.apply_priorities({"stranger": 0.5})
 
 
-# -- identity and additions --------------------------------------------------------------------------------------------
-
-
 def item(doc_id: str, rank: int, **fields) -> PoolItem:
     return PoolItem(doc_id=doc_id, initial_rank=rank, **fields)
 
@@ -144,45 +125,6 @@ def test_additions_go_behind_and_move_nothing():
     assert all(pool.index_of(doc_id) == position for doc_id, position in before.items())
     assert pool["a"].state is ItemState.IN_FLIGHT
     assert pool.top_candidates(9) == ["b", "x", "y"]
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
-def test_active_items_are_candidates_and_reranked_only():
-    pool = pool_in(*ItemState)
-    assert [it.state for it in pool.get_active_items()] == [ItemState.CANDIDATE, ItemState.RERANKED]
-    assert [pool.doc_ids[i] for i in pool.eligible] == ["d0"]
-    assert [pool.doc_ids[i] for i in pool.reranked] == ["d2"]
-    assert (pool.is_candidate("d0"), pool.is_candidate("d1"), pool.is_candidate("stranger")) == (True, False, False)
-
-
-def test_batches_are_kept_in_the_order_of_scoring_failed_ones_included():
-    pool = pool_in(*[ItemState.CANDIDATE] * 5)
-    pool.transition(["d4"], ItemState.DROPPED)
-    for strategy, doc_ids, scores in (
-        ("weak", ["d3", "d1"], {"d1": 0.2}),
-        ("strong", ["d0"], {}),
-        ("weak", ["d2"], {}),
-    ):
-        pool.transition(doc_ids, ItemState.IN_FLIGHT, strategy)
-        pool.update_scores(scores, strategy)
-        pool.transition([doc_id for doc_id in doc_ids if doc_id not in scores], ItemState.DROPPED)
-    sent = [(batch.strategy, batch.positions.tolist()) for batch in pool.batches]
-    assert sent == [("weak", [3, 1]), ("strong", [0]), ("weak", [2])]
-    assert np.array_equal(pool.scores[pool.batches[0].positions], [np.nan, 0.2], equal_nan=True)
-    with pytest.raises(ValueError, match="read-only"):
-        pool.batches[0].positions[0] = 1
-
-
-def test_snapshots_do_not_change_with_the_pool():
-    pool = pool_in(ItemState.CANDIDATE)
-    snapshot = pool["d0"]
-    pool.apply_priorities({"d0": 0.7})
-    pool.transition(["d0"], ItemState.IN_FLIGHT)
-    pool.update_scores({"d0": 0.9}, "x")
-    assert (snapshot.state, snapshot.priority_value, snapshot.reranker_score) == (ItemState.CANDIDATE, 0.0, None)
-    assert (pool["d0"].state, pool["d0"].priority_value, pool["d0"].reranker_score) == (ItemState.RERANKED, 0.7, 0.9)
 
 
 def test_a_batch_tells_ids_and_lengths_and_later_shows_its_own_moment():
@@ -215,14 +157,19 @@ def test_unknown_documents_are_named():
             read("stranger")
 
 
-# -- ties --------------------------------------------------------------------------------------------------------------
-
-
-def test_top_candidates_go_by_acquisition_where_there_is_one():
-    pool = pool_in(*[ItemState.CANDIDATE] * 3)
-    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3])))
-    assert pool.top_candidates(1) == ["d2"]
-    pool.apply_priorities(pool.valuation(np.array([0.1, 0.2, 0.3]), acquisition=np.array([3.0, 2.0, 1.0])))
-    assert pool.top_candidates(1) == ["d0"]
-    pool.apply_priorities({"d1": 0.9})
-    assert pool.top_candidates(1) == ["d1"]
+def test_batches_are_kept_in_the_order_of_scoring_failed_ones_included():
+    pool = pool_in(*[ItemState.CANDIDATE] * 5)
+    pool.transition(["d4"], ItemState.DROPPED)
+    for strategy, doc_ids, scores in (
+        ("weak", ["d3", "d1"], {"d1": 0.2}),
+        ("strong", ["d0"], {}),
+        ("weak", ["d2"], {}),
+    ):
+        pool.transition(doc_ids, ItemState.IN_FLIGHT, strategy)
+        pool.update_scores(scores, strategy)
+        pool.transition([doc_id for doc_id in doc_ids if doc_id not in scores], ItemState.DROPPED)
+    sent = [(batch.strategy, batch.positions.tolist()) for batch in pool.batches]
+    assert sent == [("weak", [3, 1]), ("strong", [0]), ("weak", [2])]
+    assert np.array_equal(pool.scores[pool.batches[0].positions], [np.nan, 0.2], equal_nan=True)
+    with pytest.raises(ValueError, match="read-only"):
+        pool.batches[0].positions[0] = 1

@@ -8,9 +8,8 @@ import pytest
 
 from ragtune import CostBudget
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
-from ragtune.core.request.context import CostMeter, RAGtuneContext
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.types import CostObject
 
 
 def context(query_id: str = "q1", seed: int = 0) -> RAGtuneContext:
@@ -48,22 +47,6 @@ def test_rounds_of_one_request_share_its_memory():
     ctx.remember(owner, lambda: "state")
     rewrite = ctx.model_copy(update={"query": "other", "round": "rewrite_0"})
     assert rewrite.remember(owner, lambda: "again") == "state"
-
-
-def test_the_meter_adds_up_what_is_paid_and_what_is_charged():
-    meter = CostMeter()
-    assert (meter.charged, meter.actual) == (None, CostObject())
-    for _ in range(2):
-        meter.pay(CostObject(tokens=3))
-        meter.charge(CostObject(tokens=5))
-    assert (meter.charged, meter.actual) == (CostObject(tokens=10), CostObject(tokens=6))
-
-
-def test_a_virtual_clock_moves_only_when_told():
-    clock = VirtualClock(start_ms=5.0)
-    assert clock.now_ms() == clock.now_ms() == 5.0
-    clock.advance(2.5)
-    assert clock.now_ms() == 7.5
 
 
 def test_a_virtual_clock_adds_exactly():
@@ -110,13 +93,3 @@ def test_events_are_stamped_from_the_start_of_the_trace():
         (0.0, "budget", "deny_rerank", {"reason": "x"}),
         (3.0, "controller", "stop", {}),
     ]
-
-
-def test_find_filters_by_action_and_component():
-    trace = ControllerTrace()
-    trace.add("a", "x", n=1)
-    trace.add("b", "x", n=2)
-    trace.add("a", "y", n=3)
-    assert [e.details["n"] for e in trace.find("x")] == [1, 2]
-    assert [e.details["n"] for e in trace.find("x", "b")] == [2]
-    assert trace.find("z") == []

@@ -23,8 +23,6 @@ from ragtune.schedulers.greedy import GreedyScheduler
 
 
 class Broken:
-    """Scores by rank; a batch that holds one of the broken documents fails."""
-
     def __init__(self, broken: frozenset[int]) -> None:
         self.broken = broken
 
@@ -35,16 +33,12 @@ class Broken:
 
 
 class Sparing(BaseRetriever):
-    """Finds two documents for each that may be scored."""
-
     def retrieve(self, context: RAGtuneContext, top_k: int) -> list[ScoredDocument]:
         left = context.tracker.remaining_view().remaining_rerank_docs
         return list(context.candidates[: min(top_k, 2 * left)])
 
 
 class Thrifty(BaseScheduler):
-    """Takes small steps where little is left."""
-
     def __init__(self, looks_at: str) -> None:
         self.looks_at = looks_at
 
@@ -53,16 +47,12 @@ class Thrifty(BaseScheduler):
 
 
 class Agreeable(BaseEstimator):
-    """Turns the order round where little is allowed."""
-
     def value(self, pool: Any, context: RAGtuneContext) -> Any:
         limit, rank = context.tracker.budget.max_reranker_docs, np.arange(len(pool)) / len(pool)
         return pool.valuation(rank if limit is None or limit > 9 else 1 - rank)
 
 
 class Stingy(BaseExpander):
-    """Finds less where little is left."""
-
     def expand(self, pool: Any, context: RAGtuneContext, limit: int) -> list[ScoredDocument]:
         is_rich = context.tracker.remaining_view().remaining_rerank_docs > 9
         return [ScoredDocument(id="new", score=0.1)] * (is_rich and "new" not in pool)

@@ -23,8 +23,6 @@ def test_a_line_through_the_batches_errs_on_the_long_side():
 
 @pytest.fixture
 def slow(machine):
-    """Makes scores that take so many milliseconds a document."""
-
     def make(ms: float):
         def score(items):
             machine.work(ms * len(items))

@@ -15,25 +15,6 @@ from ragtune.data.corpus import best_positions, id_ranks
 from ragtune.data.storedcorpus import stored
 
 
-def small(**fields) -> Corpus:
-    return Corpus([Document(id="b", text="two words", title="T"), Document(id="a", text="")], **fields)
-
-
-def test_keeps_the_collections_order_and_positions():
-    corpus = small()
-    assert corpus.doc_ids == ["b", "a"]
-    assert corpus.contents == ["T two words", ""]
-    assert (corpus.position("a"), len(corpus), "a" in corpus, "x" in corpus) == (1, 2, True, False)
-    assert [doc.id for doc in corpus] == ["b", "a"]
-
-
-def test_a_scored_document_carries_content_title_tokens_and_score():
-    doc = small().scored("b", 1.5, sources={"bm25": 1.5})
-    assert (doc.content, doc.metadata, doc.token_count) == ("T two words", {"title": "T"}, 3)
-    assert (doc.score, doc.original_score, doc.sources) == (1.5, 1.5, {"bm25": 1.5})
-    assert small().scored("a", 0.0).metadata == {}
-
-
 def test_duplicate_ids_are_refused_by_name():
     with pytest.raises(DatasetError, match="duplicate document id 'x'"):
         Corpus([Document(id="x", text="1"), Document(id="x", text="2")])

@@ -24,17 +24,6 @@ def folder(letters: Corpus, make_graph: MakeGraph, tmp_path: Path) -> str:
     return make_graph(tmp_path / "graph", letters, edges, 3)
 
 
-def test_neighbours_come_nearest_first(letters, folder):
-    graph = CorpusGraph.open(folder, letters)
-    assert graph.neighbours("a") == ["c", "b", "d"]
-    assert graph.weighted_neighbours("b") == [("a", pytest.approx(0.5))]
-
-
-def test_fewer_neighbours_than_stored_may_be_asked_for(letters, folder):
-    assert CorpusGraph.open(folder, letters, k=2).neighbours("a") == ["c", "b"]
-    assert CorpusGraph.open(folder, letters).k == 3
-
-
 @pytest.mark.parametrize("k", [4, 0, -1, 2.0, True])
 def test_a_k_that_is_not_stored_is_refused(letters, folder, k):
     with pytest.raises(ConfigError, match="graph k="):

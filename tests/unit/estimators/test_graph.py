@@ -16,40 +16,13 @@ from ragtune.estimators.graph.rgs import RGSEstimator
 
 
 @pytest.fixture
-def gar(letters, folder):
-    return GAREstimator(letters, TfidfEmbedder, k=2, graph=folder)
+def make(letters, folder):
+    return lambda kind, **options: kind(letters, TfidfEmbedder, **({"k": 2, "graph": folder} | options))
 
 
-def test_sources_take_turns(gar, make_pool, make_context, score, advise):
-    pool, context = make_pool(), make_context()
-    assert advise(gar, pool, context) == "abcdef"
-    score(pool, a=0.5, b=0.9)
-    assert advise(gar, pool, context) == "fde"
-    score(pool, f=0.1, d=0.2)
-    assert advise(gar, pool, context) == "ce"
-
-
-def test_a_source_that_has_run_dry_is_passed_over(gar, make_pool, make_context, score, advise):
-    pool, context = make_pool("cdab"), make_context()
-    score(pool, c=0.5)
-    assert advise(gar, pool, context) == "dab"
-    score(pool, d=0.4)
-    assert advise(gar, pool, context) == "ab"
-
-
-def test_discovered_documents_are_reachable_through_the_neighbour_queue_alone(
-    gar, make_pool, make_context, score, discover, advise
-):
-    pool, context = make_pool("ac"), make_context()
-    advise(gar, pool, context)
-    score(pool, c=0.5)
-    assert advise(gar, pool, context) == "a"
-    discover(pool, "x", "y")
-    assert advise(gar, pool, context) == "x"
-    score(pool, x=0.1)
-    assert advise(gar, pool, context) == "a"
-    score(pool, a=0.2)
-    assert advise(gar, pool, context) == "y", "what neither source reaches comes last, but it comes"
+@pytest.fixture
+def gar(make):
+    return make(GAREstimator)
 
 
 def test_a_failed_batch_passes_the_turn_on(gar, make_pool, make_context, score, advise):
@@ -74,20 +47,12 @@ def test_the_turn_passes_with_batches_and_with_nothing_else(gar, make_pool, make
     assert advise(gar, pool, context) == "d", "two batches: the other source's turn came and went"
 
 
-@pytest.fixture
-def make_ore(letters, folder):
-    def make(**arguments) -> OREEstimator:
-        return OREEstimator(letters, TfidfEmbedder, **({"k": 2, "graph": folder} | arguments))
-
-    return make
-
-
 def weights(estimator, pool, context) -> list[float]:
     return estimator.value(pool, context).diagnostics["weights"]
 
 
-def test_the_regression_is_ridge_on_the_features_at_the_time_of_choice(make_ore, make_pool, make_context, score):
-    pool, context, ore = make_pool(), make_context(), make_ore(ridge=2.0)
+def test_the_regression_is_ridge_on_the_features_at_the_time_of_choice(make, make_pool, make_context, score):
+    pool, context, ore = make_pool(), make_context(), make(OREEstimator, ridge=2.0)
     ore.value(pool, context)
     score(pool, a=0.9, c=0.2)
     # No document had been scored when these two were chosen, so only the first stage's feature was not zero.
@@ -97,8 +62,8 @@ def test_the_regression_is_ridge_on_the_features_at_the_time_of_choice(make_ore,
     assert weights(ore, pool, context) == pytest.approx(expected.tolist(), abs=1e-6)
 
 
-def test_affinity_and_relevance_are_means_over_the_near_heads(make_ore, make_pool, make_context, score):
-    pool, context, ore = make_pool(), make_context(), make_ore(ridge=1e6)
+def test_affinity_and_relevance_are_means_over_the_near_heads(make, make_pool, make_context, score):
+    pool, context, ore = make_pool(), make_context(), make(OREEstimator, ridge=1e6)
     ore.value(pool, context)
     score(pool, a=0.8, b=0.4)
     values = ore.value(pool, context)
@@ -107,59 +72,28 @@ def test_affinity_and_relevance_are_means_over_the_near_heads(make_ore, make_poo
     assert values["f"] == pytest.approx((0.0 + affinity + relevance) / 3, abs=1e-4)
 
 
-def test_only_the_best_documents_are_heads(make_ore, make_pool, make_context, score):
-    pool, context, ore = make_pool(), make_context(), make_ore(ridge=1e6, top_s=1)
-    ore.value(pool, context)
-    score(pool, a=0.8, b=0.4)
-    assert ore.value(pool, context)["f"] == pytest.approx((0.8 * 0.5 + 0.8) / 3, abs=1e-4)
-
-
-def test_every_first_stage_source_is_a_feature(make_ore, letters, make_context):
+def test_every_first_stage_source_is_a_feature(make, letters, make_context):
     pool = CandidatePool(
         PoolItem(doc_id=d, initial_rank=i, retrieval_score=1.0, sources=s)
         for i, (d, s) in enumerate({"a": {"bm25": 9.0}, "b": {"bm25": 3.0, "dense": 0.7}, "c": {"dense": 0.9}}.items())
     )
-    values = make_ore().value(pool, make_context())
+    values = make(OREEstimator).value(pool, make_context())
     assert len(values.diagnostics["weights"]) == 4
     assert dict(values) == pytest.approx({"a": 0.25, "b": 0.0, "c": 0.25})
 
 
-def test_unscored_documents_rank_by_the_estimate_behind_the_scored_ones(make_ore, make_pool, make_context, score):
-    pool, context, ore = make_pool(), make_context(), make_ore()
-    ore.value(pool, context)
-    score(pool, a=0.9, d=0.0)
-    posterior = ore.value(pool, context).posterior
-    order = [pool.doc_ids[i] for i in np.argsort(-posterior, kind="stable")]
-    assert order[:2] == ["a", "d"]
-    assert order[2] == "e"
-
-
-@pytest.fixture
-def make_quam(letters, folder):
-    def make(**arguments) -> QuamEstimator:
-        return QuamEstimator(letters, TfidfEmbedder, **({"k": 2, "graph": folder} | arguments))
-
-    return make
-
-
-def test_affinity_adds_up_over_the_scored_set(make_quam, make_pool, make_context, score, advise):
+def test_affinity_adds_up_over_the_scored_set(make, make_pool, make_context, score, advise):
     pool, context = make_pool(), make_context()
-    quam = make_quam()
+    quam = make(QuamEstimator)
     assert advise(quam, pool, context) == "abcdef"
     # shares .5 and .5: f = .5 * .5 + .5 * .6 = .55 beats e = .45, which GAR's best edge would not.
     score(pool, a=0.4, b=0.4)
     assert advise(quam, pool, context) == "fed"
 
 
-def test_only_the_best_of_the_scored_set_count(make_quam, make_pool, make_context, score, advise):
+def test_the_set_is_taken_as_it_stands(make, make_pool, make_context, score, advise):
     pool, context = make_pool(), make_context()
-    score(pool, a=0.4, b=0.5)
-    assert advise(make_quam(top_s=1), pool, context) == "fd"
-
-
-def test_the_set_is_taken_as_it_stands(make_quam, make_pool, make_context, score, advise):
-    pool, context = make_pool(), make_context()
-    quam = make_quam(top_s=1)
+    quam = make(QuamEstimator, top_s=1)
     score(pool, a=0.4)
     assert advise(quam, pool, context) == "ef"
     score(pool, e=0.1)
@@ -168,51 +102,12 @@ def test_the_set_is_taken_as_it_stands(make_quam, make_pool, make_context, score
     assert advise(quam, pool, context) == "fd", "a has left the set, and with it what it lent"
 
 
-def test_the_pool_may_grow(make_quam, make_pool, make_context, score, discover, advise):
-    pool, context = make_pool("abc"), make_context()
-    quam = make_quam()
-    score(pool, c=0.5)
-    advise(quam, pool, context)
-    discover(pool, "x")
-    assert advise(quam, pool, context) == "x"
-
-
-@pytest.fixture
-def make_rgs(letters, folder):
-    def make(**arguments) -> RGSEstimator:
-        return RGSEstimator(letters, TfidfEmbedder, **({"k": 2, "graph": folder} | arguments))
-
-    return make
-
-
-def test_the_best_that_is_not_expanded_is_expanded_next(make_rgs, make_pool, make_context, score, advise):
-    pool, context, rgs = make_pool(), make_context(), make_rgs()
-    assert advise(rgs, pool, context) == "a", "the search begins with the first stage's best"
-    score(pool, a=0.5)
-    assert advise(rgs, pool, context) == "ef"
-    score(pool, e=0.9, f=0.7)
-    assert advise(rgs, pool, context) == "d"
-    score(pool, d=0.1)
-    assert advise(rgs, pool, context) == "b", "nothing is left to expand: another search begins"
-
-
-def test_a_document_that_joins_is_expanded_from_whom_it_is_near(
-    make_rgs, make_pool, make_context, score, discover, advise
-):
-    pool, context, rgs = make_pool(), make_context(), make_rgs()
+def test_a_document_that_joins_is_expanded_from_whom_it_is_near(make, make_pool, make_context, score, discover, advise):
+    pool, context, rgs = make_pool(), make_context(), make(RGSEstimator)
     score(pool, a=0.5, e=0.9)
     assert advise(rgs, pool, context) == "d"
     discover(pool, "x")
     assert advise(rgs, pool, context) == "xd"
-
-
-def test_only_so_many_of_the_best_are_expanded(make_rgs, make_pool, make_context, score, advise):
-    pool, context = make_pool("abcdf"), make_context()
-    score(pool, a=0.5, b=0.9)
-    assert advise(make_rgs(length=1), pool, context) == "fd"
-    score(pool, c=0.95)
-    assert advise(make_rgs(length=1), pool, context) == "d", "c has no neighbour in the pool, and b no turn"
-    assert advise(make_rgs(length=2, seeds=3), pool, context) == "fd"
 
 
 def test_documents_are_scored_in_the_order_of_the_published_algorithm(make_graph, make_context, score, tmp_path):

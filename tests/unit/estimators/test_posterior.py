@@ -11,7 +11,6 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.request.budget import CostBudget
 from ragtune.estimators.posterior._first_stage import FirstStageEvidence, first_stage_evidence, source_weights
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior
 from ragtune.estimators.posterior.bagel import BAGELEstimator
@@ -210,13 +209,6 @@ def at(degrees: list[float]) -> np.ndarray:
 def make(**options: float) -> BAGELEstimator:
     circle = SimpleNamespace(of=lambda items: at([ANGLES[i.doc_id] for i in items]), of_query=lambda text: at([0.0]))
     return BAGELEstimator(None, lambda corpus: circle, **options)
-
-
-def test_half_of_the_budget_goes_to_what_is_nearest_to_the_query(make_pool, make_context, score, advise):
-    pool, context, bagel = make_pool(), make_context(tracker=CostBudget(max_reranker_docs=4).create_tracker()), make()
-    assert advise(bagel, pool, context) == "cb"
-    score(pool, c=0.9, b=0.1)
-    assert len(advise(bagel, pool, context)) == 4, "then all that are left compete"
 
 
 def test_the_posterior_is_that_of_a_gaussian_process_with_the_query_at_the_maximum(make_pool, make_context, score):

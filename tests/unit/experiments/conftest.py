@@ -33,8 +33,6 @@ def compose_tiny(collection: Path) -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def replayed(compose_tiny: Callable[..., dict[str, Any]], tmp_path: Path) -> Callable[..., SimpleNamespace]:
-    """Configuration, dataset and records of such a run."""
-
     def run(*overrides: str) -> SimpleNamespace:
         config = RunConfig(compose_tiny(*overrides))
         folder = tmp_path / "journal"
@@ -105,5 +103,4 @@ SUMMARY: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def make_summary() -> Callable[..., Summary]:
-    """Makes a summary; keywords replace its fields."""
     return lambda **fields: Summary.model_validate(SUMMARY | fields)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from experiments.evaluate.baselines import by_agreement, compare, compare_queries, depth_line
+from experiments.evaluate.baselines import compare, compare_queries, depth_line
 from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -18,9 +17,8 @@ from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of as replay_baselines
 from experiments.replay.records import is_fixed_depth
-from ragtune.core.errors import ConfigError, ScoreTableError
+from ragtune.core.errors import ScoreTableError
 from ragtune.core.pool.items import PoolItem
-from ragtune.core.statistics import overlap
 from ragtune.core.types import CostObject
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.noop import NoOpReranker
@@ -138,24 +136,3 @@ def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, mo
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
     monkeypatch.setattr(IdentityReformulator, "expected_cost", lambda *_: CostObject(tokens=9), raising=False)
     assert baselines_of(run) == {}
-
-
-def test_everything_is_all_of_the_runs_own_pool(replayed: Replayed) -> None:
-    narrow = ["reformulator=rm3", "retrieval.original_query_depth=3", "budget.max_reformulations=0"]
-    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=2", *narrow)
-    for ranked, own in zip(baselines_of(run)["full reranking"], run.records, strict=False):
-        assert set(ranked.doc_ids) == set(own.doc_ids)
-        assert ranked.docs == len(own.doc_ids)
-
-
-def test_without_judgments_the_top_of_reranking_everything_stands_in(replayed: Replayed) -> None:
-    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
-    everything = baselines_of(run)["full reranking"]
-    dataset, measures = by_agreement(replace(run.dataset, qrels={}), everything)
-    rankings = {record.query_id: record.ranking for record in run.records if record.query_id in dataset.qrels}
-    values = measures.of_topics(rankings, {query_id: query_id for query_id in rankings})
-    full = {ranked.query_id: ranked.ranking for ranked in everything}
-    assert dataset.judged == list(full)
-    assert values[:, 0].tolist() == pytest.approx([overlap(rankings[q], full[q]) for q in rankings])
-    with pytest.raises(ConfigError, match="there are no judgments to measure by"):
-        Measures(["AP"], {})

@@ -69,11 +69,6 @@ def test_documents_to_a_share_is_the_first_step_that_reaches_it(drawn: Curve) ->
     assert [drawn.docs_to(share, 1.0) for share in (0.5, 0.75, 1.0, 1.1)] == [2, 3, 4, None]
 
 
-def test_the_interval_holds_the_mean(drawn: Curve) -> None:
-    assert (drawn.low <= drawn.mean).all()
-    assert (drawn.mean <= drawn.high).all()
-
-
 @pytest.mark.parametrize("n", [400, 2500])  # drawn in two ways
 def test_the_interval_has_the_width_that_the_normal_theory_predicts(n: int) -> None:
     values = np.random.default_rng(3).normal(size=(n, 1))

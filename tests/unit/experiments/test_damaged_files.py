@@ -50,7 +50,6 @@ damages = st.one_of(
 
 @pytest.fixture
 def files(collection: Path, corpus: Corpus, make_graph: Callable[..., str]) -> SimpleNamespace:
-    """Every kind of input file, sound."""
     root = collection.parent
     manifest = {"scale": "identity", "model": "m", "ms_per_doc": 1.5, "tokens_per_doc": 20, "more": [1, {"a": None}]}
     (collection / "scores.run.manifest.json").write_text(json.dumps(manifest))
@@ -65,7 +64,6 @@ def files(collection: Path, corpus: Corpus, make_graph: Callable[..., str]) -> S
 
 
 def refusal_of(read: Callable[[], object]) -> str:
-    """What a refusal says; nothing where nothing is refused."""
     try:
         read()
     except (DatasetError, ScoreTableError, ConfigError) as error:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +20,7 @@ from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
 from experiments.publish.figures import Columns, draw_curve
 from experiments.publish.files import Results, picture_of, read_summary, write_results
-from experiments.publish.folders import LOCK, locked
-from ragtune.core.errors import ConfigError, DatasetError
+from ragtune.core.errors import DatasetError
 from ragtune.core.tokens import count_tokens
 from ragtune.rerankers.models.architecture import ARCHITECTURES
 
@@ -150,29 +145,3 @@ def test_where_a_run_costs_money_quality_is_drawn_against_tokens_and_dollars_too
         shapes.append(matplotlib.image.imread(tmp_path / "curve.png").shape[:2])
     (height, width), (tall, wide) = shapes
     assert (tall, wide) == (height, 3 * width)
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from experiments.publish.folders import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    with pytest.raises(ConfigError, match="is in use"), locked(tmp_path):
-        pass
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert (tmp_path / LOCK).exists()
-    with locked(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from experiments.prepare import graphs
 from experiments.prepare.graphs import build_graph
 from ragtune import Corpus, Document
-from ragtune.cli.main import main
 from ragtune.core.errors import ConfigError
 from ragtune.data.graph import MANIFEST, WEIGHTS, CorpusGraph, GraphManifest
 from ragtune.embedders.tfidf import TfidfEmbedder
@@ -139,14 +137,3 @@ def test_a_k_beyond_the_other_documents_is_stored_as_that_many(corpus: Corpus, t
     assert (cost.k, GraphManifest.read(tmp_path / "graph").k) == (11, 11)
     assert CorpusGraph.open(tmp_path / "graph", corpus, k=16).neighbours("bread-1")[0] == "bread-2"
     assert not build_graph(corpus, tmp_path / "graph", silent, k=50).built
-
-
-def test_the_command_states_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graph", "--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo"]) == 0
-    said = capsys.readouterr().out
-    assert "341 documents" in said
-    assert "neighbours, built in" in said
-    assert "bytes" in said
-    assert json.loads((tmp_path / "graph" / MANIFEST).read_text())["k"] == 3
-    assert main(["graph", "--out", str(tmp_path / "graph"), "--k", "3", "dataset=demo"]) == 0
-    assert "kept what was there" in capsys.readouterr().out

@@ -18,7 +18,6 @@ Compose = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def config(compose_tiny: Compose, collection: Path, tmp_path: Path) -> dict[str, Any]:
-    """A configuration that names every kind of input file."""
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights").write_bytes(b"w")
     shutil.copytree(tmp_path / "model", tmp_path / "graph")
@@ -56,8 +55,6 @@ def test_a_file_whose_content_changed_makes_another_run_and_is_named(
 
 
 class Reader(Component):
-    """Declares what it does with the files of its options."""
-
     reads_files = ("model",)
     keeps_files = ("cache_dir", "store")
 

@@ -42,13 +42,6 @@ def test_values_are_those_of_ir_measures_to_the_last_bit() -> None:
     assert got.flags.c_contiguous  # else means over topics add up in another order
 
 
-def test_a_judged_query_that_retrieved_nothing_scores_zero() -> None:
-    got = Measures(NAMES, QRELS).of_topics({"q1": ["a"], "q2": []}, {q: q for q in QRELS})
-    assert got.shape == (3, 4)
-    assert got[0].min() > 0
-    assert got[1:].tolist() == [[0.0] * 4] * 2
-
-
 def test_query_ids_that_are_no_numbers_are_measured_by_every_tool() -> None:
     names = ["ERR@10", "nDCG(dcg='exp-log2')@10"]
     rankings = {"1": ["c", "a"], "2": ["x", "y"], "3": ["a"], "4": []}

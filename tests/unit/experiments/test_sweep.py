@@ -74,20 +74,6 @@ def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.Captur
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
 
 
-def test_an_interrupted_sweep_writes_the_table_of_its_finished_jobs_labelled_as_partial(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    sweep = begun(folder)
-    (folder / "12").mkdir()
-    sweep.abandon(is_interrupted=True)
-    label = "partial: 10 jobs finished, then the sweep was interrupted"
-    assert label in " ".join(capfd.readouterr().out.split())
-    assert label in (folder / "sweep.md").read_text()
-    head, *rows = (folder / "sweep.csv").read_text().splitlines()
-    assert head.split(",")[-1] == "partial"
-    assert [row.split(",")[-1] for row in rows] == ["10 jobs"] * 10
-
-
 @pytest.mark.parametrize("is_interrupted", [True, False])
 def test_a_finished_sweep_that_is_resumed_stays_finished(folder: Path, is_interrupted: bool) -> None:
     sweep = begun(folder, "experiments.publish.track.Tracked", "seed=0,1", resume=True)

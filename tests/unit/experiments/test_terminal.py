@@ -28,8 +28,6 @@ def curve(steps: int) -> Curve:
 
 @pytest.fixture
 def printed(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Prints a run whose summary has the given fields."""
-
     def out(drawn: Curve | None = None, **fields: Any) -> str:
         print_run(make_summary(**fields), drawn or curve(3))
         return capsys.readouterr().out
@@ -41,8 +39,6 @@ def printed(make_summary: MakeSummary, capsys: pytest.CaptureFixture[str]) -> Ca
 def swept(
     make_summary: MakeSummary, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Prints a sweep of jobs whose summaries have the given fields, on a terminal of some width."""
-
     def out(jobs: list[dict[str, Any]], width: int = 80) -> str:
         monkeypatch.setenv("COLUMNS", str(width))
         print_sweep({str(i): make_summary(**fields) for i, fields in enumerate(jobs)}, tmp_path)
@@ -66,15 +62,6 @@ def test_what_was_lost_or_odd_is_told(printed: Callable[..., str]) -> None:
     assert unscored in " ".join(out.split())
     assert "past the time limit: 3 queries, by 12 ms on average, 31 at most" in out
     assert "warning: 2 documents without text (kept)" in out
-
-
-def test_where_a_run_costs_money_every_row_shows_tokens_and_dollars(printed: Callable[..., str]) -> None:
-    drawn = curve(3)
-    drawn.costs[:, 2], drawn.costs[:, 4] = [0, 1500, 3000], [0, 0.00125, 0.0025]
-    out = printed(drawn)
-    assert ["2", "3000", "0.00250", "0.812", "0.812"] in [line.split() for line in out.splitlines()]
-    assert "US$" in out
-    assert "0.700-0.900" in out
 
 
 def test_the_first_stage_stands_above_the_policys_own_order(printed: Callable[..., str]) -> None:

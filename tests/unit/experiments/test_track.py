@@ -135,20 +135,6 @@ def test_what_a_kill_left_unfinished_goes_when_the_files_are_logged_and_they_are
     assert shown() == {anew: "FINISHED", other: "FINISHED"}
 
 
-def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    config = yaml.safe_load((run_dir / "config.yaml").read_text("utf-8"))
-    config["tracking"] = {"_target_": "experiments.publish.track.NoTracking"}
-    (run_dir / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", store(tmp_path))
-    said = relog(run_dir)
-    summary = read_summary(run_dir)
-    assert summary is not None
-    assert said == f"logged as {summary.mlflow_run_id}"
-    assert summary.mlflow_run_id is not None
-
-
 def test_parameters_name_the_choices_and_leave_out_what_says_nothing() -> None:
     config = compose(["experiment=settled", "budget=7", "+rerankers.llm={_target_: a.b.C, top: null, each: 1}"])
     told = params(config)
@@ -169,14 +155,6 @@ def test_a_run_tells_what_it_found_in_mlflows_own_fields(logged: SimpleNamespace
     assert "| **baseline + greedy** | 12.5 | 0.5000" in tags["mlflow.note.content"]
     assert "charged_usd" in logged.run.data.metrics
     assert "actual_usd" not in logged.run.data.metrics
-
-
-def test_the_finding_is_the_first_tag(logged: SimpleNamespace, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "db" / "mlflow.db")) as db:
-        query = "SELECT key, value FROM tags WHERE run_uuid = ? AND key NOT LIKE 'mlflow.%'"
-        shown = db.execute(query, (logged.run.info.run_id,)).fetchall()
-    assert shown[0] == ("finding", "nDCG@10 0.500, 12.5 docs")
-    assert [name for name, _ in shown[1:4]] == ["policy", "budget", "dataset"]
 
 
 def test_an_experiment_has_a_saved_view_which_its_description_names_and_what_was_changed_stays(
@@ -245,3 +223,17 @@ def test_a_sweeps_parent_shows_the_best_job_its_counts_and_its_table(
     assert run.data.tags["partial"] == "2 of 6 jobs"
     assert run.data.tags["failures"].startswith("1 jobs failed")
     assert [file.path for file in logged.client.list_artifacts(logged.parent)] == ["sweep.md"]
+
+
+def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = yaml.safe_load((run_dir / "config.yaml").read_text("utf-8"))
+    config["tracking"] = {"_target_": "experiments.publish.track.NoTracking"}
+    (run_dir / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store(tmp_path))
+    said = relog(run_dir)
+    summary = read_summary(run_dir)
+    assert summary is not None
+    assert said == f"logged as {summary.mlflow_run_id}"
+    assert summary.mlflow_run_id is not None

@@ -32,7 +32,6 @@ def requests(seed: int, count: int, heard: Callable[[Any, Any], Any], size: int 
 
 
 def told(asked: Iterator[Request], **options: Any) -> tuple[list[str], BudgetedReranker]:
-    """The warnings that ranking these requests brings."""
     known: dict[str, float] = {}
     reranker = BudgetedReranker(lambda query, texts: [known[text] for text in texts], **({"docs": DOCS} | options))
     with warnings.catch_warnings(record=True) as caught:

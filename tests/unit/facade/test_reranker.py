@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import inspect
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -52,9 +51,6 @@ def check(ranking: Ranking, count: int) -> None:
     for document in ranking:
         assert document.estimated is not document.reranked
         assert document.estimated or document.score == document.reranker_score
-
-
-# -- what goes in ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,9 +189,6 @@ def test_nothing_to_rank_and_equal_texts() -> None:
     assert equal.cost.docs == 4
 
 
-# -- budgets -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("limits", "unit", "most"),
     [
@@ -236,17 +229,6 @@ def test_a_query_may_have_a_budget_of_its_own() -> None:
     assert reranker.rank(QUERY, TEXTS).cost.docs == 6
 
 
-@pytest.mark.parametrize("policy", ["uncertainty", "settled", "early_stop"])
-def test_trust_says_whose_order_counts(policy: str) -> None:
-    def order(trust: float, sign: float) -> list[int]:
-        model = lambda query, texts: [0.5 + sign * 0.05 * TEXTS.index(text) for text in texts]  # noqa: E731
-        reranker = make(model, docs=len(TEXTS), policy=policy, trust=trust)
-        return [document.index for document in reranker.rank(QUERY, TEXTS)]
-
-    assert order(0.0, 1.0) == order(0.0, -1.0)
-    assert order(1.0, 1.0) == order(1.0, -1.0)[::-1] == list(range(len(TEXTS)))[::-1]
-
-
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
@@ -281,8 +263,6 @@ def test_a_reranker_that_cannot_be_made_says_why(model: Any, options: dict[str, 
         BudgetedReranker(model, **options)
 
 
-# -- one, many, awaited: the same ranking ------------------------------------------------------------------------------
-
 SCORES = st.lists(st.floats(0.0, 1.0), min_size=0, max_size=9)
 
 
@@ -310,23 +290,12 @@ def test_asyncio_gets_the_same_ranking() -> None:
     assert [seen(ranking) for ranking in asyncio.run(both())] == [seen(make().rank(QUERY, TEXTS, top_k=3))] * 4
 
 
-def test_many_threads_get_the_same_rankings() -> None:
-    reranker = make()
-    queries = [" ".join(QUERY.split()[: 1 + i % 4]) for i in range(40)]
-    with ThreadPoolExecutor(8) as pool:
-        together = list(pool.map(lambda query: seen(reranker.rank(query, TEXTS)), queries))
-    assert together == [seen(make().rank(query, TEXTS)) for query in queries]
-
-
 def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
     ranking, cut = make().rank(QUERY, TEXTS), make().rank(QUERY, TEXTS, top_k=3)
     assert len(ranking) == len(TEXTS)
     assert seen(cut) == [(d.index, d.score, d.reranker_score) for d in ranking[:3]]
     assert (cut.cost.docs, cut.saved.docs) == (ranking.cost.docs, ranking.saved.docs)
     assert ranking[-1] is list(ranking)[-1]
-
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -352,8 +321,6 @@ def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any,
 
 
 class Mispriced(BaseReranker):
-    """Cannot say what a batch costs."""
-
     def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
         return {item.doc_id: 0.5 for item in items}
 
@@ -405,9 +372,6 @@ def test_what_no_stage_found_is_no_better_than_what_one_found_whatever_the_sign_
 
     BudgetedReranker(equal, docs=2, batch_size=1).rank("query", ["tea", "ship", "bread"], scores)
     assert read == ["tea", "bread"]
-
-
-# -- signals -----------------------------------------------------------------------------------------------------------
 
 
 def order_by(signals: Any = None, **given: Any) -> list[int]:

@@ -10,8 +10,6 @@ from ragtune.llm.client import LLMClient
 
 
 class Sleeper:
-    """Sleeps in virtual time and remembers how long."""
-
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         self.waits: list[float] = []
@@ -39,7 +37,6 @@ def sleeper(clock: VirtualClock) -> Sleeper:
 
 @pytest.fixture
 def make_client(llm_server: Any, clock: VirtualClock, sleeper: Sleeper) -> Iterator[Callable[..., LLMClient]]:
-    """Makes live clients of the test server; no test waits for a retry."""
     made: list[LLMClient] = []
 
     def make(**options: Any) -> LLMClient:

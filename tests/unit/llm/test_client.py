@@ -89,9 +89,6 @@ def test_errors_travel_between_processes(llm_server: Any, make_client: Make) -> 
         assert (str(copy), copy.kind, copy.cost) == (str(caught.value), kind, caught.value.cost)
 
 
-# -- JSON --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fault", "schema", "kind"),
     [
@@ -119,9 +116,6 @@ def test_the_server_is_told_of_json_only_where_it_knows_it(llm_server: Any, make
     make_client(json_mode=mode).chat_json(HELLO, Choice)
     assert "response_format" not in llm_server.requests[0].body
     assert llm_server.requests[1].body["response_format"]["type"] == mode
-
-
-# -- many at once ------------------------------------------------------------------------------------------------------
 
 
 def test_many_are_answered_in_order_and_a_failed_one_fails_alone(llm_server: Any, make_client: Make) -> None:
@@ -162,12 +156,6 @@ def test_an_interrupt_waits_for_nothing_and_begins_nothing_more() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     assert sorted(begun) == [0, 1]
-
-
-# -- prices ------------------------------------------------------------------------------------------------------------
-
-
-# -- the rest ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_client_that_is_prepared_imports_nothing_for_its_calls(llm_server: Any) -> None:

@@ -126,9 +126,6 @@ def test_a_record_needs_a_folder() -> None:
             LLMClient(model="test", mode=mode, cache_dir=None)
 
 
-# -- embeddings --------------------------------------------------------------------------------------------------------
-
-
 def test_embeddings_come_in_the_order_of_the_texts_whatever_the_server_does(llm_server: Any, make_client: Make) -> None:
     texts = [f"text number {i}" for i in range(130)]
     result = make_client(prices={"test": {"prompt": 1.0}}).embed(texts)

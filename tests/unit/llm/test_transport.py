@@ -94,9 +94,6 @@ def test_reads_retry_after_as_a_date() -> None:
     assert 90 < seconds <= 100
 
 
-# -- the breaker -------------------------------------------------------------------------------------------------------
-
-
 def test_a_service_that_is_down_is_left_alone_until_it_may_have_recovered(
     llm_server: Any, make_client: Make, clock: VirtualClock
 ) -> None:
@@ -141,9 +138,6 @@ def test_the_breaker_lets_one_probe_through_and_an_interrupted_one_frees_its_pla
     assert breaker.enter()
     breaker.succeed()
     assert (breaker.state, breaker.wait_ms) == ("closed", 0.0)
-
-
-# -- deadlines ---------------------------------------------------------------------------------------------------------
 
 
 def fails(call: Callable[[], Any]) -> ServiceError:
@@ -191,9 +185,6 @@ def test_no_wait_passes_the_deadline(
     assert error.cost == CostObject(calls=1, latency_ms=1000.0 * sum(waits))
 
 
-# -- from the record ---------------------------------------------------------------------------------------------------
-
-
 def test_a_recorded_answer_is_charged_what_it_took_and_is_late_where_it_would_have_been(
     llm_server: Any, make_client: Make
 ) -> None:
@@ -208,9 +199,6 @@ def test_a_recorded_answer_is_charged_what_it_took_and_is_late_where_it_would_ha
         assert late.kind == "deadline"
         assert (late.cost, late.paid) == (CostObject(calls=1, latency_ms=1500.0), CostObject())
     assert len(llm_server.requests) == 2
-
-
-# -- hostile servers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", ["endless", "bomb"])
@@ -254,8 +242,6 @@ def test_a_content_in_parts_is_read_without_its_thoughts(llm_server: Any, make_c
     assert make_client(max_retries=0).chat_json(HELLO, Names).parsed.root == ["tea"]
 
 
-# -- what it says that it cost -----------------------------------------------------------------------------------------
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -281,9 +267,6 @@ def test_tokens_that_cannot_be_believed_are_counted_here_and_marked(
         assert (result.prompt_tokens, result.completion_tokens) == tokens
         assert result.is_estimated is LLMClient.is_estimated(result) is is_estimated
     assert made.cost == again.cost == CostObject(tokens=sum(tokens), calls=1, usd=(tokens[0] + 10 * tokens[1]) / 1000)
-
-
-# -- what it was paid for nothing --------------------------------------------------------------------------------------
 
 
 def test_a_reply_without_an_answer_is_charged_what_the_server_reports(llm_server: Any, make_client: Make) -> None:

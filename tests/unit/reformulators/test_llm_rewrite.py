@@ -64,15 +64,6 @@ def test_hyde_asks_for_passages_and_keeps_the_query_behind_its_fence(
     assert made.service.chats[0][0].fenced == {"query": query}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_failure_is_an_error_that_has_told_its_cost(asking: Asking, make_context: MakeContext, fault: str) -> None:
-    made = asking(LLMReformulator, None, [fault] * 2)
-    context = make_context("heart")
-    with pytest.raises(LLMError):
-        made.reformulator.generate(context, [])
-    assert context.meter.charged.tokens == context.meter.actual.tokens == made.service.billed_tokens
-
-
 @pytest.mark.parametrize("said", ['{"queries": "a"}', "[1, 2]", '[["a"]]', "a, b"])
 def test_anything_but_a_list_of_texts_is_refused(asking: Asking, make_context: MakeContext, said: str) -> None:
     with pytest.raises(LLMError):
@@ -119,8 +110,6 @@ def test_estimated_tokens_are_traced_and_an_answer_without_use_is_charged(
     assert context.meter.charged.tokens == llm_server.billed_tokens > 0
     assert context.trace.find("estimated_usage") == []
 
-
-# -- in the controller -------------------------------------------------------------------------------------------------
 
 PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=3)
 
@@ -201,9 +190,6 @@ def test_a_replay_that_lacks_the_call_ends_the_run_and_names_it(fakes: Any, tmp_
     reformulator = LLMReformulator(client, PromptLibrary(CONF / "prompts.yaml"))
     with pytest.raises(CacheMissError, match="Original Query: heart"):
         fakes.controller(reformulator=reformulator).run("heart")
-
-
-# -- configuration -----------------------------------------------------------------------------------------------------
 
 
 def test_prompts_and_model_are_chosen_on_the_command_line() -> None:

@@ -13,7 +13,6 @@ import pytest
 from llm_server import Fault
 from rerank_shapes import SHAPES
 
-from ragtune import CostBudget
 from ragtune.core.errors import ConfigError, LLMError
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.request.context import RAGtuneContext
@@ -65,9 +64,6 @@ def charged(context: RAGtuneContext) -> CostObject:
 
 def sigmoid(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-logit))
-
-
-# -- dialects ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", SHAPES)
@@ -130,7 +126,10 @@ def test_any_url_is_joined_rightly(dialect: str, url: str | None, address: str) 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"dialect": "bing"}, "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, voyage"),
+        (
+            {"dialect": "bing"},
+            "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, ragtune",
+        ),
         ({"dialect": "tei", "url": None}, "reranker url=None: allowed is http"),
         ({"url": f"http://me:{KEY}@host"}, "reranker url holds a user: allowed is http"),
         ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),
@@ -144,9 +143,6 @@ def test_bad_arguments_are_named_and_no_secret_is(options: dict[str, Any], said:
     with pytest.raises(ConfigError, match=re.escape(said)) as caught:
         HttpReranker(**({"url": "http://host", "model": "m", "cache_dir": None} | options))
     assert KEY not in str(caught.value)
-
-
-# -- keys --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_goes_into_the_header_and_nowhere_else(
@@ -175,9 +171,6 @@ def test_a_providers_own_service_wants_its_own_key(dialect: str, variable: str, 
     with pytest.raises(ConfigError, match=f"variable {variable} is not set"):
         HttpReranker(model="m", dialect=dialect, cache_dir=None).prepare()
     HttpReranker(model="m", dialect=dialect).prepare()  # what is kept needs no key
-
-
-# -- faults ------------------------------------------------------------------------------------------------------------
 
 
 MESSY: dict[str, tuple[Callable[[Any], Any], list[int]]] = {
@@ -260,23 +253,6 @@ def test_an_error_with_a_status_of_success_is_refused_in_the_servers_words(
         make(max_retries=0).rerank(items(2), make_context(), "x")
 
 
-# -- what it costs -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("size", "units"), [(5, 20), (100, 1)])
-def test_search_units_are_billed_per_call_so_small_batches_are_dear(
-    llm_server: Any, make: Any, fakes: Any, size: int, units: int
-) -> None:
-    documents = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 1000) for i in range(100)]
-    reranker = make(usd_per_search_unit=0.002)
-    budget = CostBudget.only(max_cost_usd=0.002 * units)
-    parts = {"documents": documents, "reranker": reranker, "scheduler": fakes.Scheduler(size), "budget": budget}
-    output = fakes.controller(**parts).run("query")
-    assert sum(request.search_units for request in llm_server.requests) == units
-    assert output.final_budget_state["usd"] == pytest.approx(0.002 * units)
-    assert output.final_budget_state["rerank_docs"] == 100
-
-
 BILLS: dict[str, tuple[dict[str, Any], float]] = {
     "long documents count several times": ({"meta": {"billed_units": {"search_units": 3}}}, 3.0),
     "not told": ({"meta": None}, 1.0),
@@ -299,8 +275,6 @@ def test_reported_units_are_charged_whether_the_scores_are_new_or_kept(
     assert charged(contexts[1]) == charged(contexts[0])
     assert contexts[1].meter.actual == CostObject()
 
-
-# -- health (rule F3) --------------------------------------------------------------------------------------------------
 
 TEXTS = [f"text {i}" for i in range(6)]
 

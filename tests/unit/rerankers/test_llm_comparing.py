@@ -102,9 +102,6 @@ def test_a_batch_of_one_is_in_order_and_asks_nothing(asking: Asking, make_contex
     assert context.meter.charged == made.reranker.expected_cost(candidates(1), context) == CostObject(docs=1)
 
 
-# -- setwise -----------------------------------------------------------------------------------------------------------
-
-
 def highest(chat: Chat) -> str:
     numbers = shown(chat)
     return json.dumps({"best": numbers.index(max(numbers)) + 1})

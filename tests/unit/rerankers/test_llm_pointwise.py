@@ -114,9 +114,6 @@ def test_bad_arguments_are_refused_by_quoting_them(asking: Asking, options: dict
         asking(LLMPointwiseReranker, **options)
 
 
-# -- against a real server ---------------------------------------------------------------------------------------------
-
-
 def numbered(n: int) -> list[PoolItem]:
     docs = [ScoredDocument(id=f"d{i}", content=f"text {i}", score=1.0 - i / 100) for i in range(n)]
     return [PoolItem.from_document(doc, i, {"original": doc.score}) for i, doc in enumerate(docs)]
@@ -145,8 +142,6 @@ def test_every_call_has_what_the_request_and_the_batch_so_far_have_left(
 
 @pytest.fixture
 def live(llm_server: Any, prompts: PromptLibrary) -> Callable[..., LLMPointwiseReranker]:
-    """Makes pointwise rerankers of the server that do not wait for retries."""
-
     def make(**options: Any) -> LLMPointwiseReranker:
         defaults = {"model": "test", "base_url": llm_server.url, "mode": "live", "prices": PRICES, "concurrency": 1}
         return LLMPointwiseReranker(LLMClient(**(defaults | {"backoff_initial_s": 0.0} | options)), prompts)

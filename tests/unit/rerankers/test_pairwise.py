@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,7 +62,6 @@ def machine(machine: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def took(items: Sequence[PoolItem], passes: int = 1, query: str = "query") -> float:
-    """Milliseconds that scoring them takes."""
     return passes * PASS_MS + TOKEN_MS * sum(count_tokens(query) + count_tokens(item.content) for item in items)
 
 
@@ -112,31 +110,6 @@ def test_loading_is_on_no_requests_clock_even_in_the_middle_of_a_run(
     assert machine.loads == 2
     assert context.tracker.elapsed_ms == pytest.approx(took(items[2:3]))
     assert context.meter.actual.latency_ms == pytest.approx(took(items[2:3]))
-
-
-def test_a_run_from_the_cache_decides_under_a_time_limit_as_the_first_one_did(
-    machine: Any, fakes: SimpleNamespace
-) -> None:
-    documents = [doc.model_copy(update={"content": "word " * 9, "token_count": 10}) for doc in fakes.docs(20)]
-    documents = [doc.model_copy(update={"content": f"{doc.content}{i}"}) for i, doc in enumerate(documents)]
-
-    def run() -> SimpleNamespace:
-        reranker = Slow(machine)
-        limit = CostBudget.only(max_latency_ms=3.5 * (PASS_MS + TOKEN_MS * 5 * 11))
-        controller = fakes.controller(
-            reranker=reranker, budget=limit, clock_factory=MonotonicClock, documents=documents
-        )
-        return SimpleNamespace(output=controller.run("q"), is_loaded=reranker._is_loaded)
-
-    first, second, third = run(), run(), run()
-    assert [ran.is_loaded for ran in (first, second, third)] == [True, False, False]
-    assert first.output.history[-1].cost.docs == 15
-    proposed = [[event.details["doc_ids"] for event in ran.output.trace.find("propose")] for ran in (first, second)]
-    assert proposed[0] == proposed[1]
-    spent = [[step.cost.latency_ms for step in ran.output.history] for ran in (first, second)]
-    assert spent[0] == pytest.approx(spent[1])
-    assert second.output.actual_cost == CostObject()
-    assert third.output.trace.model_dump_json() == second.output.trace.model_dump_json()
 
 
 def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_the_bill_of_its_own(

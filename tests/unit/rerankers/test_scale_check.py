@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,24 +12,6 @@ from ragtune import BudgetedReranker
 from ragtune.core.errors import ScoreTableError
 from ragtune.rerankers.scale import Sample, ScoreScale
 from ragtune.rerankers.score_table import ScoreTable
-
-SCORES = Path(__file__).parents[4] / "shared" / "data"
-
-RIGHT = {
-    "*/scores/ce.run": "identity",
-    "bright-*/scores/*-[48]b.run": "identity",
-    "jqara-a/scores/ruri-*.run": "identity",
-    "jqara-a/scores/bge-reranker-v2-m3.run": "identity",
-    "jqara-a/scores/japanese-*.run": "identity",
-    "*/scores/monot5-*.run": "log_prob",
-    "dl21/scores/ielab-*.run": "logit",
-    "jqara-a/scores/bge-reranker-[bl]*.run": "logit",
-    "jqara-a/scores/cross-encoder-*.run": "logit",
-    "*/scores/minilm.run": "cosine",
-    "tcrag-zh/scores/e5.run": "cosine",
-    "jqara-a/scores/*embedding*.run": "cosine",
-}
-"""The real score tables by the scale that they are on."""
 
 DRAWS = {
     "probabilities": lambda rng: rng.uniform(0.05, 0.99, (10, 40)),
@@ -69,17 +50,6 @@ def test_drawn_scores_tell_their_scale_with_an_odd_one_among_them(
             scores[3, 7] = odd
         found = Sample(scores.ravel(), scores.max(axis=1)).against(ScoreScale(declared))
         assert ("silent" if found is None else "stop" if found.is_sure else "warn") == said
-
-
-@pytest.mark.shared
-@pytest.mark.skipif(not SCORES.is_dir(), reason="the collections beside the checkout (../shared/data) are absent")
-@pytest.mark.parametrize(("tables", "scale"), RIGHT.items())
-def test_no_real_table_on_its_scale_is_doubted(tables: str, scale: str) -> None:
-    found = sorted(SCORES.glob(tables))
-    assert found
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert all(len(ScoreTable(table, scale)) for table in found)
 
 
 def test_the_odd_score_of_a_table_is_named_where_the_others_are_on_the_scale(tmp_path: Path) -> None:

@@ -156,12 +156,6 @@ def test_calls_and_documents_are_limited_by_the_budget(fakes):
     assert sizes(fakes.controller(scheduler=scheduler, budget=limits(max_reranker_docs=5)).run("q")) == [5]
 
 
-def test_the_windows_are_those_of_rankgpt_in_number(fakes):
-    # n documents, window w, step b: 1 + ceil((n - w) / b) calls (Sun et al. 2023).
-    output = fakes.controller(documents=fakes.docs(100), scheduler=SlidingWindowScheduler()).run("q")
-    assert len(sizes(output)) == 9
-
-
 class Truth:
     """What documents are worth: the later they come, the more; a window that holds a broken one fails."""
 
@@ -218,24 +212,6 @@ def test_a_window_is_cut_to_what_is_left_but_not_to_a_single_document(controller
     assert (alone.stop.reason, alone.stop.source) == ("budget_exhausted", "scheduler")
 
 
-def test_a_call_that_fails_takes_nothing_from_what_was_compared_before(controller):
-    output = controller(SlidingEstimator(window=8, step=4, depth=30), Truth(broken=14)).run("q")
-    assert output.batches.failed == 2  # both windows that hold it
-    assert output.dropped == {}
-    assert output.ranking.index("doc_029") < output.ranking.index("doc_018")
-    assert [doc_id for doc_id in output.ranking if doc_id in ("doc_014", "doc_015")] == ["doc_014", "doc_015"]
-
-
-def test_where_every_call_fails_the_first_stages_order_stands(controller):
-    def refuses(items):
-        raise RuntimeError("no answer")
-
-    output = controller(BlitzRankEstimator(window=8, top_k=3), refuses).run("q")
-    assert output.ranking == tuple(f"doc_{i:03d}" for i in range(30))
-    assert [len(call.details["doc_ids"]) for call in output.trace.find("propose")] == [8, 4, 2]
-    assert output.stop.reason == "strategy_closed"
-
-
 def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controller):
     output = controller(BaselineEstimator()).run("q")
     sent = [call.details["doc_ids"] for call in output.trace.find("propose")]
@@ -244,7 +220,6 @@ def test_an_estimator_without_a_wish_gets_windows_of_its_best_each_once(controll
 
 
 def _found(*sources: list[float]) -> CandidatePool:
-    """Candidates with a score by each source."""
     return CandidatePool(
         PoolItem(f"d{i:02d}", i, retrieval_score=scores[0], sources={f"s{j}": s for j, s in enumerate(scores)})
         for i, scores in enumerate(zip(*sources, strict=True))

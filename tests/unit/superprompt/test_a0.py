@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from llm_server import Chat, Fault
+from llm_server import Chat
 from pydantic import ValidationError
 from superprompt_agents import agent_client, agent_pipeline, asked_by, semantic
 
 from ragtune.core.errors import StageError
-from ragtune.core.request.clock import VirtualClock
 from ragtune.superprompt import PipelineConfig, SuperPrompt
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.reading.schema import MappingLadder, PromptSchema
@@ -132,7 +129,6 @@ def test_a0_sets_the_stage_and_clears_what_is_downstream(reach: Callable[..., Su
 
 
 def chosen(server: Any, text: str, config: PipelineConfig, *choices: tuple[str, float]) -> SuperPrompt:
-    """The prompt after A0, where the model answers with these keys and certainties."""
     items = [{"id": n, "key": key, "certainty": sure} for n, (key, sure) in enumerate(choices, start=1)]
     client = agent_client(server)
     server.answer(json.dumps({"items": items}), asked_by("A0_PreProcessing"))
@@ -154,45 +150,6 @@ def test_the_chooser_maps_what_the_ladder_does_not_know_above_the_threshold(llm_
     chosen(llm_server, "Task: x\n# Odd\ny", CONFIG)
     chosen(llm_server, "Task: x", semantic(CONFIG))
     assert len(llm_server.requests) == sent
-
-
-def test_a_chooser_that_fails_stops_the_stage_or_leaves_the_ladder(llm_server: Any) -> None:
-    llm_server.faults += [Fault("unauthorized")] * 9
-    with pytest.raises(StageError, match="A0_PreProcessing failed"):
-        chosen(llm_server, "Task: x\n\n# Odd\ny", semantic(CONFIG))
-    lenient = semantic(CONFIG).model_copy(update={"llm_failure": "default"})
-    done = chosen(llm_server, "Task: x\n\n# Odd\ny", lenient)
-    assert done.extras["semantic_used"]["reason"] == "llm_failure"
-
-
-HOSTILE = st.lists(
-    st.one_of(
-        st.text(max_size=30),
-        st.sampled_from(
-            ["# Task", "Task: x", "[TASK]", "**Task:** y", "```", "~~~", "Тask: z", "# ", "[", "]", "{", "}", "{task}",
-             "{0}", "%s", "\x00", "\u202e", "\r", "\u2028", "Ｔａｓｋ：q", "# ＡＴＴＡＣＨ", "مهمة: x", "任务：y", "=",
-             "\ud800", "- Task: a", "> # Task", "your task is", "<|im_start|>system", "[[begin attachment 1 0]]"]
-        ),
-    ),
-    max_size=12,
-).map("\n".join)  # fmt: skip
-
-
-@given(HOSTILE)
-@settings(max_examples=150, deadline=None)
-def test_hostile_prompts_are_prepared_or_refused(text: str) -> None:
-    sp = SuperPrompt.raw(text)
-    stage = A0PreProcessing()
-    try:
-        done = stage(sp, CONFIG, VirtualClock())
-    except StageError as error:
-        refusal = str(error)
-        assert "a task is never invented" in refusal or "the prompt is empty" in refusal
-        return
-    assert done == stage(sp, CONFIG, VirtualClock())
-    assert done.body["task"].strip()
-    assert set(done.body) <= set(CONFIG.prompt_schema.keys)
-    assert SuperPrompt.from_json(done.to_json()).to_json() == done.to_json()
 
 
 @pytest.mark.parametrize("line", ["Task: a\n", "K: v\n", "[a", "**", "（：）"])

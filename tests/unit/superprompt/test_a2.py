@@ -7,7 +7,7 @@ import pytest
 from llm_server import Chat
 from superprompt_agents import SHAPED, advance, agent_client, agent_pipeline
 
-from ragtune.superprompt import PipelineConfig, SuperPrompt
+from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.agent import agent_config
 from ragtune.superprompt.memory.documents import DocumentMemory
 from ragtune.superprompt.stages.a2_promptshaper import FIELDS, ShaperConfig
@@ -47,14 +47,6 @@ def test_what_is_outside_the_enums_is_clamped_and_logged(llm_server: Any) -> Non
     assert [log[name]["reason"] for name in FIELDS] == ["clamped", "agent", "clamped", "missing", "missing"]
     assert [log[name]["said"] for name in FIELDS] == ["wizard", "Expert ", "7", None, None]
     assert sp.extras["a2_decisions"]["fields"]["tone"] == {"text": "neutral", "by": "default"}
-
-
-def test_without_a_language_model_the_defaults_stand_and_are_those_of_the_schema() -> None:
-    sp = shaped()
-    schema = PipelineConfig.load().prompt_schema
-    assert fields(sp) == {name: schema.defaults[name] for name in FIELDS}
-    assert {choice["reason"] for choice in list(sp.extras["a2_decisions"]["passes"][0].values())[1:]} == {"llm_off"}
-    assert sp.extras["llm"]["A2_PromptShaper"] == {"used": False, "reason": "llm_off"}
 
 
 USERS = TASK + "\nTone: like a pirate\nAudience: EXPERT\nSystem: Analyst"

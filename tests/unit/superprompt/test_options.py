@@ -18,7 +18,6 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "prompt-options.yaml"
 
 
 def names(values: dict[str, Any], above: str = "") -> set[str]:
-    """Every option with its full name."""
     found = {f"{above}{name}" for name in values}
     return found.union(*(names(value, f"{above}{n}.") for n, value in values.items() if isinstance(value, dict)))
 

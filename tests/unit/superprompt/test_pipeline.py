@@ -75,8 +75,6 @@ def test_other_stages_or_another_order_are_refused(make_pipeline: Make) -> None:
 
 
 class Acting(ReRanker):
-    """A ReRanker that does something to the SuperPrompt last."""
-
     def __init__(self, act: Callable[[SuperPrompt], Any]) -> None:
         super().__init__()
         self.act_last = act

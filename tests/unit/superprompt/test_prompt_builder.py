@@ -107,8 +107,6 @@ def test_the_conversation_is_capped_in_pairs_and_oldest_first(reach: Reach, make
     assert ("# Recent Conversation" in built.prompt_ready) == (pairs > 0)
 
 
-# -- hostile text ------------------------------------------------------------------------------------------------------
-
 DISGUISED = ["# Attachments", "#Attachments", "  #  ATTACHMENTS ##", "＃ Attachments", "#\u200b Attachments",
              "\u2060# S_CTX", "# Ａttachments", "# S\u00ad_CTX", "#\u00a0Prompt", "# **System**",
              "# Recent-Conversation:"]  # fmt: skip

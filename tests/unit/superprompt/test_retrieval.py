@@ -32,9 +32,6 @@ Make = Callable[..., Pipeline]
 Reach = Callable[..., SuperPrompt]
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------------
-
-
 def test_the_query_is_task_context_and_purpose_in_order() -> None:
     body = {"purpose": "why", "task": "  do\n\tthis ", "context": "", "tone": "sad", "format": "list"}
     assert normalized_query(body) == "do this\nwhy"
@@ -57,18 +54,12 @@ def test_pieces_lose_nothing_and_never_exceed_n0(query: str, count: int, min_tok
     assert sum(map(count_tokens, pieces)) == count_tokens(query)
 
 
-# -- LogAvgExp ---------------------------------------------------------------------------------------------------------
-
-
 def test_log_avg_exp_with_equal_pieces_is_the_formula_of_the_spec() -> None:
     cosines = [[0.1, 0.5, 0.9], [0.3, 0.3, 0.3]]
     expected = [math.log(sum(math.exp(9 * c) for c in row) / 3) / 9 for row in cosines]
     assert log_avg_exp(np.array(cosines), [4, 4, 4], 9.0).tolist() == pytest.approx(expected, abs=1e-6)
     expected = [math.log((9 * math.exp(9 * 0.8) + 1) / 10) / 9]  # a piece counts by its share of the tokens
     assert log_avg_exp(np.array([[0.8, 0.0]]), [9, 1], 9.0).tolist() == pytest.approx(expected, abs=1e-6)
-
-
-# -- TF-IDF over several indexes ---------------------------------------------------------------------------------------
 
 
 def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
@@ -82,9 +73,6 @@ def test_cosines_are_those_of_scikit_learn_on_the_union() -> None:
     expected = (matrix @ vectorizer.transform(pieces).T).toarray()
     for terms_of in (TermIndex(first + second), TermIndex(first, TermIndex(second))):
         np.testing.assert_allclose(terms_of.cosines(pieces), expected, atol=1e-12)
-
-
-# -- memories ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_folder_is_read_in_the_order_of_names_without_what_is_hidden(tmp_path: Path, config: PipelineConfig) -> None:
@@ -131,9 +119,6 @@ def test_a_store_gives_the_order_of_the_same_documents_in_memory(
     assert both.base_context_chunks == by_memory.base_context_chunks
 
 
-# -- the stage ---------------------------------------------------------------------------------------------------------
-
-
 def test_retrieval_ranks_conversation_and_memory_together(reach: Reach) -> None:
     sp = reach("retrieval")
     view = sp.views_by_stage["retrieval"]
@@ -147,8 +132,6 @@ def test_retrieval_ranks_conversation_and_memory_together(reach: Reach) -> None:
 
 
 class GivenMemory(BaseMemory):
-    """Chunks with given cosines."""
-
     def __init__(self, rows: Sequence[tuple[ContextChunk, float]]) -> None:
         self.rows = rows
 

@@ -10,8 +10,6 @@ from ragtune.data.caches.diskcache import DiskCache, resolve_cache_dir
 
 
 class Book:
-    """Counts how often it is written."""
-
     def __init__(self, cache: DiskCache) -> None:
         self.cache = cache
         self.built = 0

@@ -16,7 +16,6 @@ LARGE = 2**20
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that were read, in order."""
     names: list[str] = []
     digest = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", lambda f, how: (names.append(Path(f.name).name), digest(f, how))[1])

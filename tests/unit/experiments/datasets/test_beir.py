@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +20,6 @@ def load(folder: Path, split: str = "test"):
 def append(folder: Path, file: str, line: str | bytes) -> None:
     with (folder / file).open("ab") as out:
         out.write(line.encode() if isinstance(line, str) else line)
-
-
-def test_a_collection_is_read_in_the_order_of_its_files(collection: Path) -> None:
-    dataset = load(collection)
-    assert dataset.name == "tiny/test"
-    assert dataset.corpus.doc_ids[:3] == ["heart-1", "heart-2", "heart-3"]
-    assert dataset.corpus["heart-1"].title == "Heart"
-    assert list(dataset.queries) == dataset.judged == ["q1", "q2", "q3", "q4"]
-    assert dataset.qrels["q1"] == {"heart-1": 1, "heart-2": 3, "heart-3": 2}
 
 
 def test_a_document_without_text_is_kept_and_counted(collection: Path) -> None:
@@ -111,24 +100,6 @@ def test_every_nth_query_is_kept_with_its_judgments_only(collection: Path) -> No
     assert sample.name == f"{whole.name}/every-2"
     with pytest.raises(ConfigError, match=r"dataset\.every=0"):
         BeirDataset(str(collection), every=0)
-
-
-MARK = b"\xef\xbb\xbf"
-
-
-@pytest.mark.parametrize(
-    "change", [lambda data: MARK + data, gzip.compress, lambda data: gzip.compress(MARK + data, mtime=0)]
-)
-def test_a_mark_or_gzip_makes_no_difference(collection: Path, change: Callable[[bytes], bytes]) -> None:
-    plain = load(collection)
-    for file in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
-        path = collection / file
-        data = change(path.read_bytes())
-        path.unlink()
-        path.with_name(path.name + (".gz" if data[:2] == b"\x1f\x8b" else "")).write_bytes(data)
-    changed = load(collection)
-    assert changed.corpus.digest == plain.corpus.digest
-    assert (changed.queries, changed.qrels, changed.name) == (plain.queries, plain.qrels, plain.name)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ import pytest
 from markupsafe import escape
 
 from experiments.evaluate.record import UNITS as COLUMNS
-from experiments.report.decisions import ROW, STEP, decisions_of
+from experiments.report.decisions import STEP, decisions_of
 from experiments.report.figures import draw_lines
 from experiments.report.recommendation import recommendation, recommended_in
 from experiments.report.study import Cell, Collection, Line, Policy, Study
@@ -25,7 +24,6 @@ RESULTS = Path(__file__).parents[4] / "results"
 
 
 def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
-    """A study of one collection, whose baseline is called fixed."""
     one = Collection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
     named = [
         Policy(name, label, "baseline" if name.startswith("fixed") else "ours") for name, label in policies.items()
@@ -35,7 +33,6 @@ def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], colum
 
 
 def cell(values: np.ndarray, docs: int) -> Cell:
-    """The values of 40 queries, with documents in one call."""
     zeros, charged = np.zeros(40, dtype=int), np.zeros((40, len(UNITS)))
     charged[:, :2] = docs, 1
     return Cell(values[:, None], charged, zeros, zeros, ["end"] * 40)
@@ -94,22 +91,6 @@ def test_the_committed_index_and_tables_are_what_the_code_makes_of_the_committed
     assert all((RESULTS / link).is_file() for link in links)
 
 
-def test_the_overview_makes_one_recommendation_with_its_scope_and_folds_the_files() -> None:
-    page = (RESULTS / "index.html").read_text(encoding="utf-8")
-    told = recommendation(pd.read_csv(RESULTS / "frontier" / "open" / "frontier.csv"), "nDCG@10")
-    assert page.count("<h2>Recommendation</h2>") == page.count("<strong>") == 1
-    assert f"<strong>{told.title}</strong>" in page
-    assert "all 65 pairs of collection" in page
-    box = page.partition("<section>")[2].partition("</section>")[0]
-    assert "Asked: Which policy spends a reranking budget best" in box
-    assert re.search(r"Found: In nDCG@10, .* comes nearest: it is shown to keep 95% on \d+ of 65\.", box)
-    questions = re.findall(r"<h3>(.*)</h3>", page)
-    assert len(questions) == len(set(questions)) == len([*(RESULTS / "frontier").glob("*/frontier.csv")])
-    assert all(question.endswith("?") for question in questions)
-    shown = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
-    assert ".png" not in shown
-
-
 def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
     spent, quality = np.array([0.0, 0.0001, 0.001]), np.array([[0.5], [0.6], [0.7]])
     for number, costs in enumerate((spent, spent * 0)):  # at last every budget is too small for a batch
@@ -124,19 +105,6 @@ def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
     assert overview_of(tmp_path / "frontier" / "demo") == tmp_path
     assert overview_of(tmp_path / "out") is None
-
-
-def test_rows_follow_the_batches(fakes: SimpleNamespace) -> None:
-    output = fakes.controller(documents=fakes.docs(7), scheduler=fakes.Scheduler(batch_size=3)).run("query")
-    found = decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)
-    rows = [dict(zip(ROW, row, strict=True)) for row in found["rows"]]
-    assert [row["batch"] for row in rows] == [1, 1, 1, 2, 2, 2, 3]
-    assert [row["doc"] for row in rows] == [f"doc_{i:03d}" for i in range(7)]
-    assert [row["first_rank"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
-    assert [row["score"] for row in rows] == [(i + 1) / 1000 for i in range(7)]
-    assert all(output.ranking[row["final_rank"] - 1] == row["doc"] for row in rows)
-    assert found["stop"]["reason"] == "pool_exhausted"
-    assert found["ranking"] == list(output.ranking)
 
 
 def test_each_step_has_its_outcome_and_the_cost_so_far(fakes: SimpleNamespace) -> None:

@@ -49,7 +49,6 @@ def grid(collection: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
 
 @pytest.fixture
 def keys(grid: Grid) -> Keys:
-    """Names of the grid's cell files."""
     return lambda out="out": [job.file.name for job in jobs_of(grid, Path(out, "cells"))]
 
 

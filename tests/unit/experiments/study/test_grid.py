@@ -19,8 +19,6 @@ CLAIM = {"name": "c", "policy": "ours", "against": "fixed", "budgets": 5}
 
 @pytest.fixture
 def raw() -> Callable[..., dict[str, Any]]:
-    """The smallest configuration, keys replaced."""
-
     def make(**changes: Any) -> dict[str, Any]:
         fixed = {"name": "fixed", "label": "fixed depth", "kind": "baseline"}
         ours = {"name": "ours", "label": "ours", "kind": "ours"}

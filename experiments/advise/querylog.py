@@ -1,0 +1,111 @@
+"""Query logs as collections: a sample of the requests of a rerank API, written as files that a replay reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from ragtune.core.arguments import check_count
+from ragtune.core.errors import InputError
+from ragtune.services.rerank_payloads import RerankQuery
+
+FOLDER = "log"
+"""Folder of the files, below that of the advice."""
+
+
+def write_sample(log: Path, folder: Path, max_docs: int, seed: int) -> list[str]:
+    """Sample requests, write them below ``folder``, and return the overrides of ``ragtune run`` that replay them.
+
+    Args:
+        log: JSON lines, each a body of the rerank API: query, documents, and scores where the first stage has some.
+        folder: where to write ``corpus.jsonl``, ``queries.jsonl`` and a run for each first stage.
+        max_docs: candidates of all sampled requests together; requests are drawn at random until one does not fit.
+        seed: of the draws.
+
+    Raises:
+        InputError: if the log cannot be read, a line is no request, or the first one drawn has too many candidates.
+    """
+    check_count("--max-docs", max_docs, low=1)
+    requests = list(_requests(log))
+    taken, room = [], max_docs
+    for at in np.random.default_rng(seed).permutation(len(requests)).tolist():
+        if len(requests[at].documents) > room:
+            break
+        room -= len(requests[at].documents)
+        taken.append(at)
+    if not taken:
+        raise InputError(f"{log}: no request fits into --max-docs {max_docs}")
+    return _write([(str(at + 1), requests[at]) for at in sorted(taken)], folder)
+
+
+def _requests(log: Path) -> Iterator[RerankQuery]:
+    """The requests with candidates, each with texts for documents."""
+    try:
+        lines = log.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"{log}: cannot be read ({error.strerror})") from None
+    for number, line in enumerate(filter(None, lines), start=1):
+        try:
+            request = RerankQuery.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = "/".join(map(str, first["loc"]))
+            raise InputError(f"{log}, line {number}: {where}: {first['msg']}; allowed is a body of /rerank") from None
+        if request.documents:
+            yield request
+
+
+def _write(requests: Sequence[tuple[str, RerankQuery]], folder: Path) -> list[str]:
+    """Documents are named by their texts, so one that several requests have is one document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus: dict[str, str] = {}
+    runs: dict[str, list[str]] = {}
+    for query_id, request in requests:
+        ids = []
+        for document in request.documents:
+            text = document if isinstance(document, str) else document.get("text")
+            if not isinstance(text, str):
+                raise InputError(
+                    f"request {query_id}: a document has no text: allowed are texts, or objects with 'text'"
+                )
+            ids.append(hashlib.sha256(text.encode()).hexdigest()[:20])
+            corpus[ids[-1]] = text
+        for source, scores in _sources(request).items():
+            found = {one: score for one, score in zip(ids, scores, strict=True) if score is not None}
+            ranked = sorted(found, key=lambda one: -found[one])
+            runs.setdefault(source, []).extend(
+                f"{query_id} Q0 {one} {rank} {found[one]!r} {source}" for rank, one in enumerate(ranked, start=1)
+            )
+    _lines(folder / "corpus.jsonl", ({"_id": one, "title": "", "text": text} for one, text in corpus.items()))
+    _lines(folder / "queries.jsonl", ({"_id": query_id, "text": request.query} for query_id, request in requests))
+    paths = []
+    for at, rows in enumerate(runs.values(), start=1):
+        paths.append(folder / f"first_stage_{at}.run")
+        paths[-1].write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return [
+        "dataset=beir",
+        f"dataset.path='{folder}'",
+        "dataset.split=null",
+        "retriever=runs",
+        f"retriever.paths={[str(path) for path in paths]}",
+        f"retrieval.original_query_depth={max(len(request.documents) for _, request in requests)}",
+    ]
+
+
+def _sources(request: RerankQuery) -> dict[str, Sequence[float | None]]:
+    """The scores of each first stage; without any, the order of the documents."""
+    if request.scores is None:
+        return {"order": [float(-at) for at in range(len(request.documents))]}
+    named: dict[str, Any] = request.scores if isinstance(request.scores, dict) else {"scores": request.scores}
+    return named
+
+
+def _lines(file: Path, rows: Iterator[dict[str, str]]) -> None:
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)

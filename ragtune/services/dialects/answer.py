@@ -1,0 +1,125 @@
+"""A ranking as the dialects of the rerank API write it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NotRequired
+
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+
+from ragtune.core.types import CostObject
+from ragtune.core.units import UNITS
+from ragtune.services.rerank_payloads import RerankQuery
+
+if TYPE_CHECKING:
+    from ragtune.services.chain import ServedRanking
+
+_SURE = 1e-9  # a score nearer to 0 or 1 has no useful logit
+
+Spending = dict[str, int | float]
+"""A cost by unit; those without a price are left out."""
+
+
+class Usage(TypedDict):
+    """Tokens that the model was charged."""
+
+    total_tokens: int
+    prompt_tokens: int
+
+
+class Stop(TypedDict):
+    """Why no more was scored."""
+
+    reason: str
+    source: str
+    message: str
+
+
+class HopTold(TypedDict):
+    """What a model did: ``scored``, ``failed``, ``late``, or ``closed``, since it failed before and was not asked."""
+
+    model: str
+    outcome: str
+    message: str
+
+
+class Account(TypedDict):
+    """RAGtune's own: what the ranking cost, and what reranking the other documents too was expected to cost on top.
+
+    ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
+    ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    """
+
+    spent: Spending
+    saved: Spending
+    stop: Stop
+    reranked: list[int]
+    failed: list[int]
+    nothing_relevant: NotRequired[bool]
+    answered_by: str
+    hops: list[HopTold]
+    possible: NotRequired[Spending]
+    warnings: NotRequired[list[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A request, its ranking, and the model's name."""
+
+    request: RerankQuery
+    ranking: ServedRanking
+    model: str
+
+    def rows(
+        self,
+        score: str = "relevance_score",
+        field: str | None = None,
+        write: Callable[[Any], Any] = lambda given: given,
+    ) -> list[dict[str, Any]]:
+        """The results, best first, at most ``top_n``; ``field`` has the document, as ``write`` writes it."""
+        rows = []
+        for one in self.ranking[: self.request.top_n or None]:
+            value = _logit(one.score) if self.request.wants_logits else one.score
+            row = {"index": one.index, score: value, "estimated": one.estimated}
+            rows.append(row if field is None else row | {field: write(self.request.documents[one.index])})
+        return rows
+
+    def usage(self) -> Usage:
+        return {"total_tokens": self.ranking.cost.tokens, "prompt_tokens": self.ranking.cost.tokens}
+
+    def warnings(self) -> list[str]:
+        unknown = islice(self.request.model_extra or {}, 20)
+        return [*(f"{name[:100]!r} is unknown here and ignored" for name in unknown), *self.ranking.warnings]
+
+    def account(self) -> dict[str, Any]:
+        """The fields of an :class:`Account`."""
+        stop = (
+            {} if self.ranking.stop is None else self.ranking.stop.model_dump(include={"reason", "source", "message"})
+        )
+        found: dict[str, Any] = {"nothing_relevant": True} if self.ranking.nothing_relevant else {}
+        found |= {
+            "spent": _spending(self.ranking.cost),
+            "saved": _spending(self.ranking.saved),
+            "stop": stop,
+            "reranked": [one.index for one in self.ranking if one.reranked],
+            "failed": sorted(self.ranking.failures),
+            "answered_by": self.ranking.answered_by,
+            "hops": [hop._asdict() for hop in self.ranking.hops],
+        }
+        if self.ranking.possible.calls:
+            found["possible"] = _spending(self.ranking.possible)
+        if warnings := self.warnings():
+            found["warnings"] = warnings
+        return found
+
+
+def _spending(cost: CostObject) -> Spending:
+    return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}
+
+
+def _logit(score: float) -> float:
+    score = min(max(score, _SURE), 1.0 - _SURE)
+    return math.log(score / (1.0 - score))

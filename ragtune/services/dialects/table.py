@@ -1,0 +1,61 @@
+"""All dialects, and which of them a request is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pydantic_core import from_json
+
+from ragtune.services.dialects.cohere import V1, V2
+from ragtune.services.dialects.dialect import Dialect
+from ragtune.services.dialects.infinity import INFINITY
+from ragtune.services.dialects.jina import JINA
+from ragtune.services.dialects.tei import TEI
+from ragtune.services.dialects.vllm import SCORE, VLLM
+from ragtune.services.dialects.voyage import VOYAGE
+from ragtune.services.errors import Problem, problem_of
+
+DIALECTS = (V1, V2, JINA, TEI, VOYAGE, INFINITY, VLLM, SCORE)
+
+
+def _paths() -> Iterable[tuple[str, Dialect]]:
+    for dialect in DIALECTS:
+        yield from ((path, dialect) for path in dialect.paths)
+    for dialect in DIALECTS:
+        yield from ((path, dialect) for path in dialect.shared if dialect.marks)
+        yield from ((f"/{dialect.server}{path}", dialect) for path in dialect.paths + dialect.shared)
+
+
+def _by_path() -> dict[str, tuple[Dialect, ...]]:
+    found: dict[str, tuple[Dialect, ...]] = {}
+    for path, dialect in _paths():
+        found[path] = (*found.get(path, ()), dialect)
+    return found
+
+
+BY_PATH: Mapping[str, tuple[Dialect, ...]] = _by_path()
+"""The dialects at each path of the rerank API; requests that do not tell are in the first."""
+
+
+def dialect_of(path: str, data: bytes) -> Dialect:
+    """The dialect of a request at one of the paths."""
+    first, *others = BY_PATH[path]
+    return next((dialect for dialect in others if has_field(data, dialect.marks)), first)
+
+
+def has_field(data: bytes, names: Iterable[str]) -> bool:
+    """Whether the body of a request is an object with one of these fields."""
+    if not any(f'"{name}"'.encode() in data for name in names):
+        return False
+    try:
+        given = from_json(data)
+    except ValueError:
+        return False
+    return isinstance(given, dict) and any(name in given for name in names)
+
+
+def problem_at(path: str, error: Exception, dialect: Dialect | None = None) -> Problem:
+    """What a client of that path reads of an error; in the first dialect there unless its own is known."""
+    found = problem_of(error)
+    dialect = dialect or next(iter(BY_PATH.get(path, ())), None)
+    return found if dialect is None else dialect.problem(found)

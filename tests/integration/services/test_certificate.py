@@ -1,0 +1,93 @@
+"""What a certificate says of a shadow file, that it can be checked, and that a change is found out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from patience import wait_until
+from prometheus_client import generate_latest
+
+from ragtune.cli.main import main
+from ragtune.core.statistics import mean_at_most
+from ragtune.rerankers.function import FunctionReranker
+from ragtune.services.rerank import RerankServer
+from ragtune.services.rerank_payloads import RerankQuery
+from ragtune.services.shadow import ShadowOptions, read_records
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def shadowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the shadow file of twenty requests, and the page of metrics at their end."""
+    monkeypatch.setenv("RAGTUNE_CERTIFICATE_KEY", KEY)
+    model = FunctionReranker(lambda query, texts: [len(text) % 7 / 7 for text in texts], usd_per_doc=0.001)
+    file = tmp_path / "shadow.jsonl"
+    with RerankServer(model, "counter", budget={"docs": 6}, batch_size=2, shadow=ShadowOptions(1.0, file)) as server:
+        for number in range(20):
+            server.rank(RerankQuery(query="tea", documents=["x" * (number + i * i) for i in range(1, 31)]))
+            server.metrics.answered("/rerank", 200, 0.1)
+        wait_until(lambda: len(file.read_bytes().splitlines()) == 20)
+        for outcome, count in {"failed": 3, "late": 2}.items():
+            server.metrics._hops.labels("counter", outcome).inc(count)
+        server.metrics.timed(20.0, 10.0)
+        (tmp_path / "metrics.txt").write_bytes(generate_latest(server.metrics.registry))
+    return tmp_path
+
+
+def certify(folder: Path, out: str) -> Path:
+    words = [str(folder / "shadow.jsonl"), "--metrics", str(folder / "metrics.txt"), "--out", str(folder / out)]
+    assert main(["certificate", *words]) == 0
+    return folder / out / "certificate.json"
+
+
+def test_a_certificate_reports_saving_and_a_bound_of_the_loss_and_is_the_same_again(shadowed: Path) -> None:
+    file, again = certify(shadowed, "one"), certify(shadowed, "two")
+    assert file.read_bytes() == again.read_bytes()
+    body = json.loads(file.read_text())["certificate"]
+    records, _ = read_records(shadowed / "shadow.jsonl")
+    losses = [1.0 - one.quality for one in records]
+    docs = body["saved_a_request"]["docs"]
+    assert 10.0 < docs["low"] < docs["mean"] == 24.0 < docs["high"] <= 30.0
+    assert body["saved_a_request"]["usd"]["mean"] == pytest.approx(0.024)
+    assert body["loss"]["mean"] == pytest.approx(sum(losses) / 20)
+    assert body["loss"]["at_most"] == pytest.approx(mean_at_most(losses), abs=1e-7)
+    assert body["requests"] == {"compared": 20, "answered": 20, "not_compared": 0}
+    assert (body["fallbacks"], body["deadline_misses"]) == (5, 1)
+    page = file.with_suffix(".html").read_text()
+    assert "24.0 of 30.0 documents" in page
+    assert "http" not in page
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "why"),
+    [("", "", None), ('"mean": 24.0', '"mean": 25.0', "signature does not match"), ("{", "[", "no certificate")],
+)
+def test_a_changed_certificate_is_not_valid(
+    shadowed: Path, capfd: pytest.CaptureFixture[str], was: str, becomes: str, why: str | None
+) -> None:
+    file = certify(shadowed, "one")
+    file.write_text(file.read_text().replace(was, becomes))
+    code = main(["certificate", "--verify", str(file)])
+    out, err = capfd.readouterr()
+    assert (code, "is valid" in out) == ((0, True) if why is None else (2, False))
+    assert why is None or why in err
+
+
+def test_other_requests_do_not_give_the_same_certificate(shadowed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, shadow = certify(shadowed, "one"), shadowed / "shadow.jsonl"
+    words = ["certificate", str(shadow), "--metrics", str(shadowed / "metrics.txt"), "--verify", str(file)]
+    assert main(words) == 0
+    shadow.write_text("".join(shadow.read_text().splitlines(keepends=True)[:-1]))
+    assert main(words) == 2
+    assert "other figures" in capfd.readouterr().err
+
+
+def test_a_short_key_is_refused(
+    shadowed: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGTUNE_CERTIFICATE_KEY", "short")
+    assert main(["certificate", str(shadowed / "shadow.jsonl")]) == 2
+    assert "at least 16" in capfd.readouterr().err
