@@ -257,7 +257,7 @@ class RAGtuneController:
             query_id=query_id,
             tracker=(request.budget or self.default_budget).create_tracker(trace, clock),
             seed=self.seed,
-            candidates=tuple(request.candidates),
+            candidates=request.candidates,
         )
 
 

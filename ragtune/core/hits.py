@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ragtune.core.arrays import IntArray
+import numpy as np
+
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.plain import quoted, well_formed
+from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
 T = TypeVar("T")
@@ -27,6 +30,20 @@ class Facts:
     def __post_init__(self) -> None:
         object.__setattr__(self, "content", well_formed(self.content))
         _require_well_formed(self.id)
+
+
+class TokenCounts:
+    """Tokens of n documents, each counted by its position when it is first asked for."""
+
+    def __init__(self, n: int, count: Callable[[int], int]) -> None:
+        self._known = np.full(n, -1)
+        self._count = count
+
+    def __getitem__(self, positions: Any) -> IntArray:
+        counts: IntArray = self._known[positions]
+        for i in (counts < 0).nonzero()[0].tolist():
+            counts[i] = self._known[positions[i]] = self._count(int(positions[i]))
+        return counts
 
 
 class _Made(Sequence[T], Generic[T]):
@@ -58,26 +75,24 @@ class _Made(Sequence[T], Generic[T]):
 
 
 class Entries(_Made[T]):
-    """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list.
-
-    ``token_counts`` has a number a document, or it has those of the ``places``.
-    """
+    """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list."""
 
     def __init__(
-        self, doc_ids: Sequence[str], token_counts: IntArray, make: Callable[[int], T], places: IntArray | None = None
+        self, doc_ids: Sequence[str], token_counts: IntArray | TokenCounts, make: Callable[[int], T], places: IntArray
     ) -> None:
         self.doc_ids = doc_ids
         self._token_counts = token_counts
         self._places = places
+        self.facts: Sequence[Facts] | None = None  # of all members, and their scores by source, where known as columns
+        self.views: Mapping[str, FloatArray] | None = None
         self._make = make
         self._made: dict[int, T] = {}
 
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        counts = self._token_counts if self._places is None else self._token_counts[self._places]
-        told: list[int] = counts.tolist()
-        return told
+        counts: list[int] = self._token_counts[self._places].tolist()
+        return counts
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -104,7 +119,12 @@ class Hits(_Made[ScoredDocument]):
         self.scores = scores
         self.facts = facts
         self.source = source
-        self.token_counts = token_counts
+        self.token_counts = (
+            TokenCounts(len(doc_ids), self._tokens_of) if token_counts is None else np.array(token_counts)
+        )
+
+    def _tokens_of(self, position: int) -> int:
+        return self.facts[position].token_count or count_tokens(self.facts[position].content)
 
     def _at(self, position: int) -> ScoredDocument:
         score, facts = self.scores[position], self.facts[position]

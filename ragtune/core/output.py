@@ -58,7 +58,8 @@ def rankings_of(steps: Sequence[HistoryStep]) -> list[IntArray] | IntArray:
         return [step.keys.argsort() for step in steps]
     numbers = ("scores", "priorities", "base_scores", "posteriors")
     keys = first.ordering.keys_of(*(_stacked([getattr(step.columns, name) for step in steps]) for name in numbers))
-    return np.broadcast_to((-keys).argsort(axis=-1, kind="stable"), (len(steps), len(first.doc_ids)))
+    orders = (-keys).argsort(axis=-1, kind="stable")
+    return orders if len(orders) == len(steps) else orders.repeat(len(steps), axis=0)
 
 
 def _stacked(columns: Sequence[FloatArray]) -> FloatArray:
@@ -191,7 +192,7 @@ def assembled(
         documents = fitting = _what_fits(pool, keys, context)
         doc_ids = list(fitting.doc_ids)
     else:
-        documents = assemble(assembler, list(pool.items_at(keys.positions)), context)
+        documents = assemble(assembler, pool.items_at(keys.positions), context)
         doc_ids = [doc.id for doc in documents]
     context.trace.add("assembler", "assemble", documents=doc_ids)
     return documents
@@ -201,7 +202,7 @@ def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) 
     """What :func:`best_that_fit` takes of all of them; no document is made."""
     order = np.argsort(-keys.score, kind="stable")
     positions, pay = keys.positions[order], context.tracker.try_consume_tokens
-    tokens = pool.roster.token_counts[positions]
+    tokens = pool.roster.tokens[positions]
     if not pay(int(tokens.sum())):
         order = order[[pay(count) for count in tokens.tolist()]]
         positions = keys.positions[order]
@@ -209,7 +210,7 @@ def _what_fits(pool: CandidatePool, keys: RankingKeys, context: RAGtuneContext) 
 
 
 def _paid(documents: list[ScoredDocument], items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
-    known = {item.doc_id: item for item in items}
+    known = {item.doc_id: item for item in (items if documents else ())}
     prepaid = context.tracker.assembled_tokens
     kept: list[ScoredDocument] = []
     for document in map(sound, documents):

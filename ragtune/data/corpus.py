@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ragtune.core.arrays import IntArray
 from ragtune.core.errors import DatasetError
-from ragtune.core.hits import Facts, Hits
+from ragtune.core.hits import Facts, Hits, TokenCounts
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
@@ -107,7 +107,7 @@ class Corpus:
         if not self._documents:
             raise DatasetError(EMPTY)
         self._count = count
-        self._tokens: NDArray[Any] = np.full(len(self._documents), -1)  # where not counted yet
+        self._tokens: Any = TokenCounts(len(self._documents), self._tokens_of)
         self._known: dict[int, Facts] = {}
 
     def __len__(self) -> int:
@@ -207,20 +207,17 @@ class Corpus:
 
     def _found(self, doc_ids: list[str], positions: list[int], scores: Sequence[float], source: str | None) -> Hits:
         facts = Lazy(self._fact, positions)
-        return Hits(doc_ids, scores, facts, source, token_counts=self._token_counts(positions))
+        return Hits(doc_ids, scores, facts, source, token_counts=self._tokens[positions])
 
     def _fact(self, position: int) -> Facts:
         return self._known.get(position) or self._look_up(position)
 
-    def _token_counts(self, positions: Sequence[int]) -> IntArray:
-        counts = self._tokens[positions]
-        for i in (counts < 0).nonzero()[0].tolist():
-            counts[i] = self._tokens[positions[i]] = self._count(self._document(positions[i]).content)
-        return counts
+    def _tokens_of(self, position: int) -> int:
+        return self._count(self._document(position).content)
 
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)
-        known = Facts(document.id, document.content, metadata_of(document), int(self._token_counts([position])[0]))
+        known = Facts(document.id, document.content, metadata_of(document), int(self._tokens[[position]][0]))
         self._known[position] = known
         return known
 

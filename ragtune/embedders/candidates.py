@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -12,11 +14,12 @@ from ragtune.core.arrays import FloatArray, squarable
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, facts_of
 from ragtune.data.corpus import Corpus
-from ragtune.data.text import terms
+from ragtune.data.text.analysis import term_of, words_or_pairs
 
 _COLUMNS = 2**20
+_MOST_WORDS = 500_000
 _MOST_ROWS = 10_000  # texts whose term vectors are remembered, in some 30 MB
 _ROWS: dict[str, tuple[Any, Any]] = {}
 _ROWS_LOCK = threading.Lock()
@@ -46,11 +49,11 @@ class CandidateVectors:
     def of(self, items: Sequence[PoolItem]) -> Any:
         from scipy.sparse import csr_matrix
 
-        own = [item.metadata.get(VECTOR) for item in items]
+        facts = facts_of(items)
+        own = [fact.metadata.get(VECTOR) for fact in facts]
         if own and all(vector is not None for vector in own):
             return csr_matrix(normalised(own))
-        texts = [item.content for item in items]
-        return self._vectors_of(texts)
+        return self._vectors_of([fact.content for fact in facts])
 
     def of_query(self, text: str) -> Any:
         return self._vectors_of([text])
@@ -87,6 +90,20 @@ def _refused(why: str) -> InputError:
     return InputError(f"the candidates' vectors are not finite numbers of one length ({why}): {allowed}")
 
 
+class _Columns(dict[str, int]):
+    """Column of a word's term, by its CRC-32, -1 without one; begun anew when full."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        term = term_of(word)
+        column = self[word] = crc32(term.encode()) % _COLUMNS if term else -1
+        return column
+
+
+_columns = _Columns()
+
+
 def _term_vectors(texts: Sequence[str]) -> Any:
     """One row a text; those of the latest texts are remembered, as many documents are candidates of many requests."""
     from scipy.sparse import csr_matrix
@@ -110,10 +127,13 @@ def _term_vectors(texts: Sequence[str]) -> Any:
 
 def _made_vectors(texts: Sequence[str]) -> Any:
     from scipy.sparse import csr_matrix
-    from sklearn.feature_extraction.text import HashingVectorizer
-    from sklearn.preprocessing import normalize
 
-    hashing = HashingVectorizer(analyzer=terms, n_features=_COLUMNS, norm=None, alternate_sign=False)
-    counts = csr_matrix(hashing.transform(texts))
-    counts.data = 1.0 + np.log(counts.data)
-    return csr_matrix(normalize(counts))
+    n, found = len(texts), [list(map(_columns.__getitem__, words_or_pairs(text))) for text in texts]
+    places = np.repeat(np.arange(n), list(map(len, found))) * _COLUMNS
+    columns = np.fromiter(chain.from_iterable(found), np.int64, len(places))
+    places, counts = np.unique((places + columns)[columns >= 0], return_counts=True)
+    rows, columns = np.divmod(places, _COLUMNS)
+    data = 1.0 + np.log(counts)
+    data /= np.sqrt(np.bincount(rows, data * data, n))[rows]
+    ends = np.searchsorted(rows, np.arange(n + 1))
+    return csr_matrix((data, columns.astype(np.int32), ends.astype(np.int32)), shape=(n, _COLUMNS))

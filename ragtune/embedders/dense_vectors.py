@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, ids_of
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
@@ -27,7 +27,7 @@ class DenseVectors(DocumentVectors):
     def of(self, items: Sequence[PoolItem]) -> Any:
         from scipy.sparse import csr_matrix
 
-        positions = self._corpus.positions([item.doc_id for item in items])
+        positions = self._corpus.positions(ids_of(items))
         return csr_matrix(np.asarray(self.matrix[positions], dtype=np.float64))
 
     def of_query(self, text: str) -> Any:

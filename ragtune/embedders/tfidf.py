@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, ids_of
 from ragtune.data.caches.diskcache import AUTO, DiskCache
 from ragtune.data.corpus import Corpus
 from ragtune.data.text import analyzer_id, terms
@@ -51,7 +51,7 @@ class TfidfEmbedder(BaseEmbedder):
             _ = self._model.vectorizer
 
     def of(self, items: Sequence[PoolItem]) -> Any:
-        return self.rows([item.doc_id for item in items])
+        return self.rows(ids_of(items))
 
     def of_query(self, text: str) -> Any:
         from scipy.sparse import csr_matrix
@@ -62,7 +62,7 @@ class TfidfEmbedder(BaseEmbedder):
 
     def rows(self, doc_ids: Sequence[str]) -> Any:
         """Vectors of documents: ``csr_matrix``, shape (len(doc_ids), terms), L2-normalised or zero, float64."""
-        return self._model.matrix[[self._corpus.position(doc_id) for doc_id in doc_ids]]
+        return self._model.matrix[self._corpus.positions(doc_ids)]
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Dense vectors of any texts, shape (len(texts), terms): mind the memory, 4 bytes a text and term."""

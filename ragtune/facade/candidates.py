@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ragtune.core.arguments import as_list, is_missing
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.hits import Facts, Hits
 from ragtune.core.plain import quoted
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL
@@ -35,7 +36,7 @@ def candidates(
     vectors: Sequence[Any] | None,
     signals: Mapping[str, Scores] | None = None,
     query_vector: Any = None,
-) -> list[ScoredDocument]:
+) -> Sequence[ScoredDocument]:
     """The documents best first by the first stages and signals, each with its position among those given as its id."""
     texts = [_text(i, document) for i, document in enumerate(listed(documents))]
     table: Any = vectors
@@ -72,31 +73,32 @@ def _by_name(values: Any) -> Any:
 
 def _found(
     texts: Sequence[str], metadata: Sequence[dict[str, Any]], scores: Scores | Mapping[str, Scores] | None
-) -> list[ScoredDocument]:
-    columns = _columns(scores, len(texts))
-
-    def scored(i: int, score: float, sources: Mapping[str, float]) -> ScoredDocument:
-        return ScoredDocument(
-            id=str(i), content=texts[i], metadata=metadata[i], score=score, original_score=score, sources=dict(sources)
-        )
-
+) -> Sequence[ScoredDocument]:
+    """What no stage found stands behind the rest, as low as the worst that each found: 0 may be a good score."""
+    facts = [Facts(str(i), text, metadata[i], 0) for i, text in enumerate(texts)]
+    columns: dict[str, list[float]] = _columns(scores, len(texts))
     if not columns:
-        return [scored(i, -math.log1p(i + 1), {}) for i in range(len(texts))]
-    lists = {
-        name: [scored(i, column[i], {name: column[i]}) for i in _best_first(column)] for name, column in columns.items()
-    }
+        return _hits(facts, [-math.log1p(rank) for rank in range(1, len(facts) + 1)], None)
+    lists = {name: _best_first(facts, name, column) for name, column in columns.items()}
     found = lists[next(iter(lists))] if len(lists) == 1 else RRFFusion().fuse(lists)
-    seen = {document.id for document in found}
-    # What no stage found stands behind the rest, and scores as low as the worst that each found: 0 may be a good score.
-    lowest = {name: ranked[-1].score for name, ranked in lists.items() if ranked}
-    score = found[-1].score if found else 0.0
-    missed = [scored(i, score, lowest) for i in range(len(texts)) if str(i) not in seen]
-    return [*found, *missed]
+    seen = {*found.doc_ids} if isinstance(found, Hits) else {document.id for document in found}
+    missed = [one for one in facts if one.id not in seen]
+    if isinstance(found, Hits):
+        lowest = found.scores[-1] if found else 0.0
+        return _hits([*found.facts, *missed], [*found.scores, *([lowest] * len(missed))], found.source)
+    behind = _hits(missed, [found[-1].score if found else 0.0] * len(missed), None)
+    sources = {name: ranked.scores[-1] for name, ranked in lists.items() if ranked}
+    return [*found, *(document.model_copy(update={"sources": dict(sources)}) for document in behind)]
 
 
-def _best_first(column: Sequence[float]) -> list[int]:
+def _best_first(facts: Sequence[Facts], name: str, column: Sequence[float]) -> Hits:
     """Those that the stage found, equal ones as given."""
-    return sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
+    order = sorted((i for i, score in enumerate(column) if not math.isnan(score)), key=lambda i: -column[i])
+    return _hits([facts[i] for i in order], [column[i] for i in order], name)
+
+
+def _hits(facts: Sequence[Facts], scores: Sequence[float], name: str | None) -> Hits:
+    return Hits([one.id for one in facts], scores, facts, name)
 
 
 def _text(i: int, document: Any) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self, overload
 
 from ragtune.core.arguments import check_number
@@ -79,7 +80,7 @@ class Ranking(Sequence[RankedDocument]):
     Attributes:
         documents: the ranking.
         cost: what was charged: documents, calls, tokens, milliseconds, dollars.
-        saved: what reranking the other documents too was expected to cost on top, in one call.
+        price_of_rest: gives :attr:`saved`; None where nothing was.
         stop: why no more was scored, reason and figures; None for a ranking on the way.
         failures: for each document that the reranker failed to score, by index, why; those of a comparison that failed
             stay where they were (rule F6).
@@ -98,7 +99,7 @@ class Ranking(Sequence[RankedDocument]):
 
     documents: tuple[RankedDocument, ...]
     cost: CostObject
-    saved: CostObject = FREE
+    price_of_rest: Callable[[], CostObject] | None = field(default=None, repr=False, compare=False)
     stop: StopRecord | None = None
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
@@ -126,6 +127,14 @@ class Ranking(Sequence[RankedDocument]):
             return replace(self, notes=(*self.notes, UNSCORED)) if len(self) else self
         kept = tuple(one for one in self if (one.reranked and one.score >= min_score) or one.index in self.failures)
         return replace(self, documents=kept, nothing_relevant=not kept)
+
+    @cached_property
+    def saved(self) -> CostObject:
+        """What reranking the other documents too is expected to cost on top, in one call."""
+        return FREE if self.price_of_rest is None else self.price_of_rest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "saved": self.saved, "price_of_rest": None}
 
     @property
     def warnings(self) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -18,13 +18,16 @@ from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart
-from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.items import PoolItem, ids_of
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.pool.roster import Roster
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.request.context import RAGtuneContext, Request
+from ragtune.core.request.context import ORIGINAL, RAGtuneContext, Request
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
@@ -63,6 +66,13 @@ class Job(NamedTuple):
     vectors: Sequence[Any] | None = None
     signals: Mapping[str, Scores] | None = None
     query_vector: Any = None
+
+
+class _InHistory(GreedyAssembler):
+    """Assembles nothing: the ranking is read from the history."""
+
+    def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
+        return []
 
 
 _LEAST_DOCS = 5  # scored documents of a request whose correlation says something
@@ -171,7 +181,7 @@ class BudgetedReranker:
             estimator=parts.estimator,
             scheduler=parts.scheduler,
             reranker=self._reranker,
-            assembler=GreedyAssembler(parts.ordering),
+            assembler=_InHistory(parts.ordering),
             budget=budget,
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             failures=failures,
@@ -278,7 +288,7 @@ class BudgetedReranker:
         found = Ranking(
             ranked,
             output.history[-1].cost,
-            self._price(job.query, [document for document in request.candidates if document.id in unread]),
+            partial(self._price, job.query, request.candidates, unread),
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
@@ -305,17 +315,19 @@ class BudgetedReranker:
     @cached_property
     def _cost_of_two_texts(self) -> CostObject:
         """What the smallest comparison costs."""
-        return self._price("a query", [ScoredDocument(id=one, content="a text of some words") for one in "01"])
+        return self._price("a query", candidates(["a text of some words"] * 2, None, None), "01")
 
-    def _price(self, query: str, documents: Sequence[ScoredDocument]) -> CostObject:
-        if not documents:
+    def _price(self, query: str, found: Sequence[ScoredDocument], doc_ids: Collection[str]) -> CostObject:
+        """What some of the candidates are expected to cost in one call."""
+        if not doc_ids:
             return FREE
         context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
-        items = [PoolItem.from_document(document, i, {}) for i, document in enumerate(documents)]
+        roster = Roster.of(found, ORIGINAL) if isinstance(found, Hits) else Roster.of_items([]).joining(found)
+        items = CandidatePool(roster=roster).get_items(filter(doc_ids.__contains__, roster.doc_ids))
         try:
             return self._reranker.expected_cost(items, context)
         except Exception:  # the ranking is there: a price that cannot be told must not cost it
-            return price_by_count([item.doc_id for item in items], "")
+            return price_by_count(ids_of(items), "")
 
 
 def _evidence(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:

@@ -144,6 +144,11 @@ class RerankBatch(NamedTuple):
     strategy: str = "default"
 
 
+def facts_of(items: Sequence[PoolItem]) -> Sequence[Facts | PoolItem]:
+    """Content and metadata of each document; makes no item where they are known as columns."""
+    return items.facts if isinstance(items, Entries) and items.facts is not None else items
+
+
 def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
     """Ids of a batch's documents; makes no item where the batch holds columns."""
     return items.doc_ids if isinstance(items, Entries) else [item.doc_id for item in items]

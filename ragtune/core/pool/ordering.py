@@ -141,7 +141,7 @@ def documents_at(roster: Roster, positions: IntArray, keys: FloatArray, scores: 
     """The documents at these positions, best first, with keys and reranker's scores (NaN for none) of shape (m,)."""
     places = positions.tolist()
     doc_ids = [roster.doc_ids[i] for i in places]
-    return Entries(doc_ids, roster.token_counts, partial(_document, roster.items, places, keys, scores), positions)
+    return Entries(doc_ids, roster.tokens, partial(_document, roster.items, places, keys, scores), positions)
 
 
 def _document(

@@ -205,8 +205,9 @@ class CandidatePool:
         return self._entries([ids[i] for i in positions.tolist()], positions)
 
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
-        make = partial(_item, self.roster.items, self.columns(), self._strategies, positions)
-        return Entries(doc_ids, self.roster.token_counts, make, positions)
+        columns = self.states, self.scores, self.priorities, self.posteriors, self._strategies
+        make = partial(_item, self.roster.items, columns, positions)
+        return Entries(doc_ids, self.roster.tokens, make, positions)
 
     def get_active_items(self) -> list[PoolItem]:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""
@@ -298,19 +299,17 @@ class CandidatePool:
         return twin
 
 
-def _item(
-    items: Sequence[PoolItem], columns: PoolColumns, strategies: NDArray[np.object_], places: IntArray, i: int
-) -> PoolItem:
+def _item(items: Sequence[PoolItem], columns: tuple[NDArray[Any], ...], places: IntArray, i: int) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = int(places[i])
-    score, posterior = float(columns.scores[position]), float(columns.posteriors[position])
+    state, score, priority, posterior, strategy = (column[position] for column in columns)
     item = PoolItem.__new__(PoolItem)  # dataclasses.replace takes five times as long
     item.__dict__.update(
         items[position].__dict__,
-        state=STATES[columns.states[position]],
-        priority_value=float(columns.priorities[position]),
-        reranker_score=score if score == score else None,  # NaN differs from itself
-        reranker_strategy=strategies[position],
-        posterior=posterior if posterior == posterior else None,
+        state=STATES[state],
+        priority_value=float(priority),
+        reranker_score=float(score) if score == score else None,  # NaN differs from itself
+        reranker_strategy=strategy,
+        posterior=float(posterior) if posterior == posterior else None,
     )
     return item

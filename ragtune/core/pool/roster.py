@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray, IntArray, unit_interval
 from ragtune.core.errors import InputError, UnknownDocumentError
-from ragtune.core.hits import Entries, Hits
+from ragtune.core.hits import Entries, Hits, TokenCounts
 from ragtune.core.pool.columns import constant, read_only, require
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
-from ragtune.core.tokens import count_tokens
 from ragtune.core.types import ScoredDocument
 
 
@@ -25,7 +24,7 @@ class Roster:
 
     doc_ids: tuple[str, ...]
     items: Sequence[PoolItem]
-    token_counts: IntArray
+    tokens: IntArray | TokenCounts  # by position
     base_scores: FloatArray  # the best source score, 0 where there is no source
     retrieval_scores: FloatArray  # the first stage's (fused) score
     discovered: NDArray[np.bool_]  # by an expander alone
@@ -36,11 +35,13 @@ class Roster:
         """The roster of a first stage's checked hits. Makes no item."""
         n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
         source = hits.source or round_name
-        doc_ids, token_counts = tuple(hits.doc_ids), read_only(_token_counts(hits))
+        doc_ids = tuple(hits.doc_ids)
+        items = Entries[PoolItem](doc_ids, hits.token_counts, partial(_item, hits, source, first_rank), np.arange(n))
+        items.views, items.facts = {source: scores}, hits.facts
         return cls(
             doc_ids=doc_ids,
-            items=Entries(doc_ids, token_counts, partial(_item, hits, source, first_rank)),
-            token_counts=token_counts,
+            items=items,
+            tokens=hits.token_counts,
             base_scores=scores,
             retrieval_scores=scores,
             discovered=constant(n, source == GRAPH_SOURCE),
@@ -57,7 +58,7 @@ class Roster:
         return cls(
             doc_ids=doc_ids,
             items=items,
-            token_counts=np.array([item.token_count for item in items], dtype=np.int64),
+            tokens=np.array([item.token_count for item in items], dtype=np.int64),
             base_scores=base_scores,
             retrieval_scores=retrieval_scores,
             discovered=np.array([item.sources.keys() == {GRAPH_SOURCE} for item in items], dtype=bool),
@@ -71,7 +72,7 @@ class Roster:
         joined = Roster(
             doc_ids=self.doc_ids + other.doc_ids,
             items=[*self.items, *other.items],
-            token_counts=read_only(np.concatenate([self.token_counts, other.token_counts])),
+            tokens=read_only(np.concatenate([self.token_counts, other.token_counts])),
             base_scores=read_only(np.concatenate([self.base_scores, other.base_scores])),
             retrieval_scores=read_only(np.concatenate([self.retrieval_scores, other.retrieval_scores])),
             discovered=read_only(np.concatenate([self.discovered, other.discovered])),
@@ -97,6 +98,10 @@ class Roster:
             ]
         )
 
+    @property
+    def token_counts(self) -> IntArray:
+        return self.tokens[np.arange(len(self.doc_ids))]
+
     @cached_property
     def first_stage_scores(self) -> FloatArray:
         ranked = ~self.discovered
@@ -116,12 +121,14 @@ class Roster:
             raise UnknownDocumentError(doc_id for doc_id in doc_ids if doc_id not in index) from None
 
 
-def _token_counts(hits: Hits) -> IntArray:
-    counts = hits.token_counts
-    if counts is None:
-        counts = [facts.token_count or count_tokens(facts.content) for facts in hits.facts]
-    return np.array(counts, dtype=np.int64)
-
-
 def _item(hits: Hits, source: str, first_rank: int, rank: int) -> PoolItem:
-    return PoolItem.from_document(hits[rank], first_rank + rank, {source: hits.scores[rank]})
+    facts, score = hits.facts[rank], hits.scores[rank]
+    return PoolItem(
+        facts.id,
+        facts.content,
+        dict(facts.metadata),
+        sources={source: score},
+        initial_rank=first_rank + rank,
+        retrieval_score=score,
+        token_count=int(hits.token_counts[[rank]][0]),
+    )

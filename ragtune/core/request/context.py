@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from ragtune.core.request.budget import CostBudget, CostTracker
 from ragtune.core.request.trace import ControllerTrace
@@ -112,7 +112,7 @@ class RAGtuneContext(BaseModel):
     tracker: CostTracker
     round: str = ORIGINAL
     seed: int = 0
-    candidates: tuple[ScoredDocument, ...] = ()
+    candidates: SkipValidation[Sequence[ScoredDocument]] = ()
     num_reformulations: int = 2
     meter: CostMeter = Field(default_factory=CostMeter)
     memory: dict[int, Any] = Field(default_factory=dict)

@@ -22,11 +22,15 @@ _USUAL_CORRELATION, _USUAL_DOCS = 0.3, 20.0  # of sources and reranker, and the 
 
 def rank_correlation(evidence: FloatArray, logits: FloatArray) -> float:
     """Spearman's, of two arrays of shape (k,), in [-1, 1]; 0 where one of them does not vary."""
-    from scipy.stats import rankdata
-
     if not len(logits):
         return 0.0
-    return float(standardised(rankdata(evidence)) @ standardised(rankdata(logits))) / len(logits)
+    return float(standardised(_ranks(evidence)) @ standardised(_ranks(logits))) / len(logits)
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks from 1, ascending; equal values share the mean of theirs."""
+    ordered = np.sort(values)
+    return (ordered.searchsorted(values, "left") + ordered.searchsorted(values, "right") + 1) / 2.0
 
 
 def contradiction(correlation: float, docs: int) -> float:

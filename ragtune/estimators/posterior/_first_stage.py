@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.hits import Entries
 from ragtune.core.policy.scaling import standardised
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import first_stage_of
@@ -60,6 +61,8 @@ def source_weights(columns: FloatArray, rows: Any = None) -> FloatArray:
 
 def scores_by_stage(items: Sequence[PoolItem]) -> dict[str, FloatArray]:
     """The best scores by first stage, rewrites included, each of shape (n,), NaN where it did not find the document."""
+    if isinstance(items, Entries) and items.views is not None:
+        return {first_stage_of(name): view for name, view in items.views.items()}
     views: dict[str, FloatArray] = {}
     for name in dict.fromkeys(name for item in items for name in item.sources):
         view = np.array([item.sources.get(name, np.nan) for item in items], dtype=float)
@@ -136,7 +139,7 @@ class Feedback:
         top = np.argsort(-pooled, kind="stable")[:docs]
         weights = 1.0 / np.log2(2.0 + np.arange(len(top)))
         weights /= weights.sum()
-        short, self._terms = compact(rows)
+        self.short, self._terms = short, _ = compact(rows)
         self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
         lengths = squared_lengths(rows[top])

@@ -69,18 +69,22 @@ class Prior:
 class Covariance:
     """K = XX' + text_weight C + D of n documents, see :class:`Prior`, with X the design of shape (n, features)."""
 
-    def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float) -> None:
+    def __init__(self, design: FloatArray, rows: Any, own: FloatArray, text_weight: float, short: Any = None) -> None:
         self.design, self.rows = design, rows
         self._own, self._text_weight = own, text_weight
-        self._compact, _ = compact(rows)
+        self._compact = compact(rows)[0] if short is None else short
+        self._columns: dict[int, FloatArray] = {}  # each is asked for when a document is chosen, and when it is scored
 
     def column(self, position: int) -> FloatArray:
         """Covariance of a document with all, shape (n,)."""
+        if position in self._columns:
+            return self._columns[position]
         text = np.zeros(self._compact.shape[1])
         place = slice(self._compact.indptr[position], self._compact.indptr[position + 1])
         text[self._compact.indices[place]] = self._compact.data[place]
         column: FloatArray = self.design @ self.design[position] + self._text_weight * (self._compact @ text)
         column[position] += self._own[position]
+        self._columns[position] = column
         return column
 
     def extended(self, design: FloatArray, rows: Any, own: FloatArray) -> Covariance:
@@ -118,9 +122,8 @@ class RelevancePosterior:
         self._corroboration = Corroboration(evidence)
         self._weights = evidence.weights
         self._worst = evidence.columns.min(axis=0)  # of each source, for documents that it does not rank
-        self.covariance = Covariance(
-            self._features(evidence.columns, feedback), rows, self._own(squared_lengths(rows)), prior.text_weight
-        )
+        design, own = self._features(evidence.columns, feedback), self._own(squared_lengths(rows))
+        self.covariance = Covariance(design, rows, own, prior.text_weight, self._feedback.short)
         self._prior_mean = self._means(evidence.pooled, feedback)
         self._rows = np.zeros((32, n))
         self._pivots: list[float] = []

@@ -23,6 +23,7 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Embedding
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
+from ragtune.cli.commands.serve import add_rerank_options
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.services.application import create_application
 from ragtune.services.limits import Runner, ServerLimits
@@ -100,6 +101,7 @@ def test_the_database_of_a_command_has_the_time_limit_of_a_request(slow_dsn: tup
     dsn, connection = slow_dsn
     parser = argparse.ArgumentParser()
     add_service_options(parser)
+    add_rerank_options(parser)
     arguments = parser.parse_args(["--dsn", dsn, "--timeout", "2.5"])
     with make_service(arguments) as service:
         client = TestClient(create_application(service, limits=make_limits(arguments)), base_url="http://localhost")

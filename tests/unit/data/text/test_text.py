@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, Document
 from ragtune.data.text import STOPWORDS, analysis, terms, words_and_terms
+from ragtune.data.text.analysis import plain_words
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
@@ -81,3 +86,8 @@ def test_the_stems_kept_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPat
     for word in ("running", "cats", "dogs", "the", "retrieval"):
         assert stems[word] == analysis._stems()[word]
         assert len(stems) <= 3
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x2265), max_size=40))
+def test_words_of_latin_texts_are_those_of_the_pattern(text: str) -> None:
+    assert [word for word in plain_words(text) if len(word) > 1] == re.findall(r"\b\w\w+\b", text.lower())
