@@ -69,7 +69,7 @@ bench: $(VENV)/.dev ## speed, as ratios
 	$(BIN)/python benchmarks/run_all.py
 
 DATA ?= ../shared/data
-STUDIES ?= open variants signals calls refused shared ablations expansion
+STUDIES ?= open variants trust signals calls refused shared ablations expansion
 tables: $(VENV)/.dev ## every table of results/frontier again, in build/tables; DATA=folder of the collections
 	for name in dl19 dl21 nfcorpus; do \
 		$(BIN)/ragtune graph --out results/graphs/$$name dataset=beir dataset.path=$(DATA)/$$name || exit 1; done
