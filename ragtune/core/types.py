@@ -248,7 +248,7 @@ def watched(view: RemainingBudgetView, report: Callable[[], None]) -> RemainingB
     return cast(RemainingBudgetView, _WatchedView(view, report))
 
 
-class BatchProposal(NamedTuple):
+class BatchProposal(BaseModel):
     """A scheduler's wish (rule S3): the documents to rerank next, by which strategy, at what expected cost.
 
     Examples:
@@ -260,7 +260,9 @@ class BatchProposal(NamedTuple):
     doc_ids: list[str]
     strategy: str = "default"
     expected_cost: CostObject = FREE
-    diagnostics: dict[str, Any] | None = None
+    diagnostics: dict[str, Any] | None = Field(default_factory=dict)
+
+    model_config = ConfigDict(frozen=True)
 
 
 class StopRecord(BaseModel):

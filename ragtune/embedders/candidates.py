@@ -20,7 +20,7 @@ from ragtune.data.text.analysis import term_of, words_or_pairs
 
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
-_MOST_ROWS = 10_000  # texts whose term vectors are remembered, in some 30 MB
+_MOST_CHARACTERS = 8_000_000  # of the texts whose term vectors are remembered, in some 50 MB with them
 _ROWS: dict[str, tuple[Any, Any]] = {}
 _ROWS_LOCK = threading.Lock()
 
@@ -113,10 +113,12 @@ def _term_vectors(texts: Sequence[str]) -> Any:
         made = _made_vectors(new)
         for text, begin, end in zip(new, made.indptr, made.indptr[1:], strict=False):
             rows[text] = made.indices[begin:end].copy(), made.data[begin:end].copy()
+        size = sum(map(len, new))
         with _ROWS_LOCK:
-            if len(_ROWS) + len(new) > _MOST_ROWS:
+            if sum(map(len, _ROWS)) + size > _MOST_CHARACTERS:
                 _ROWS.clear()
-            _ROWS.update((text, rows[text]) for text in new[:_MOST_ROWS])
+            if size <= _MOST_CHARACTERS:
+                _ROWS.update((text, rows[text]) for text in new)
     if not texts:
         return csr_matrix((0, _COLUMNS))
     found = [rows[text] for text in texts]

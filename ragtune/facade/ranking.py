@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self, overload
 
 from ragtune.core.arguments import check_number
@@ -12,7 +11,11 @@ from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
+from ragtune.estimators.posterior.correlation import CORRELATION
+from ragtune.estimators.posterior.uncertainty import MARGINS
 from ragtune.rerankers.scale import SCALE_DOUBT
+
+_LEAST_DOCS = 5  # scored documents of a request whose correlation says something
 
 TORN = (
     "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
@@ -80,7 +83,7 @@ class Ranking(Sequence[RankedDocument]):
     Attributes:
         documents: the ranking.
         cost: what was charged: documents, calls, tokens, milliseconds, dollars.
-        price_of_rest: gives :attr:`saved`; None where nothing was.
+        saved: what reranking the other documents too was expected to cost on top, in one call.
         stop: why no more was scored, reason and figures; None for a ranking on the way.
         failures: for each document that the reranker failed to score, by index, why; those of a comparison that failed
             stay where they were (rule F6).
@@ -99,7 +102,7 @@ class Ranking(Sequence[RankedDocument]):
 
     documents: tuple[RankedDocument, ...]
     cost: CostObject
-    price_of_rest: Callable[[], CostObject] | None = field(default=None, repr=False, compare=False)
+    saved: CostObject = FREE
     stop: StopRecord | None = None
     failures: dict[int, str] = field(default_factory=dict)
     batches: BatchCount = field(default_factory=BatchCount)
@@ -127,14 +130,6 @@ class Ranking(Sequence[RankedDocument]):
             return replace(self, notes=(*self.notes, UNSCORED)) if len(self) else self
         kept = tuple(one for one in self if (one.reranked and one.score >= min_score) or one.index in self.failures)
         return replace(self, documents=kept, nothing_relevant=not kept)
-
-    @cached_property
-    def saved(self) -> CostObject:
-        """What reranking the other documents too is expected to cost on top, in one call."""
-        return FREE if self.price_of_rest is None else self.price_of_rest()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "saved": self.saved, "price_of_rest": None}
 
     @property
     def warnings(self) -> list[str]:
@@ -165,3 +160,19 @@ class Ranking(Sequence[RankedDocument]):
 
     def __iter__(self) -> Iterator[RankedDocument]:
         return iter(self.documents)
+
+
+def evidence_of(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:
+    """By how much each source agrees better with the others than the reranker, and its correlation with them all.
+
+    The correlation is that of the first documents: later ones are chosen by the scores of earlier ones.
+    """
+    values = [event.details for event in output.trace.find("value", "estimator")]
+    correlations = (each.get(CORRELATION) for each in values if each.get("scored", 0) >= _LEAST_DOCS)
+    return values[-1].get(MARGINS, {}) if values else {}, next(correlations, None)
+
+
+def put_back(output: ControllerOutput) -> dict[str, str]:
+    """Why documents are candidates again whose comparison failed, by id."""
+    events = [event.details for event in output.trace.find("put_back")]
+    return {doc_id: details["error"] for details in events for doc_id in details["doc_ids"]}

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -32,15 +32,13 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
-from ragtune.estimators.posterior.correlation import CORRELATION
-from ragtune.estimators.posterior.uncertainty import MARGINS
 from ragtune.facade.calibration import Calibration
 from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
 from ragtune.facade.policies import Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking, notes_of
+from ragtune.facade.ranking import RankedDocument, Ranking, evidence_of, notes_of, put_back
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 
@@ -74,8 +72,6 @@ class _InHistory(GreedyAssembler):
     def assemble(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[ScoredDocument]:
         return []
 
-
-_LEAST_DOCS = 5  # scored documents of a request whose correlation says something
 
 _PRICES = {
     MONEY: "usd_per_1k_tokens, usd_per_search_unit or usd_per_doc",
@@ -281,14 +277,14 @@ class BudgetedReranker:
     def _final(
         self, job: Job, request: Request, output: ControllerOutput, top_k: int | None, min_score: float | None
     ) -> Ranking:
-        self.doubts.hear(output.query_id, *_evidence(output))
+        self.doubts.hear(output.query_id, *evidence_of(output))
         ranked = _ranked(job, output.history[-1], self._calibration)
         unread = {str(document.index) for document in ranked if not document.reranked}
-        failed = {doc_id: why for doc_id, why in _put_back(output).items() if doc_id in unread} | output.dropped
+        failed = {doc_id: why for doc_id, why in put_back(output).items() if doc_id in unread} | output.dropped
         found = Ranking(
             ranked,
             output.history[-1].cost,
-            partial(self._price, job.query, request.candidates, unread),
+            self._price(job.query, request.candidates, unread),
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
@@ -328,21 +324,6 @@ class BudgetedReranker:
             return self._reranker.expected_cost(items, context)
         except Exception:  # the ranking is there: a price that cannot be told must not cost it
             return price_by_count(ids_of(items), "")
-
-
-def _evidence(output: ControllerOutput) -> tuple[Mapping[str, float], float | None]:
-    """By how much each source agrees better with the others than the reranker, and its correlation with them all.
-
-    The correlation is that of the first documents: later ones are chosen by the scores of earlier ones.
-    """
-    values = [event.details for event in output.trace.find("value", "estimator")]
-    correlations = (each.get(CORRELATION) for each in values if each.get("scored", 0) >= _LEAST_DOCS)
-    return values[-1].get(MARGINS, {}) if values else {}, next(correlations, None)
-
-
-def _put_back(output: ControllerOutput) -> dict[str, str]:
-    events = [event.details for event in output.trace.find("put_back")]
-    return {doc_id: details["error"] for details in events for doc_id in details["doc_ids"]}
 
 
 def _job(i: int, job: Any) -> Job:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,6 +64,7 @@ class Link:
         self._is_free = model.is_local and not is_first
         self.shared = SharedCalls(model.reranker, observe=observe) if model.is_local else None
         self.asked = ServedReranker(self.shared or model.reranker, turns)
+        self.has_failed = False  # the latest request
 
     def set_up(self, make: Callable[[Link, bool], BudgetedReranker]) -> None:
         """Make both rankers, and load the model."""
@@ -123,6 +123,7 @@ class Chain:
             budget = link.kept(_less(limits, spent)) | {TIME.short: time_ms}
             ranking = (link.full if in_full else link.choosy).rank(**job._asdict(), budget=budget)
             hops.append(hop := _hop(link.name, ranking))
+            link.has_failed = hop.outcome == "failed"
             spent, possible = spent + ranking.cost, possible + ranking.possible
             if hop.outcome == "scored":
                 break
@@ -162,11 +163,7 @@ def first_stage(job: Job, reason: str, message: str, hops: tuple[Hop, ...] = ())
     """The first stage's order, which costs nothing and says why there is no more."""
     from ragtune.facade.candidates import candidates
 
-    if isinstance(job.scores, Mapping) or job.signals or job.query_vector is not None:
-        order = [int(one.id) for one in candidates(*job[1:])]
-    else:
-        scores: Sequence[Any] = [None] * len(job.documents) if job.scores is None else job.scores
-        order = sorted(range(len(job.documents)), key=lambda i: math.inf if scores[i] is None else -scores[i])
+    order = [int(one.id) for one in candidates(*job[1:])]
     ranked = [RankedDocument(i, 1.0 / (2.0 + rank), None, job.documents[i]) for rank, i in enumerate(order)]
     stop = StopRecord(reason=reason, source="server", message=message)
     note = f"the documents are in the first stage's order: {message}"

@@ -112,8 +112,8 @@ class RerankServer:
 
     @property
     def is_failing(self) -> bool:
-        """Whether a model is not asked at present, since it failed."""
-        return any(link.closed is not None for link in self._links)
+        """Whether a model failed the latest request that it had, or is not asked at present for that reason."""
+        return any(link.has_failed or link.closed is not None for link in self._links)
 
     def stop(self) -> None:
         """Put no further batch to the model: requests under way are answered with what is there."""
@@ -211,7 +211,7 @@ def _text(i: int, document: str | dict[str, Any], request: p.RerankQuery) -> str
     text = document if isinstance(document, str) else _text_of(i, document, request.rank_fields or ("text",))
     if request.max_tokens_per_doc is None:
         return text
-    beyond = next(islice(token_spans(text), request.max_tokens_per_doc, None), None)
+    beyond = next(islice(token_spans(text), min(request.max_tokens_per_doc, sys.maxsize), None), None)
     return text if beyond is None else text[: beyond[0]]
 
 

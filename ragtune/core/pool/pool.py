@@ -75,6 +75,7 @@ class CandidatePool:
         n = len(self)
         self._move(read_only(np.full(n, CANDIDATE, dtype=np.int8)))
         self.scores = unknown(n)
+        self._strategies: Mapping[int, str] = {}  # of the scored documents, by position
         self._estimate(Valuation(self.roster, self.eligible, constant(n, 0.0)))
         self._scored_before_growth = 0
         self.batches: tuple[SentBatch, ...] = ()
@@ -160,7 +161,7 @@ class CandidatePool:
 
     def strategy_of(self, position: int) -> str | None:
         """The strategy that reranked the document at ``position``; None if none did."""
-        return _strategy_of(self.batches, position)
+        return self._strategies.get(position)
 
     def belief_or_empirical(self) -> Belief:
         """The estimator's belief, or the one that its bare opinions and their errors so far amount to."""
@@ -194,7 +195,7 @@ class CandidatePool:
     def get_items(self, doc_ids: Iterable[str]) -> Entries[PoolItem]:
         """The named items as they stand now, in the given order."""
         positions = self.positions(doc_ids)
-        return self._entries(self._asked[0], positions)
+        return self._entries(list(self._asked[0]), positions)  # a list of its own, which a component may change
 
     def items_at(self, positions: IntArray) -> Entries[PoolItem]:
         """The items at ``positions`` as they stand now, in that order."""
@@ -203,7 +204,7 @@ class CandidatePool:
 
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
         columns = self.states, self.scores, self.priorities, self.posteriors
-        make = partial(_item, self.roster.items, columns, self.batches, positions)
+        make = partial(_item, self.roster.items, columns, self._strategies, positions)
         return Entries(doc_ids, self.roster.tokens, make, positions)
 
     def get_active_items(self) -> list[PoolItem]:
@@ -261,6 +262,7 @@ class CandidatePool:
             )
         values = calibrated(scores, "score")
         self.scores = replaced(self.scores, positions, values)
+        self._strategies = {**self._strategies, **dict.fromkeys(positions.tolist(), strategy)}
         self._move(replaced(self.states, positions, RERANKED))
         *before, latest = self.batches
         sent, found = latest.positions, values
@@ -295,13 +297,8 @@ class CandidatePool:
         return twin
 
 
-def _strategy_of(batches: Sequence[SentBatch], position: int) -> str | None:
-    found = (batch.strategy for batch in reversed(batches) if (batch.scores[batch.positions == position] >= 0.0).any())
-    return next(found, None)
-
-
 def _item(
-    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], batches: Sequence[SentBatch], places: IntArray, i: int
+    items: Sequence[PoolItem], columns: Sequence[NDArray[Any]], strategies: Mapping[int, str], places: IntArray, i: int
 ) -> PoolItem:
     """The item at a place among ``places``, as it stands at the moment of the columns."""
     position = int(places[i])
@@ -312,7 +309,7 @@ def _item(
         state=STATES[state],
         priority_value=float(priority),
         reranker_score=float(score) if score == score else None,  # NaN differs from itself
-        reranker_strategy=_strategy_of(batches, position) if score == score else None,
+        reranker_strategy=strategies.get(position),
         posterior=float(posterior) if posterior == posterior else None,
     )
     return item
