@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError, InputError
@@ -22,6 +22,11 @@ class Errors(NamedTuple):
 
     ``ece`` is the expected calibration error in ten bins of as many documents each (Naeini et al., AAAI 2015),
     ``brier`` the mean squared distance from the judgment, 0 or 1 (Brier 1950).
+
+    Examples:
+        >>> from ragtune.facade.calibration import Errors
+        >>> Errors(ece=0.02, brier=0.11).ece
+        0.02
     """
 
     ece: float
@@ -58,6 +63,17 @@ class Calibration(BaseModel):
     before: Errors = Errors(0.0, 0.0)
     after: Errors = Errors(0.0, 0.0)
 
+    @model_validator(mode="after")
+    def _is_curve(self) -> Self:
+        scores, probabilities = np.array(self.scores), np.array(self.probabilities)
+        if len(scores) != len(probabilities) or not np.isfinite([scores, probabilities]).all():
+            raise ValueError("as many finite scores as probabilities are needed")
+        if (np.diff(scores) < 0).any() or (np.diff(probabilities) < 0).any():
+            raise ValueError("scores and probabilities must not fall")
+        if probabilities[0] < 0.0 or probabilities[-1] > 1.0:
+            raise ValueError("probabilities lie in [0, 1]")
+        return self
+
     def __call__(self, scores: Sequence[float] | FloatArray) -> FloatArray:
         """Return the probability of relevance of each score, which lies in [0, 1]."""
         return np.asarray(np.interp(scores, self.scores, self.probabilities))
@@ -73,7 +89,14 @@ class Calibration(BaseModel):
 
 
 class Judged(NamedTuple):
-    """Judged documents: scores in [0, 1], whether each is relevant (0 or 1), and the number of its query."""
+    """Judged documents: scores in [0, 1], whether each is relevant (0 or 1), and the number of its query.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune.facade.calibration import Judged
+        >>> len(Judged(np.array([0.9, 0.2]), np.array([1.0, 0.0]), np.array([0, 0])).scores)
+        2
+    """
 
     scores: FloatArray
     relevant: FloatArray
@@ -87,13 +110,20 @@ Fit = Callable[[Judged], tuple[FloatArray, FloatArray]]
 def fit(judged: Judged, model: str, dataset: str = "") -> Calibration:
     """Fit the curve with the smaller calibration error on held-out queries, a fifth of them at a time.
 
-    The errors in the result hold queries out for the choice of the method, too. InputError where there are not two
+    The errors in the result hold queries out for the choice of the method, too. InputError where there are not three
     queries, relevant documents and others.
+
+    Examples:
+        >>> import numpy as np
+        >>> from ragtune.facade.calibration import Judged, fit
+        >>> scores, queries = np.array([0.9, 0.2, 0.8, 0.1, 0.7, 0.3]), np.array([0, 0, 1, 1, 2, 2])
+        >>> fit(Judged(scores, np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]), queries), model="ce").relevant
+        3
     """
     queries, documents, relevant = len(np.unique(judged.queries)), len(judged.scores), int(judged.relevant.sum())
-    if queries < 2 or not 0 < relevant < documents:
+    if queries < 3 or not 0 < relevant < documents:
         raise InputError(
-            f"{relevant} of {documents} judged documents of {queries} queries are relevant: needed are two queries, "
+            f"{relevant} of {documents} judged documents of {queries} queries are relevant: needed are three queries, "
             "relevant documents and others"
         )
     method = _best(judged)

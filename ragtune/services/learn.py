@@ -134,7 +134,12 @@ class Learner:
         try:
             state = json.loads(self._file.read_text(encoding="utf-8"))
             for name in _EVIDENCE:
-                setattr(self, f"_{name}", np.array(state[name]))
+                found, known = np.array(state[name]), np.asarray(getattr(self, f"_{name}"))
+                if found.shape != known.shape or found.dtype.kind not in {"f": "if"}.get(
+                    known.dtype.kind, known.dtype.kind
+                ):
+                    raise ValueError(name)
+                setattr(self, f"_{name}", found.astype(known.dtype) if found.ndim else found.item())
             is_same = state[_KIND] == self._tolerance
         except (OSError, ValueError, KeyError, TypeError):
             is_same = False

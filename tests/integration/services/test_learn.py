@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rerank_server
@@ -128,3 +129,13 @@ def test_what_a_killed_server_has_learned_is_there_again(tmp_path: Path) -> None
         with serving(*options, A_KEY=rerank_server.KEY) as server:
             server.rank("one more", TEXTS[:20])
             wait_until(lambda: json.loads(file.read_text())["seen"] == before + 1)
+
+
+@pytest.mark.parametrize("damage", [{"shown": [1] * 9}, {"wealth": [0.0]}, {"seen": "abc"}, {"closed": "false"}])
+def test_a_damaged_state_is_refused(
+    learned: tuple[Learner, Orders, list[str], Path], damage: dict[str, object]
+) -> None:
+    _, orders, told, file = learned
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    with pytest.raises(ConfigError, match="remove it to learn anew"):
+        Learner(file, 0.06, orders, told.append)

@@ -241,3 +241,11 @@ def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPat
         "spent.docs": 2,
         "saved.docs": 3,
     }
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"scores": [1]}, {"scores": [1, 2, 3, 4]}, {"vectors": [[1], [1, 2], [1]], "query_vector": [1]}]
+)
+def test_bad_input_is_named_where_no_model_is_asked_too(url: str, wrong: Any) -> None:
+    answer = ask(url, PATHS[0], {"query": "tea", "documents": ["a", "b", "c"], "budget": {"ms": 0}} | wrong)
+    assert answer.status_code == 422

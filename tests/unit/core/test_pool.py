@@ -9,6 +9,7 @@ import pytest
 from ragtune.core.errors import IllegalTransitionError, InputError, InvalidScoreError, UnknownDocumentError
 from ragtune.core.pool.items import ItemState, PoolItem, ids_of, lengths_of
 from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.types import BatchProposal
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 ALLOWED = {
@@ -173,3 +174,16 @@ def test_batches_are_kept_in_the_order_of_scoring_failed_ones_included():
     assert np.array_equal(pool.scores[pool.batches[0].positions], [np.nan, 0.2], equal_nan=True)
     with pytest.raises(ValueError, match="read-only"):
         pool.batches[0].positions[0] = 1
+
+
+def test_ids_that_a_component_sorts_in_place_do_not_move_scores():
+    pool = pool_in(*[ItemState.CANDIDATE] * 3)
+    pool.get_items(["d2", "d0"]).doc_ids.sort()
+    assert pool.positions(["d0", "d2"]).tolist() == [0, 2]
+
+
+def test_a_proposal_keeps_its_documents_when_the_scheduler_uses_its_list_again():
+    wish = ["d0", "d1"]
+    proposal = BatchProposal(doc_ids=wish)
+    wish.clear()
+    assert proposal.doc_ids == ["d0", "d1"]

@@ -123,3 +123,16 @@ def test_places_have_no_threshold() -> None:
         BudgetedReranker(compares, policy="sliding", calls=2).rank("q", TEXTS, min_score=0.5)
     with pytest.raises(ConfigError, match="min_score"):
         BudgetedReranker(tenths, docs=1).rank("q", TEXTS, min_score=1.5)
+
+
+@pytest.mark.parametrize(
+    ("scores", "probabilities"),
+    [((0.0, 1.0), (0.5,)), ((0.0, 1.0), (0.0, 9.0)), ((1.0, 0.0), (0.0, 1.0)), ((0.0, 1.0), (1.0, 0.0))],
+)
+def test_a_damaged_curve_is_refused(
+    tmp_path: Path, scores: tuple[float, ...], probabilities: tuple[float, ...]
+) -> None:
+    damaged = HALF.model_copy(update={"scores": scores, "probabilities": probabilities})
+    (tmp_path / "curve.json").write_text(damaged.model_dump_json())
+    with pytest.raises(ConfigError, match=r"curve\.json"):
+        Calibration.load(tmp_path / "curve.json")
