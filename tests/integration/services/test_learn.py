@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 import rerank_server
