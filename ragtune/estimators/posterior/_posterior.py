@@ -11,8 +11,14 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.policy.scaling import logits
-from ragtune.estimators.posterior._corroboration import Corroboration, rank_correlation
-from ragtune.estimators.posterior._first_stage import Feedback, FirstStageEvidence, compact, squared_lengths
+from ragtune.estimators.posterior._first_stage import (
+    Corroboration,
+    Feedback,
+    FirstStageEvidence,
+    compact,
+    rank_correlation,
+    squared_lengths,
+)
 
 _PRIOR_COUNT = 4.0  # number of documents that weigh as much as the assumption that two strategies agree already
 

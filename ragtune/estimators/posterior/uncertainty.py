@@ -17,8 +17,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief, Valuation
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus
-from ragtune.estimators.posterior._corroboration import contradiction
-from ragtune.estimators.posterior._first_stage import first_stage_evidence
+from ragtune.estimators.posterior._first_stage import contradiction, first_stage_evidence
 from ragtune.estimators.posterior._posterior import Prior, RelevancePosterior, next_row
 from ragtune.estimators.posterior.correlation import CORRELATION
 

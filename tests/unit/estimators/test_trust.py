@@ -12,8 +12,7 @@ from ragtune import Corpus, Document
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._corroboration import Corroboration, contradiction, rank_correlation
-from ragtune.estimators.posterior._first_stage import FirstStageEvidence
+from ragtune.estimators.posterior._first_stage import Corroboration, FirstStageEvidence, contradiction, rank_correlation
 from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 
