@@ -83,7 +83,7 @@ class NoVerdictError(LLMError, InconclusiveError):
 
 
 class NeverSentError(NoVerdictError, NotAskedError):
-    """No call of the batch was sent, because the service had failed before."""
+    """No call of the batch was sent: the service had failed before, or asks to wait for longer than there is time."""
 
 
 def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
@@ -95,12 +95,13 @@ def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
 
     Returns:
         :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``;
-        :class:`NeverSentError` if all are of the second kind.
+        :class:`NeverSentError` if no call was sent.
     """
-    kinds = {error.kind if isinstance(error, ServiceError) else "" for error in errors}
-    if kinds == {"circuit_open"}:
-        return NeverSentError(message)
-    return (NoVerdictError if kinds and kinds <= {"deadline", "circuit_open"} else LLMError)(message)
+    found = list(errors)
+    failed = [error for error in found if isinstance(error, ServiceError) and error.kind in ("deadline", "circuit_open")]
+    if not failed or len(failed) < len(found):
+        return LLMError(message)
+    return (NoVerdictError if any(error.attempts for error in failed) else NeverSentError)(message)
 
 
 class AnswerError(LLMError):
