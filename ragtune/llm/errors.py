@@ -97,11 +97,10 @@ def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
         :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``;
         :class:`NeverSentError` if no call was sent.
     """
-    found = list(errors)
-    failed = [error for error in found if isinstance(error, ServiceError) and error.kind in ("deadline", "circuit_open")]
-    if not failed or len(failed) < len(found):
+    failed = {(e.kind, e.attempts > 0) if isinstance(e, ServiceError) else ("", True) for e in errors}
+    if not failed or not {kind for kind, _ in failed} <= {"deadline", "circuit_open"}:
         return LLMError(message)
-    return (NoVerdictError if any(error.attempts for error in failed) else NeverSentError)(message)
+    return (NoVerdictError if any(is_sent for _, is_sent in failed) else NeverSentError)(message)
 
 
 class AnswerError(LLMError):

@@ -146,9 +146,7 @@ class BatchBook:
 
     @property
     def count(self) -> BatchCount:
-        return BatchCount(
-            sent=self.sent, failed=self.failed, not_asked=self.not_asked, first_error=self._first_error
-        )
+        return BatchCount(sent=self.sent, failed=self.failed, not_asked=self.not_asked, first_error=self._first_error)
 
     def has_sent(self, strategy: str) -> bool:
         return strategy in self.attempts and self.attempts[strategy].is_sent
