@@ -83,7 +83,7 @@ class NoVerdictError(LLMError, InconclusiveError):
 
 
 class NeverSentError(NoVerdictError, NotAskedError):
-    """No call of the batch was sent, because the service had failed before."""
+    """No call of the batch was sent: the service had failed before, or asks to wait for longer than there is time."""
 
 
 def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
@@ -95,12 +95,12 @@ def no_scores(message: str, errors: Iterable[LLMError | str]) -> LLMError:
 
     Returns:
         :class:`NoVerdictError` if there are errors, all of kind ``deadline`` or ``circuit_open``;
-        :class:`NeverSentError` if all are of the second kind.
+        :class:`NeverSentError` if no call was sent.
     """
-    kinds = {error.kind if isinstance(error, ServiceError) else "" for error in errors}
-    if kinds == {"circuit_open"}:
-        return NeverSentError(message)
-    return (NoVerdictError if kinds and kinds <= {"deadline", "circuit_open"} else LLMError)(message)
+    failed = {(e.kind, e.attempts > 0) if isinstance(e, ServiceError) else ("", True) for e in errors}
+    if not failed or not {kind for kind, _ in failed} <= {"deadline", "circuit_open"}:
+        return LLMError(message)
+    return (NoVerdictError if any(is_sent for _, is_sent in failed) else NeverSentError)(message)
 
 
 class AnswerError(LLMError):

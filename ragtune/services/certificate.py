@@ -28,6 +28,7 @@ LEVEL = 0.95
 _ALGORITHM, _SHORTEST_KEY = "hmac-sha256", 16
 _SAVED = {"docs": "documents", "calls": "calls", "tokens": "tokens", "usd": "dollars"}
 _FORMS = {"docs": "{:,.1f}", "calls": "{:,.2f}", "tokens": "{:,.0f}", "usd": "${:,.6f}"}
+_MOST_COUNTED, _MOST_NOT_COMPARED = 10**15, 10**7  # the second counts are losses in a list
 _COUNTED = {
     "requests": ("ragtune_rerank_requests_total", ""),
     "fallbacks": ("ragtune_rerank_hops_total", 'outcome="(?:failed|closed|late)"'),
@@ -45,8 +46,18 @@ def certificate(file: Path, metrics: Path | None = None) -> dict[str, Any]:
         metrics: a page of the same server's ``/metrics``, saved at the end of the period.
 
     Raises:
-        InputError: if a file cannot be read, or has no record.
+        InputError: if a file cannot be read, has no record, or has numbers that are too large.
     """
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite raises below
+            return _certificate(file, metrics)
+    except (OverflowError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{file}: has numbers that are too large to be added up") from None
+
+
+def _certificate(file: Path, metrics: Path | None) -> dict[str, Any]:
     records, unread = read_records(file)
     counts = {} if metrics is None else _counts(metrics)
     losses = [1.0 - one.quality for one in records]
@@ -97,12 +108,13 @@ def verified(file: Path, key: bytes) -> dict[str, Any]:
     """
     try:
         whole = json.loads(file.read_text(encoding="utf-8"))
-        body, signature = whole["certificate"], whole["signature"]["value"]
+        body, signature = whole["certificate"], str(whole["signature"]["value"])
+        is_valid = hmac.compare_digest(signature.encode(), _signature(body, key).encode())
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file}: is no certificate of ragtune certificate") from None
-    if not hmac.compare_digest(str(signature).encode(), _signature(body, key).encode()):
+    if not is_valid:
         raise InputError(f"{file}: the signature does not match: the file was changed, or signed with another key")
     found: dict[str, Any] = body
     return found
@@ -175,7 +187,13 @@ def _counts(file: Path) -> dict[str, int]:
     for name, (counter, labels) in _COUNTED.items():
         if f"# TYPE {counter} " in text:
             values = re.findall(rf"^{counter}\{{.*{labels}.*\}} ([0-9.e+]+)$", text, re.MULTILINE)
-            found[name] = round(sum(map(float, values)))
+            most = _MOST_NOT_COMPARED if name == "not_compared" else _MOST_COUNTED
+            try:
+                found[name] = round(sum(map(float, values)))
+            except (OverflowError, ValueError):
+                found[name] = most + 1
+            if found[name] > most:
+                raise InputError(f"{file}: {counter} is no number up to {most:,}")
     if not found:
         raise InputError(f"{file}: has no counter ragtune_rerank_...; curl http://HOST:PORT/metrics saves them")
     return found

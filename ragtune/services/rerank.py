@@ -15,7 +15,6 @@ from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.tokens import token_spans
-from ragtune.core.types import CostObject
 from ragtune.core.units import TIME
 from ragtune.facade.defaults import TRUST
 from ragtune.rerankers._cached import CachedReranker
@@ -26,7 +25,7 @@ from ragtune.services.metrics import Metrics
 from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.telemetry import traced
 from ragtune.services.turns import LateError, Turns
-from ragtune.services.usage import Usage
+from ragtune.services.usage import Lease, Usage
 
 if TYPE_CHECKING:
     from ragtune.facade.calibration import Calibration
@@ -153,11 +152,15 @@ class RerankServer:
         learned = {} if learner is None else learner.limits
         limits = self._capped(_set(self._defaults | learned | named))
         wanted = int(min(len(texts), limits.get("docs", len(texts))))
-        with self._lease(wanted) as (left, costs), traced(self.model, request, texts) as tell, self._chain.expected():
+        with (
+            self._lease(wanted) as (left, costs, refused),
+            traced(self.model, request, texts) as tell,
+            self._chain.expected(),
+        ):
             in_full = not (limits or self._ends_by_itself)
             limits |= {unit: min(amount, limits.get(unit, amount)) for unit, amount in left.items()}
-            if any(amount <= 0 for amount in left.values()):
-                left_ms, ranking = 0.0, first_stage(job, "over_limit", "the key has used what it may use on a day")
+            if refused is not None:
+                left_ms, ranking = 0.0, first_stage(job, *refused)
             else:
                 left_ms, ranking = self._ranked(job, limits, in_full=in_full)
             costs.append(ranking.cost + ranking.possible)
@@ -176,8 +179,8 @@ class RerankServer:
             raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
         return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
 
-    def _lease(self, documents: int) -> AbstractContextManager[tuple[dict[str, float], list[CostObject]]]:
-        return nullcontext(({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
+    def _lease(self, documents: int) -> AbstractContextManager[Lease]:
+        return nullcontext(Lease({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
 
     def _ranked(self, job: Job, limits: dict[str, float], *, in_full: bool) -> tuple[float, ServedRanking]:
         """The milliseconds that the request had, and its ranking."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.types import CostObject
@@ -20,10 +22,33 @@ UNITS = ("docs", "calls", "usd")
 _TABLE = "CREATE TABLE IF NOT EXISTS usage (day TEXT, key TEXT, docs INT, calls INT, usd REAL, PRIMARY KEY (day, key))"
 _ADD = """INSERT INTO usage VALUES (?, ?, ?, ?, ?) ON CONFLICT (day, key) DO UPDATE
 SET docs = docs + excluded.docs, calls = calls + excluded.calls, usd = usd + excluded.usd"""
+_READ = "SELECT docs, calls, usd FROM usage WHERE day = ? AND key = ?"
+_TURN_S, _READ_S, _WRITE_S = 0.5, 0.4, 0.1  # waits for other requests, and for other processes
+
+
+class Refused(NamedTuple):
+    """Why no model is asked for a request: a reason to stop and a message."""
+
+    reason: str
+    message: str
+
+
+class Lease(NamedTuple):
+    """The limits that are left to a request, a list for its costs, and why no model may be asked for it, if so."""
+
+    left: dict[str, float]
+    costs: list[CostObject]
+    refused: Refused | None = None
+
+
+_OVER = Refused("over_limit", "the key has used what it may use on a day")
+_UNREAD = Refused("usage_unavailable", "the usage file cannot be read at present")
 
 
 class Usage:
     """Counts documents, calls and dollars of each key and day (UTC); thread-safe, and durable when a process is killed.
+
+    Amounts that cannot be written stay in memory, and are written with the next request.
 
     Args:
         file: the SQLite file. It has digests of keys, no keys.
@@ -31,57 +56,133 @@ class Usage:
         refuses: whether a key over its limit gets status 429; otherwise it gets the first stage's order.
 
     Raises:
-        ConfigError: if the file cannot be written.
+        ConfigError: if the file cannot be written, or has another table ``usage``.
     """
 
     def __init__(self, file: Path, limits: Mapping[str, float], *, refuses: bool = False) -> None:
         self.limits = dict(limits)
+        self._file = file
         self._refuses = refuses
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of what is in memory
+        self._turn = threading.Lock()  # of the file; taken first
         self._reserved: Counter[str] = Counter()
+        self._unwritten: dict[tuple[str, str], list[float]] = {}
+        self._failing: set[str] = set()
         try:
             self._database = sqlite3.connect(file, timeout=10.0, isolation_level=None, check_same_thread=False)
-            self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute(_TABLE)
-        except sqlite3.Error as error:
+            self._database.execute(f"EXPLAIN {_READ}", ("", ""))
+            self._database.execute(f"EXPLAIN {_ADD}", ("", "", 0, 0, 0.0))
+            self._database.execute("PRAGMA journal_mode=WAL")
+        except (sqlite3.Error, ValueError) as error:
             raise ConfigError(f"--usage {file}: cannot be used ({error})") from error
 
     @contextmanager
-    def lease(self, key: str, documents: int) -> Iterator[tuple[dict[str, float], list[CostObject]]]:
+    def lease(self, key: str, documents: int) -> Iterator[Lease]:
         """The limits that are left to a request with so many documents, and a list for its costs.
 
         Documents are reserved while the block lasts. Requests at the same time may together pass the limits of calls
-        and dollars by the cost of one request each.
+        and dollars by the cost of one request each. A file that cannot be read within a second leaves nothing.
 
         Raises:
             AdapterError: with status 429, if nothing is left and keys over their limits are refused.
         """
-        with self._lock:
-            used = self._of(key)
-            used["docs"] += self._reserved[key]
-            left = {unit: max(0, limit - used[unit]) for unit, limit in self.limits.items()}
-            is_over = any(amount <= 0 for amount in left.values())
-            if is_over and self._refuses:
-                raise _refusal()
-            reserved = 0 if is_over else int(min(documents, left.get("docs", documents)))
-            self._reserved[key] += reserved
-        costs: list[CostObject] = []
+        lease, reserved = self._begun(key, documents)
+        if lease.refused is _OVER and self._refuses:
+            raise _refusal()
         try:
-            yield left, costs
+            yield lease
         finally:
             with self._lock:
                 self._reserved[key] -= reserved
-                for cost in costs:
-                    self._database.execute(_ADD, (_today(), key, cost.docs, cost.calls, cost.usd))
-
-    def _of(self, key: str) -> dict[str, float]:
-        query = "SELECT docs, calls, usd FROM usage WHERE day = ? AND key = ?"
-        found = self._database.execute(query, (_today(), key)).fetchone()
-        return dict(zip(UNITS, found or (0, 0, 0.0), strict=True))
+                for cost in lease.costs:
+                    self._note(key, cost)
+            self._write(_TURN_S)
 
     def close(self) -> None:
+        """Write what is not written yet, and close the file."""
+        self._write(2.0)
         with self._lock:
+            lost = [sum(each) for each in zip(*self._unwritten.values(), strict=True)]
+        if any(lost):
+            amounts = ", ".join(f"{amount:g} {unit}" for amount, unit in zip(lost, UNITS, strict=True))
+            sys.stderr.write(f"ragtune: warning: --usage {self._file}: {amounts} could not be written\n")
+        with self._turn:
             self._database.close()
+
+    def _begun(self, key: str, documents: int) -> tuple[Lease, int]:
+        """The lease and the number of documents that are reserved for it."""
+        used = dict.fromkeys(UNITS, 0.0)
+        if self.limits:
+            if not self._turn.acquire(timeout=_TURN_S):
+                self._report("read", "other requests wait for it")
+                return Lease({}, [], _UNREAD), 0
+            try:
+                return self._reserve(key, documents, self._of(key))
+            except sqlite3.Error as error:
+                self._report("read", str(error))
+                return Lease({}, [], _UNREAD), 0
+            finally:
+                self._turn.release()
+        return self._reserve(key, documents, used)
+
+    def _reserve(self, key: str, documents: int, used: dict[str, float]) -> tuple[Lease, int]:
+        with self._lock:
+            unwritten = self._unwritten.get((_today(), key), (0, 0, 0.0))
+            used = {unit: used[unit] + more for unit, more in zip(UNITS, unwritten, strict=True)}
+            used["docs"] += self._reserved[key]
+            left = {unit: max(0, limit - used[unit]) for unit, limit in self.limits.items()}
+            if any(amount <= 0 for amount in left.values()):
+                return Lease(left, [], _OVER), 0
+            reserved = int(min(documents, left.get("docs", documents)))
+            self._reserved[key] += reserved
+            return Lease(left, []), reserved
+
+    def _of(self, key: str) -> dict[str, float]:
+        self._wait_at_most(_READ_S)
+        found = self._database.execute(_READ, (_today(), key)).fetchone()
+        self._failing.discard("read")
+        return dict(zip(UNITS, found or (0, 0, 0.0), strict=True))
+
+    def _note(self, key: str, cost: CostObject) -> None:
+        amounts = self._unwritten.setdefault((_today(), key), [0, 0, 0.0])
+        for i, amount in enumerate((cost.docs, cost.calls, cost.usd)):
+            amounts[i] += amount
+
+    def _write(self, turn_s: float) -> None:
+        """Write what is in memory; it stays there if that fails."""
+        if not self._turn.acquire(timeout=turn_s):
+            return
+        try:
+            with self._lock:
+                rows = {row: tuple(amounts) for row, amounts in self._unwritten.items()}
+            if not rows:
+                return
+            self._wait_at_most(_WRITE_S)
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(_ADD, [(*row, *amounts) for row, amounts in rows.items()])
+            self._database.execute("COMMIT")
+            with self._lock:
+                for row, amounts in rows.items():
+                    rest = [has - written for has, written in zip(self._unwritten.pop(row), amounts, strict=True)]
+                    if any(rest):
+                        self._unwritten[row] = rest
+            self._failing.discard("written")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._database.rollback()
+            self._report("written", str(error))
+        finally:
+            self._turn.release()
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._database.execute(f"PRAGMA busy_timeout={1000 * seconds:.0f}")
+
+    def _report(self, what: str, why: str) -> None:
+        """One line when the file begins to fail, not one a request."""
+        if what not in self._failing:
+            self._failing.add(what)
+            sys.stderr.write(f"ragtune: warning: --usage {self._file}: cannot be {what} at present ({why})\n")
 
 
 def _today() -> str:

@@ -94,6 +94,19 @@ def test_what_one_request_learns_of_retry_after_holds_for_all(llm_server: Any) -
     assert [one["index"] for one in answers[2].json()["results"]] == list(range(8))
 
 
+def test_calls_that_wait_for_retry_after_and_are_never_sent_use_up_no_limit(llm_server: Any, tmp_path: Path) -> None:
+    llm_server.faults += [Fault("rate_limit", retry_after="3")]
+    limit = ["--retry-after", "0.1", "--usage", str(tmp_path / "usage.db"), "--key-calls", "3"]
+    with serving(*upstream(llm_server, *limit)) as server:
+        ask(server, budget={"ms": 1000})
+        unsent = [ask(server, query=f"green tea {i}", budget={"ms": 1000}).json()["ragtune"] for i in range(4)]
+        errors = metric(server, "upstream_errors_total")
+        later = ask(server, query="black tea").json()["ragtune"]
+    assert [one["spent"].get("calls", 0) for one in unsent] == [0] * 4
+    assert (errors, later["answered_by"]) == (1, "test")
+    assert len(llm_server.requests) == 2
+
+
 def test_a_key_over_its_limit_of_the_day_gets_the_first_stages_order_or_429(llm_server: Any, tmp_path: Path) -> None:
     first, second = "the-first-of-two-keys", "the-second-of-two-keys"
     options = upstream(llm_server, "--usage", str(tmp_path / "usage.db"), "--key-docs", "10")

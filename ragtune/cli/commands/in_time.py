@@ -47,7 +47,10 @@ def make_fallbacks(arguments: argparse.Namespace, calls: dict[str, Any]) -> list
 
     found = []
     for text in arguments.fallback or ():
-        model, *pairs = shlex.split(text) or [""]
+        try:
+            model, *pairs = shlex.split(text) or [""]
+        except ValueError as error:
+            raise ConfigError(f"--fallback {text}: cannot be split into words ({error})") from None
         named = dict(pair.partition("=")[::2] for pair in pairs)
         options = {name: _number(name, value) if name in _NUMBERS else value for name, value in named.items()}
         is_remote = is_address(model)

@@ -41,10 +41,14 @@ class FailurePolicy(BaseModel):
 
 
 class BatchCount(BaseModel):
-    """How many batches a request sent, how many of them brought no score, and the first failure in words."""
+    """How many batches a request sent, how many of them brought no score, and the first failure in words.
+
+    ``not_asked`` counts the failed batches that never reached the reranker.
+    """
 
     sent: int = 0
     failed: int = 0
+    not_asked: int = 0
     first_error: str | None = None  # of this request, or what closed the strategy before it
 
     model_config = ConfigDict(frozen=True)
@@ -133,6 +137,7 @@ class BatchBook:
     too_slow: set[str] = field(default_factory=set)
     sent: int = 0
     failed: int = 0
+    not_asked: int = 0
 
     def __post_init__(self) -> None:
         self.closed = closed_in(self.breakers)
@@ -141,7 +146,7 @@ class BatchBook:
 
     @property
     def count(self) -> BatchCount:
-        return BatchCount(sent=self.sent, failed=self.failed, first_error=self._first_error)
+        return BatchCount(sent=self.sent, failed=self.failed, not_asked=self.not_asked, first_error=self._first_error)
 
     def has_sent(self, strategy: str) -> bool:
         return strategy in self.attempts and self.attempts[strategy].is_sent

@@ -217,6 +217,7 @@ class BatchRunner:
     ) -> None:
         why = error if isinstance(error, str) else describe(error)
         is_telling, is_last = not isinstance(error, InconclusiveError), isinstance(error, RequestOverError)
+        book.not_asked += isinstance(error, NotAskedError)
         if book.failed_with(strategy, why, docs=docs, is_telling=is_telling, is_last=is_last):
             context.trace.add("controller", "close_strategy", strategy=strategy, error=book.closed[strategy])
 

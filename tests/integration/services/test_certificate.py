@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,44 @@ def test_a_changed_certificate_is_not_valid(
     out, err = capfd.readouterr()
     assert (code, "is valid" in out) == ((0, True) if why is None else (2, False))
     assert why is None or why in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 100_000, '{"certificate": {"a": "\\ud800"}, "signature": {"value": "x"}}',
+     '{"certificate": {}, "signature": {"value": "\\ud800"}}'],
+    ids=["deep", "surrogate", "surrogate signature"],
+)  # fmt: skip
+def test_what_is_no_certificate_is_refused_in_one_line(
+    shadowed: Path, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    (file := shadowed / "other.json").write_text(text)
+    assert main(["certificate", "--verify", str(file)]) == 2
+    assert capfd.readouterr().err == f"error: {file}: is no certificate of ragtune certificate\n"
+
+
+@pytest.mark.parametrize(("unit", "number"), [("docs", "1" + "0" * 400), ("usd", "1e308"), ("documents", "9" * 400)])
+def test_numbers_that_are_too_large_are_refused_in_one_line(
+    shadowed: Path, capfd: pytest.CaptureFixture[str], unit: str, number: str
+) -> None:
+    file = shadowed / "shadow.jsonl"
+    text, count = re.subn(rf'"{unit}":[0-9.e-]+', f'"{unit}":{number}', file.read_text())
+    assert count
+    file.write_text(text)
+    assert main(["certificate", str(file), "--out", str(shadowed / "out")]) == 2
+    err = capfd.readouterr().err
+    assert err == f"error: {file}: has numbers that are too large to be added up\n"
+
+
+@pytest.mark.parametrize("number", ["1e999", "1e12", "1.2.3"])
+def test_counts_that_are_no_counts_are_refused_in_one_line(
+    shadowed: Path, capfd: pytest.CaptureFixture[str], number: str
+) -> None:
+    file = shadowed / "metrics.txt"
+    file.write_text(re.sub(r"^(ragtune_rerank_shadow_total.* )\S+$", rf"\g<1>{number}", file.read_text(), flags=re.M))
+    assert main(["certificate", str(shadowed / "shadow.jsonl"), "--metrics", str(file)]) == 2
+    err = capfd.readouterr().err
+    assert err == f"error: {file}: ragtune_rerank_shadow_total is no number up to 10,000,000\n"
 
 
 def test_other_requests_do_not_give_the_same_certificate(shadowed: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -87,6 +87,14 @@ def test_a_server_that_wants_us_to_wait_too_long_is_not_waited_for(
     assert sleeper.waits == []
 
 
+@pytest.mark.parametrize("asked", ["1e9", "inf", "999999999999"])
+def test_no_server_stops_all_requests_for_more_than_a_minute(llm_server: Any, make_client: Make, asked: str) -> None:
+    llm_server.faults.append(Fault("rate_limit", retry_after=asked))
+    client = make_client()
+    assert fails(lambda: client.chat(HELLO)).kind == "rate_limited"
+    assert 0.0 < client._transport._places._opens - time.monotonic() <= 60.0
+
+
 def test_reads_retry_after_as_a_date() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     seconds = retry_after_s({"retry-after": soon})
