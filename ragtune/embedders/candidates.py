@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ragtune.data.text.analysis import term_of, words_or_pairs
 
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
+_WORD = 0xFFFFFFFF
 _MOST_CHARACTERS = 8_000_000  # of the texts whose term vectors are remembered, in some 50 MB with them
 _ROWS: dict[str, tuple[Any, Any]] = {}
 _ROWS_LOCK = threading.Lock()
@@ -91,17 +91,32 @@ def _refused(why: str) -> InputError:
 
 
 class _Columns(dict[str, int]):
-    """Column of a word's term, by its CRC-32, -1 without one; begun anew when full."""
+    """Column of a word's term, as scikit-learn's FeatureHasher has it, -1 without one; begun anew when full."""
 
     def __missing__(self, word: str) -> int:
         if len(self) >= _MOST_WORDS:
             self.clear()
         term = term_of(word)
-        column = self[word] = crc32(term.encode()) % _COLUMNS if term else -1
+        column = self[word] = abs(murmur3(term.encode())) % _COLUMNS if term else -1
         return column
 
 
 _columns = _Columns()
+
+
+def murmur3(data: bytes) -> int:
+    """MurmurHash3 (Appleby 2011) for x86, 32 bits, signed, with seed 0."""
+    state, whole = 0, len(data) & ~3
+    blocks = [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+    for i, block in enumerate(blocks):
+        mixed = block * 0xCC9E2D51 & _WORD
+        state ^= (mixed << 15 | mixed >> 17) * 0x1B873593 & _WORD
+        if 4 * i < whole:
+            state = ((state << 13 | state >> 19) & _WORD) * 5 + 0xE6546B64 & _WORD
+    state ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        state = (state ^ state >> shift) * factor & _WORD
+    return state - (state >> 31 << 32)
 
 
 def _term_vectors(texts: Sequence[str]) -> Any:
