@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     check_data_options(arguments.overrides, "calibrate tries no policy")
     config = compose(arguments.overrides)
-    dataset, qrels = load_dataset(config), load_dataset(config).qrels
+    dataset = load_dataset(config)
+    qrels = dataset.qrels
     if not qrels:
         raise ConfigError("the collection has no judgments: name some, dataset.qrels=FILE; ragtune label makes some")
     file = arguments.out or Path("results", "calibration", f"{file_stem(dataset.name)}.json")

@@ -20,9 +20,7 @@ from ragtune.data.text.analysis import term_of, words_or_pairs
 _COLUMNS = 2**20
 _MOST_WORDS = 500_000
 _WORD = 0xFFFFFFFF
-_MOST_CHARACTERS = 8_000_000  # of the texts whose term vectors are remembered, in some 50 MB with them
-_ROWS: dict[str, tuple[Any, Any]] = {}
-_ROWS_LOCK = threading.Lock()
+_MOST_CHARACTERS = 8_000_000  # of the texts whose term vectors are remembered
 
 VECTOR = "vector"
 """The key of a document's metadata that holds its vector, if it has one."""
@@ -119,21 +117,37 @@ def murmur3(data: bytes) -> int:
     return state - (state >> 31 << 32)
 
 
+class _Rows(dict[str, tuple[Any, Any]]):
+    """Term vectors by text, as columns and values; begun anew when the texts have too many characters. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._characters = 0
+
+    def add(self, rows: dict[str, tuple[Any, Any]]) -> None:
+        size = sum(map(len, rows))
+        with self._lock:
+            if self._characters + size > _MOST_CHARACTERS:
+                self.clear()
+                self._characters = 0
+            if size <= _MOST_CHARACTERS:
+                self.update(rows)
+                self._characters += size
+
+
+_rows = _Rows()
+
+
 def _term_vectors(texts: Sequence[str]) -> Any:
     """One row a text; those of the latest texts are remembered, as many documents are candidates of many requests."""
     from scipy.sparse import csr_matrix
 
-    rows = {text: row for text in texts if (row := _ROWS.get(text)) is not None}
+    rows = {text: row for text in texts if (row := _rows.get(text)) is not None}
     if new := [text for text in dict.fromkeys(texts) if text not in rows]:
         made = _made_vectors(new)
         for text, begin, end in zip(new, made.indptr, made.indptr[1:], strict=False):
             rows[text] = made.indices[begin:end].copy(), made.data[begin:end].copy()
-        size = sum(map(len, new))
-        with _ROWS_LOCK:
-            if sum(map(len, _ROWS)) + size > _MOST_CHARACTERS:
-                _ROWS.clear()
-            if size <= _MOST_CHARACTERS:
-                _ROWS.update((text, rows[text]) for text in new)
+        _rows.add({text: rows[text] for text in new})
     if not texts:
         return csr_matrix((0, _COLUMNS))
     found = [rows[text] for text in texts]
