@@ -1,0 +1,144 @@
+"""Long documents in passages: how they are cut, and which passage is read first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ragtune.core.arguments import check_count, check_vectors
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.component import Component
+from ragtune.core.interfaces import TextVectors
+from ragtune.core.passages import PASSAGE, PassagePool
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
+from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.tokens import count_tokens, token_spans
+from ragtune.embedders.candidates import VECTOR, CandidateVectors
+
+_WORD = 8  # tokens; a passage begins with a whole word, unless that is longer
+_DECIMALS, _TINY = 6, 1e-9
+
+
+class Passages(Component):
+    """Splits documents longer than ``tokens`` into passages, which are read instead of the whole text.
+
+    The passages of a document have ``tokens`` tokens each (:func:`~ragtune.core.tokens.count_tokens`), begin with whole
+    words, and overlap evenly where the length is no multiple. Of each document the passage whose words are most like
+    the query's is read first.
+
+    Args:
+        tokens: tokens of a passage, >= 1.
+        most: passages of a document that may be read, those most like the query; None for all.
+        average: a document's score is the mean of so many of its best passages, >= 1; 1 is the best passage's.
+        vectors: what makes the vectors of passages and query; words by default.
+
+    Raises:
+        ConfigError: if a value is out of range.
+
+    Examples:
+        >>> from ragtune import BudgetedReranker
+        >>> from ragtune.facade.passages import Passages
+        >>> def is_green(query, texts):
+        ...     return [float("green" in text) for text in texts]
+        >>> reranker = BudgetedReranker(is_green, docs=1, passages=Passages(tokens=4, most=1))
+        >>> first = reranker.rank("green tea", ["Bread is baked. Salt is mined. Tea is green."])[0]
+        >>> first.score, first.passage, first.document[slice(*first.passage)]
+        (1.0, (31, 44), 'Tea is green.')
+    """
+
+    def __init__(
+        self,
+        tokens: int = 128,
+        most: int | None = None,
+        average: int = 1,
+        vectors: Callable[[Any], TextVectors] = CandidateVectors,
+    ) -> None:
+        self.tokens = check_count("passages.tokens", tokens, low=1)
+        self.most = None if most is None else check_count("passages.most", most, low=1)
+        self.average = check_count("passages.average", average, low=1)
+        self._vectors = check_vectors("passages.vectors", vectors)(None)
+
+    def split(self, pool: CandidatePool, context: RAGtuneContext) -> CandidatePool:
+        """The pool's passages, or the pool itself where no document is longer than a passage."""
+        places = [list(spans(item.content, self.tokens)) for item in pool.entries]
+        if all(len(each) == 1 for each in places):
+            return pool
+        mark = "#"
+        while any(mark in doc_id for doc_id in pool.doc_ids):
+            mark += "#"
+        passages = [
+            _passage(item, mark, number, place) if len(own) > 1 else item
+            for item, own in zip(pool.entries, places, strict=True)
+            for number, place in enumerate(own)
+        ]
+        parents = np.repeat(np.arange(len(pool)), list(map(len, places)))
+        order, shares = self._promise(passages, parents, context.query)
+        lowest: dict[str, float] = {}
+        for item in pool.entries:
+            lowest |= {name: min(score, lowest.get(name, score)) for name, score in item.sources.items()}
+        least = float(pool.retrieval_scores.min())
+        ranked = [_ranked(passages[i], rank, float(shares[i]), lowest, least) for rank, i in enumerate(order.tolist())]
+        context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
+        return PassagePool(pool.roster, ranked, parents[order], self.average)
+
+    def prepare(self) -> None:
+        """Make the vectors ready, outside any request's clock."""
+        self._vectors.of_query("ready")
+
+    def _promise(self, passages: Sequence[PoolItem], parents: IntArray, query: str) -> tuple[IntArray, FloatArray]:
+        """The passages to read, every document's best first, and each passage's likeness relative to that one's."""
+        rows, asked = self._vectors.of(passages), self._vectors.of_query(query)
+        likeness = np.round(np.asarray((rows @ asked.T).todense(), dtype=float).ravel(), _DECIMALS)
+        best = np.zeros(parents[-1] + 1)
+        np.maximum.at(best, parents, likeness)
+        shares = np.where(best[parents] > 0.0, likeness / np.maximum(best[parents], _TINY), 1.0).clip(0.0, 1.0)
+        order = np.lexsort((np.arange(len(parents)), -shares, parents))
+        turns = np.arange(len(order)) - np.searchsorted(parents, np.arange(len(best)))[parents]  # within a document
+        kept = turns < (len(order) if self.most is None else self.most)
+        order = order[kept][np.lexsort((parents[kept], turns[kept]))]
+        return order, shares
+
+
+def spans(text: str, tokens: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each passage of a text, in characters; one of a text that is not longer than ``tokens``."""
+    found = list(token_spans(text)) if len(text) > tokens else []
+    if len(found) <= tokens:
+        yield 0, len(text)
+        return
+    count = -(-len(found) // tokens)
+    for number in range(count):
+        first = round(number * (len(found) - tokens) / (count - 1))
+        first -= next((back for back in range(min(first, _WORD)) if _begins(found, first - back)), 0)
+        last = first + tokens
+        start = found[first][0] if number else 0
+        yield start, found[last - 1][1] if number < count - 1 else len(text)
+
+
+def _begins(found: Sequence[tuple[int, int]], token: int) -> bool:
+    return token == 0 or found[token][0] > found[token - 1][1]
+
+
+def _passage(item: PoolItem, mark: str, number: int, place: tuple[int, int]) -> PoolItem:
+    start, end = place
+    content = item.content[start:end]
+    metadata = {name: value for name, value in item.metadata.items() if name != VECTOR}
+    metadata[PASSAGE] = {"start": start, "end": end}
+    return replace(
+        item,
+        doc_id=f"{item.doc_id}{mark}{number}",
+        content=content,
+        metadata=metadata,
+        token_count=count_tokens(content),
+    )
+
+
+def _ranked(passage: PoolItem, rank: int, share: float, lowest: Mapping[str, float], least: float) -> PoolItem:
+    """The passage at its rank; one that is not its document's first has less of the first stages' scores."""
+    if share == 1.0:
+        return replace(passage, initial_rank=rank)
+    sources = {name: lowest[name] + share * (score - lowest[name]) for name, score in passage.sources.items()}
+    return replace(passage, initial_rank=rank, sources=sources, retrieval_score=least)
