@@ -84,6 +84,8 @@ class Answer:
         for one in self.ranking[: self.request.top_n or None]:
             value = _logit(one.score) if self.request.wants_logits else one.score
             row = {"index": one.index, score: value, "estimated": one.estimated}
+            if one.passage is not None:
+                row["passage"] = dict(zip(("start", "end"), one.passage, strict=True))
             rows.append(row if field is None else row | {field: write(self.request.documents[one.index])})
         return rows
 
