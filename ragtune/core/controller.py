@@ -120,7 +120,7 @@ class RAGtuneController:
         self.seed = seed
         simulated = all(r.facts.simulates_time for r in rerankers.values())
         policy = (retriever, reformulator, estimator, scheduler)
-        self._parts = (*policy, *rerankers.values(), assembler, expander, passages)
+        self._parts: tuple[Any, ...] = (*policy, *rerankers.values(), assembler, expander, passages)
         self.passages = passages
         self._is_prepared = False
         self._reads_budget = False

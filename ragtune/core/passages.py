@@ -37,11 +37,9 @@ class PassagePool(CandidatePool):
 
     belief: Belief | None = None
 
-    def __init__(
-        self, documents: Roster, passages: Sequence[PoolItem], parents: Sequence[int], average: int = 1
-    ) -> None:
+    def __init__(self, documents: Roster, passages: Sequence[PoolItem], parents: IntArray, average: int = 1) -> None:
         self.documents, self._average = documents, average
-        self.parents: IntArray = read_only(np.asarray(parents, dtype=np.intp))
+        self.parents = read_only(parents)
         super().__init__(roster=Roster.of_items(passages))
 
     def _estimate(self, estimates: Valuation) -> None:

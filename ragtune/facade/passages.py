@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +27,9 @@ _DECIMALS, _TINY = 6, 1e-9
 class Passages(Component):
     """Splits documents longer than ``tokens`` into passages, which are read instead of the whole text.
 
-    The passages of a document have ``tokens`` tokens each (:func:`~ragtune.core.tokens.count_tokens`), begin with whole
-    words, and overlap evenly where the length is no multiple. Of each document the passage whose words are most like
-    the query's is read first.
+    A passage has ``tokens`` tokens (:func:`~ragtune.core.tokens.count_tokens`), or a few less so that it begins with a
+    whole word. The last one overlaps the one before it. Of each document, the passage whose words are most like the
+    query's is read first.
 
     Args:
         tokens: tokens of a passage, >= 1.
@@ -65,7 +65,7 @@ class Passages(Component):
 
     def split(self, pool: CandidatePool, context: RAGtuneContext) -> CandidatePool:
         """The pool's passages, or the pool itself where no document is longer than a passage."""
-        places = [list(spans(item.content, self.tokens)) for item in pool.entries]
+        places = [spans(item.content, self.tokens) for item in pool.entries]
         if all(len(each) == 1 for each in places):
             return pool
         mark = "#"
@@ -88,7 +88,7 @@ class Passages(Component):
 
     def count(self, text: str) -> int:
         """Number of passages of a text that may be read."""
-        return min(len(list(spans(text, self.tokens))), self.most or sys.maxsize)
+        return min(len(spans(text, self.tokens)), self.most or sys.maxsize)
 
     def prepare(self) -> None:
         """Make the vectors ready, outside any request's clock."""
@@ -108,23 +108,25 @@ class Passages(Component):
         return order, shares
 
 
-def spans(text: str, tokens: int) -> Iterator[tuple[int, int]]:
+def spans(text: str, tokens: int) -> list[tuple[int, int]]:
     """Start and end of each passage of a text, in characters; one of a text that is not longer than ``tokens``."""
     found = list(token_spans(text)) if len(text) > tokens else []
     if len(found) <= tokens:
-        yield 0, len(text)
-        return
-    count = -(-len(found) // tokens)
-    for number in range(count):
-        first = round(number * (len(found) - tokens) / (count - 1))
-        first -= next((back for back in range(min(first, _WORD)) if _begins(found, first - back)), 0)
-        last = first + tokens
-        start = found[first][0] if number else 0
-        yield start, found[last - 1][1] if number < count - 1 else len(text)
+        return [(0, len(text))]
+    reach = range(min(_WORD, tokens))
+    begins = [0]
+    while begins[-1] + tokens < len(found):
+        following, final = begins[-1] + tokens, len(found) - tokens
+        following -= next((back for back in reach if _is_word(found, following - back)), 0)
+        final += next((ahead for ahead in reach if _is_word(found, final + ahead)), 0)
+        begins.append(min(following, final))
+    places = [(found[first][0], found[min(first + tokens, len(found)) - 1][1]) for first in begins]
+    return [(0, places[0][1]), *places[1:-1], (places[-1][0], len(text))]
 
 
-def _begins(found: Sequence[tuple[int, int]], token: int) -> bool:
-    return token == 0 or found[token][0] > found[token - 1][1]
+def _is_word(found: Sequence[tuple[int, int]], token: int) -> bool:
+    """Whether a token does not continue the word of the one before."""
+    return found[token][0] > found[token - 1][1]
 
 
 def _passage(item: PoolItem, mark: str, number: int, place: tuple[int, int]) -> PoolItem:

@@ -51,6 +51,7 @@ class Account(TypedDict):
 
     ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
     ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    ``passages`` has start and end, in characters, of the passage that a score is of, by the index of its document.
     """
 
     spent: Spending
@@ -62,6 +63,7 @@ class Account(TypedDict):
     answered_by: str
     hops: list[HopTold]
     possible: NotRequired[Spending]
+    passages: NotRequired[dict[str, tuple[int, int]]]
     warnings: NotRequired[list[str]]
 
 
@@ -84,8 +86,6 @@ class Answer:
         for one in self.ranking[: self.request.top_n or None]:
             value = _logit(one.score) if self.request.wants_logits else one.score
             row = {"index": one.index, score: value, "estimated": one.estimated}
-            if one.passage is not None:
-                row["passage"] = dict(zip(("start", "end"), one.passage, strict=True))
             rows.append(row if field is None else row | {field: write(self.request.documents[one.index])})
         return rows
 
@@ -113,6 +113,8 @@ class Answer:
         }
         if self.ranking.possible.calls:
             found["possible"] = _spending(self.ranking.possible)
+        if passages := {str(one.index): one.passage for one in self.ranking if one.passage is not None}:
+            found["passages"] = passages
         if warnings := self.warnings():
             found["warnings"] = warnings
         return found
