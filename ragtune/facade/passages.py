@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_vectors
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import IntArray
 from ragtune.core.component import Component
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.passages import PASSAGE, PassagePool
@@ -21,7 +21,7 @@ from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.embedders.candidates import VECTOR, CandidateVectors
 
 _WORD = 8  # tokens; a passage begins with a whole word, unless that is longer
-_DECIMALS, _TINY = 6, 1e-9
+_DECIMALS = 6  # of likeness, so that the noise of floats decides nothing
 
 
 class Passages(Component):
@@ -77,12 +77,12 @@ class Passages(Component):
             for number, place in enumerate(own)
         ]
         parents = np.repeat(np.arange(len(pool)), list(map(len, places)))
-        order, shares = self._promise(passages, parents, context.query)
-        lowest: dict[str, float] = {}
-        for item in pool.entries:
-            lowest |= {name: min(score, lowest.get(name, score)) for name, score in item.sources.items()}
+        order = self._order(passages, parents, context.query)
         least = float(pool.retrieval_scores.min())
-        ranked = [_ranked(passages[i], rank, float(shares[i]), lowest, least) for rank, i in enumerate(order.tolist())]
+        ranked = [
+            replace(passages[i], initial_rank=rank) if rank < len(pool) else _behind(passages[i], rank, least)
+            for rank, i in enumerate(order.tolist())
+        ]
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
         return PassagePool(pool.roster, ranked, parents[order], self.average)
 
@@ -94,18 +94,14 @@ class Passages(Component):
         """Make the vectors ready, outside any request's clock."""
         self._vectors.of_query("ready")
 
-    def _promise(self, passages: Sequence[PoolItem], parents: IntArray, query: str) -> tuple[IntArray, FloatArray]:
-        """The passages to read, every document's best first, and each passage's likeness relative to that one's."""
-        rows, asked = self._vectors.of(passages), self._vectors.of_query(query)
-        likeness = np.round(np.asarray((rows @ asked.T).todense(), dtype=float).ravel(), _DECIMALS)
-        best = np.zeros(parents[-1] + 1)
-        np.maximum.at(best, parents, likeness)
-        shares = np.where(best[parents] > 0.0, likeness / np.maximum(best[parents], _TINY), 1.0).clip(0.0, 1.0)
-        order = np.lexsort((np.arange(len(parents)), -shares, parents))
-        turns = np.arange(len(order)) - np.searchsorted(parents, np.arange(len(best)))[parents]  # within a document
-        kept = turns < (len(order) if self.most is None else self.most)
-        order = order[kept][np.lexsort((parents[kept], turns[kept]))]
-        return order, shares
+    def _order(self, passages: Sequence[PoolItem], parents: IntArray, query: str) -> IntArray:
+        """The passages that may be read: first each document's most promising one, then each one's second, ..."""
+        likeness = self._vectors.of(passages) @ self._vectors.of_query(query).T
+        likeness = np.round(np.asarray(likeness.todense(), dtype=float).ravel(), _DECIMALS)
+        order = np.lexsort((-likeness, parents))
+        turns = np.arange(len(parents)) - np.searchsorted(parents, parents)  # within a document
+        turns, order = turns[kept := turns < (self.most or len(order))], order[kept]
+        return order[np.argsort(turns, kind="stable")]
 
 
 def spans(text: str, tokens: int) -> list[tuple[int, int]]:
@@ -143,9 +139,6 @@ def _passage(item: PoolItem, mark: str, number: int, place: tuple[int, int]) -> 
     )
 
 
-def _ranked(passage: PoolItem, rank: int, share: float, lowest: Mapping[str, float], least: float) -> PoolItem:
-    """The passage at its rank; one that is not its document's first has less of the first stages' scores."""
-    if share == 1.0:
-        return replace(passage, initial_rank=rank)
-    sources = {name: lowest[name] + share * (score - lowest[name]) for name, score in passage.sources.items()}
-    return replace(passage, initial_rank=rank, sources=sources, retrieval_score=least)
+def _behind(passage: PoolItem, rank: int, least: float) -> PoolItem:
+    """A passage that is not its document's first: behind all that are, where the first stage's score alone decides."""
+    return replace(passage, initial_rank=rank, retrieval_score=least)
