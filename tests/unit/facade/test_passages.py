@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -42,8 +43,9 @@ def test_passages_cover_a_text_and_are_not_longer_than_asked(text: str, tokens: 
     found = spans(text, tokens)
     assert (found[0][0], found[-1][1]) == (0, len(text))
     assert all(count_tokens(text[start:end]) <= tokens for start, end in found)
-    for (start, end), (following, beyond) in zip(found, found[1:], strict=False):
-        assert start < following and end < beyond
+    for (start, end), (following, beyond) in pairwise(found):
+        assert start < following
+        assert end < beyond
         assert not text[end:following].strip()
     assert len(found) == 1 or count_tokens(text) > tokens
 
@@ -139,5 +141,5 @@ def test_a_lost_passage_loses_no_document() -> None:
 def test_what_cannot_be_folded_is_refused() -> None:
     with pytest.raises(ConfigError, match="passages: allowed"):
         BudgetedReranker(best_word, docs=9, policy="sliding", passages=8)
-    with pytest.raises(ConfigError, match="passages.tokens"):
+    with pytest.raises(ConfigError, match=r"passages\.tokens"):
         BudgetedReranker(best_word, docs=9, passages=0)
