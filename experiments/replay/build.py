@@ -122,7 +122,7 @@ def _as_said(config: Mapping[str, Any]) -> Session:
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler")
     }
     if config.get("passages"):
-        parts["passages"] = _passages(config)
+        parts["passages"] = _passages(config, rerankers)
     require_fitting(config, parts)
     parts["budget"] = CostBudget.unlimited()
     joined = dataset.joining([retriever, *rerankers.values()])
@@ -206,8 +206,10 @@ def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseR
     return SignalledRetriever(retriever, signals, component(config, "fusion"))
 
 
-def _passages(config: Mapping[str, Any]) -> Any:
-    """What splits long documents: passages are in no collection, so that their vectors must be those of their texts."""
+def _passages(config: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]) -> Any:
+    """What splits long documents: passages are in no collection and no score table."""
+    if any(each.facts.is_recorded for each in rerankers.values()):
+        raise ConfigError("passages: allowed with a live reranker (reranker=cross_encoder reranker.model=MODEL)")
     vectors = config["estimator"].get("vectors") or {}
     if vectors.get("_target_") not in (None, f"{CandidateVectors.__module__}.{CandidateVectors.__name__}"):
         raise ConfigError("passages: allowed with vectors of the texts: vectors@estimator.vectors=candidates")
