@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from pydantic_core import from_json
 
-from ragtune.services.dialects.cohere import V1, V2
+from ragtune.services.dialects.cohere import JINA, V1, V2
 from ragtune.services.dialects.dialect import Dialect
-from ragtune.services.dialects.infinity import INFINITY
-from ragtune.services.dialects.jina import JINA
-from ragtune.services.dialects.tei import TEI
-from ragtune.services.dialects.vllm import SCORE, VLLM
-from ragtune.services.dialects.voyage import VOYAGE
+from ragtune.services.dialects.others import INFINITY, SCORE, TEI, VLLM, VOYAGE
 from ragtune.services.errors import Problem, problem_of
 
 DIALECTS = (V1, V2, JINA, TEI, VOYAGE, INFINITY, VLLM, SCORE)

@@ -103,6 +103,14 @@ def test_the_gate_closes_where_scores_do_not_agree_with_the_first_stage_and_stay
     assert found.cost.docs == 0
 
 
+def test_documents_without_a_first_stage_score_say_nothing_of_the_agreement(tmp_path: Path) -> None:
+    learner = Learner(tmp_path / "learned.json", 0.06, Orders(1), print)
+    known = [1.0 - place / 30 for place in range(30)]
+    for _ in range(300):  # those that the first stage lacks are the model's best
+        learner.hear(Job("query", TEXTS, [*known, *[None] * 30]), in_full([*known, *[2.0] * 30]))
+    assert not learner.is_closed
+
+
 def test_a_file_that_is_none_of_its_own_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "learned.json"
     Learner(file, 0.1, Orders(1), print)
