@@ -11,7 +11,7 @@ from typing import Any
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
-from experiments.report.claims_page import claims_page, draw_claim
+from experiments.report.claims_page import claims_page
 from experiments.report.families import families_page, families_table
 from experiments.report.figures import draw_lines
 from experiments.report.leave_one_out import choice_page, leave_one_out
@@ -143,9 +143,6 @@ def _write_answers(study: Study, folder: Path) -> None:
         rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
         _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
         write_text(folder / "claims.md", claims_page(study, found))
-        for number, answer in enumerate(found, 1):
-            if answer.claim.ahead is None:
-                draw_claim(folder / f"claim-{number}.png", study, answer)
     if study.choice:
         write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
