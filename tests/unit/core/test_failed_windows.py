@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.component import RerankerFacts
 from ragtune.core.output import ControllerOutput
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
@@ -28,7 +29,7 @@ def last_first(items: Any) -> dict[str, float]:
 @pytest.fixture
 def comparing(fakes: Any) -> Any:
     class Comparing(fakes.Reranker):
-        compares = True
+        facts = RerankerFacts(compares=True)
 
     return Comparing
 
