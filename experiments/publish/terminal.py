@@ -70,7 +70,6 @@ def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table
 
 
 def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
-    """The table of some of the measures, with the costs of each row."""
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
     title = f"{summary.dataset} - {summary.queries} queries - {summary.policy}"
@@ -115,11 +114,11 @@ def width_of(table: Table, console: Console) -> int:
 def _add_curve(
     table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]], places: Sequence[int]
 ) -> None:
-    """Add the first stage, where the policy's own order is another one, and the curve in a few rows."""
     if _starts_apart(summary, curve):
         first = list(summary.first_stage.values())
         table.add_row("first stage", *([""] * len(prices)), *(f"{first[place]:.3f}" for place in places))
-    for step in _few(len(curve.docs)):
+    last = len(curve.docs) - 1
+    for step in sorted({round(i * last / 7) for i in range(8)}):
         costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
         table.add_row(f"{curve.docs[step]}", *costs, *(f"{curve.mean[step][place]:.3f}" for place in places))
 
@@ -194,11 +193,6 @@ def _costs_line(summary: Summary) -> str:
         f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}{further}; "
         f"actually paid: {actual['docs']:.1f} documents, {actual['tokens']:.0f} tokens, ${actual['usd']:.4f}"
     )
-
-
-def _few(n: int, limit: int = 8) -> list[int]:
-    """At most ``limit`` positions out of ``n``, evenly spread, ends included."""
-    return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
 
 
 def print_queries(table: Columns) -> None:

@@ -109,7 +109,6 @@ def _worst(study: Study, held: Held) -> str:
 
 
 def _finding(held: Held, name: str) -> str:
-    """The first cells of a collection's row."""
     finding, sign = held.findings[name], "▼" if name in held.short else ""
     verdict = finding.verdict if finding.verdict is Verdict.OPEN else f"**{finding.verdict}**"
     needed = _queries(finding.needed) if finding.verdict is Verdict.OPEN else ""

@@ -92,7 +92,9 @@ class Learner:
             self._shown |= shown
             self._steps = int(np.logical_and.accumulate(self._shown).sum())
             if self._worse.mean() >= _ALARM:
-                self._forget()
+                self._seen = self._steps = 0
+                for evidence in (self._wealth, self._shown, self._worse):
+                    evidence[:] = 0
                 self._tell("the learned budget loses more than before: all documents are read, and it is learned anew")
             self._write()
 
@@ -119,11 +121,6 @@ class Learner:
                 self._write()
             elif self._heard % 20 == 0:
                 self._write()
-
-    def _forget(self) -> None:
-        self._seen = self._steps = 0
-        for evidence in (self._wealth, self._shown, self._worse):
-            evidence[:] = 0
 
     def _write(self) -> None:
         evidence = {name: np.asarray(getattr(self, f"_{name}")).tolist() for name in _EVIDENCE}

@@ -65,7 +65,6 @@ class VllmQuery(RerankQuery):
 
 
 def _only(given: Any) -> Any:
-    """The text of a list of one."""
     return given[0] if isinstance(given, list) and len(given) == 1 else given
 
 
@@ -89,7 +88,6 @@ def _in_tei(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _listed(answer: Answer, results: str, **own: Any) -> dict[str, Any]:
-    """A list of results, whose documents are texts."""
     rows = answer.rows(field="document" if answer.request.return_documents else None)
     return {results: rows, **answer.common(), **own}
 
@@ -107,7 +105,6 @@ def _in_vllm(answer: Answer) -> dict[str, Any]:
 
 
 def _as_scores(answer: Answer) -> dict[str, Any]:
-    """Scores in the order of the texts."""
     rows = sorted((row | {"object": "score"} for row in answer.rows("score")), key=lambda row: row["index"])
     about = {"id": f"score-{uuid.uuid4()}", "object": "list", "created": int(time.time())}
     return {**about, "data": rows, **answer.common()}
