@@ -41,7 +41,11 @@ def print_run(summary: Summary, curve: Curve) -> None:
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
     if summary.tied_share and summary.tied_share >= MANY_TIES:
-        console.print(_ties_line(summary.tied_share))
+        console.print(
+            f"ties: {summary.tied_share:.0%} of the scores that decide a top 10 are equal to another one; the "
+            "first stage orders them (reranker.ties=trec_eval orders them as trec_eval does, to compare "
+            "with published figures)"
+        )
     failures, lost = summary.failures, ""
     if summary.dropped_docs:
         lost = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; "
@@ -131,13 +135,6 @@ def _starts_apart(summary: Summary, curve: Curve) -> bool:
 
 MANY_TIES = 0.05
 """Share of tied scores from which a run reports it."""
-
-
-def _ties_line(share: float) -> str:
-    return (
-        f"ties: {share:.0%} of the scores that decide a top 10 are equal to another one; the first stage orders them "
-        "(reranker.ties=trec_eval orders them as trec_eval does, to compare with published figures)"
-    )
 
 
 def _agreement_line(agreement: Agreement, *, measured: bool) -> str:

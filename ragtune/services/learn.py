@@ -62,11 +62,6 @@ class Learner:
             self._write()
 
     @property
-    def is_closed(self) -> bool:
-        """Whether nothing is scored any more."""
-        return bool(self._closed)
-
-    @property
     def limits(self) -> dict[str, float]:
         """The budget of the next request; none to read all its documents."""
         with self._lock:
