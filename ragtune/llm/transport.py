@@ -209,7 +209,12 @@ class Transport:
 
 
 def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
-    """``call`` on every input in daemon threads, ``at_once`` at a time; an ``LLMError`` takes the place of a result."""
+    """``call`` on every input, ``at_once`` at a time in daemon threads; an ``LLMError`` takes the place of a result."""
+    if len(inputs) == 1:
+        try:
+            return [call(inputs[0])]
+        except LLMError as error:
+            return [error]
     results: dict[int, T | LLMError] = {}
     errors: dict[int, BaseException] = {}
     places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
