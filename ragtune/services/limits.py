@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -228,17 +230,30 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
 def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
     """The result of work in a daemon thread, which the end of the process does not wait for."""
     future: Future[T] = Future()
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work_on, args=(inbox,), name=name, daemon=True).start()
+    inbox.put((work, future))
+    return future
 
-    def run() -> None:
+
+_idle: deque[SimpleQueue[tuple[Callable[[], Any], Future[Any]]]] = deque()
+"""Inboxes of the threads that wait for work: to start a thread takes longer than to wake one."""
+
+
+def _work_on(inbox: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
+    while True:
+        work, future = inbox.get()
         try:
             tell = partial(future.set_result, work())
         except BaseException as error:
             tell = partial(future.set_exception, error)
         with suppress(InvalidStateError):  # nobody waits any more
             tell()
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
+        del work, future, tell
+        _idle.append(inbox)
 
 
 def _decode(operation: Operation[Any], data: bytes) -> Any:

@@ -235,9 +235,10 @@ class HttpReranker(CachedReranker):
         return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": docs})
 
     def _call_cost(self, lengths: Lengths, known: Known) -> CostObject:
-        counted = sum(tokens for key, tokens in lengths.items() if key not in known.billed_tokens)
-        tokens = counted + round(sum(known.billed_tokens.get(key, 0.0) for key in lengths))
-        units = search_units(sum(known.billed_docs.get(key, 1.0) for key in lengths))
+        billed = {key: known.billed_tokens[key] for key in lengths if key in known.billed_tokens}
+        tokens = sum(lengths.values()) - sum(lengths[key] for key in billed) + round(sum(billed.values()))
+        docs = sum(known.billed_docs.get(key, 1.0) for key in lengths) if known.billed_docs else len(lengths)
+        units = search_units(docs)
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
         ms = self._made_ms(lengths, known)
         counted_units = units if self._is_billed_in_units else 0
