@@ -101,7 +101,10 @@ class Connection:
         import httpx2
 
         try:
-            async with asyncio.timeout(within_s), self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON) as response:
+            async with (
+                asyncio.timeout(within_s),
+                self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON) as response,
+            ):
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
                     # Other codings unpack a few bytes to gigabytes at once.
                     return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)
