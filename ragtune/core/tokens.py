@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,12 @@ def _kind(character: str) -> str:
     return "w" if character.isalnum() else " " if character.isspace() else "."
 
 
+def _by_kind(found: Any) -> tuple[str, int]:
+    return "".join(map(_kind, found.object[found.start : found.end])), found.end
+
+
 _BY_KIND = "ragtune-by-kind"  # an encoding's handler of what is not ASCII, which finds it faster than a pattern does
-codecs.register_error(_BY_KIND, lambda found: ("".join(map(_kind, found.object[found.start : found.end])), found.end))
+codecs.register_error(_BY_KIND, _by_kind)
 
 
 def _kinds(text: str) -> bytes:
