@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
@@ -234,20 +236,24 @@ def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
         inbox = _idle.pop()
     except IndexError:
         inbox = SimpleQueue()
-        threading.Thread(target=_work_on, args=(inbox,), name=name, daemon=True).start()
-    inbox.put((work, future))
+        threading.Thread(target=_work_on, args=(inbox,), daemon=True).start()
+    inbox.put((work, future, name))
     return future
 
 
-_idle: deque[SimpleQueue[tuple[Callable[[], Any], Future[Any]]]] = deque()
+_Inbox = SimpleQueue[tuple[Callable[[], Any], Future[Any], str]]
+
+_idle: deque[_Inbox] = deque()
 """Inboxes of the threads that wait for work: to start a thread takes longer than to wake one."""
 
+os.register_at_fork(after_in_child=_idle.clear)  # a child has none of them
 
-def _work_on(inbox: SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
+
+def _work_on(inbox: _Inbox) -> None:
     while True:
-        work, future = inbox.get()
+        work, future, threading.current_thread().name = inbox.get()
         try:
-            tell = partial(future.set_result, work())
+            tell = partial(future.set_result, Context().run(work))  # a new one, as in a new thread
         except BaseException as error:
             tell = partial(future.set_exception, error)
         with suppress(InvalidStateError):  # nobody waits any more
