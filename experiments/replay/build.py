@@ -143,13 +143,14 @@ def controller_of(
     config: Mapping[str, Any], parts: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]
 ) -> RAGtuneController:
     """The controller of a configuration, made of the given parts."""
+    failures = {key: value for key, value in config["failures"].items() if key != "max_share"}
     return RAGtuneController(
         **parts,
         reranker=rerankers,
         plan=_plan(config),
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
-        failures=_failures(config),
+        failures=_validated(FailurePolicy, failures, "failures"),
     )
 
 
@@ -192,7 +193,6 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
 
 
 def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseRetriever:
-    """The first stage, with the signals that have an opinion of what it finds."""
     retriever: BaseRetriever = component(config, "retriever", resources)
     if not config["signal"]:
         return retriever
@@ -214,11 +214,6 @@ def _passages(config: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]) 
     if vectors.get("_target_") not in (None, f"{CandidateVectors.__module__}.{CandidateVectors.__name__}"):
         raise ConfigError("passages: allowed with vectors of the texts: vectors@estimator.vectors=candidates")
     return component(config, "passages")
-
-
-def _failures(config: Mapping[str, Any]) -> FailurePolicy:
-    node = {key: value for key, value in config["failures"].items() if key != "max_share"}
-    return _validated(FailurePolicy, node, "failures")
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -156,10 +156,9 @@ class RerankServer:
         learner = None if self._shadow is None else self._shadow.learner
         learned = {} if learner is None else learner.limits
         limits = self._capped(_set(self._defaults | learned | named))
-        count = len(texts) if self._passages is None else sum(map(self._passages.count, texts))
-        wanted = int(min(count, limits.get("docs", count)))
+        leased = nullcontext(Lease({}, [])) if self._usage is None else self._leased(self._usage, texts, limits)
         with (
-            self._lease(wanted) as (left, costs, refused),
+            leased as (left, costs, refused),
             traced(self.model, request, texts) as tell,
             self._chain.expected(),
         ):
@@ -181,12 +180,13 @@ class RerankServer:
     def _learner_of(self, options: ShadowOptions) -> Learner | None:
         if options.learn is None:
             return None
-        if self._policy.compares:
-            raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
+        if self._policy.compares or self._passages is not None:
+            raise ConfigError("--learn: allowed with policies that choose by scores, and without --passages")
         return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
 
-    def _lease(self, documents: int) -> AbstractContextManager[Lease]:
-        return nullcontext(Lease({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
+    def _leased(self, usage: Usage, texts: Sequence[str], limits: Mapping[str, float]) -> Any:
+        count = len(texts) if self._passages is None else sum(map(self._passages.count, texts))
+        return usage.lease(current().key, int(min(count, limits.get("docs", count))))
 
     def _ranked(self, job: Job, limits: dict[str, float], *, in_full: bool) -> tuple[float, ServedRanking]:
         """The milliseconds that the request had, and its ranking."""

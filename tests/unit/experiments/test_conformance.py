@@ -10,7 +10,7 @@ import pytest
 
 from experiments.cli import experiment
 from experiments.config.compose import compose
-from experiments.conformance import check
+from experiments.conformance import golden
 
 OPTIONS = ["estimator=baseline", "scheduler=greedy", "budget=5", "tracking=none", "dataset.every=10"]
 
@@ -18,9 +18,9 @@ OPTIONS = ["estimator=baseline", "scheduler=greedy", "budget=5", "tracking=none"
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("RAGTUNE_CACHE", str(tmp_path / "cache"))
-    check._differences.cache_clear()
+    golden._differences.cache_clear()
     yield
-    check._differences.cache_clear()
+    golden._differences.cache_clear()
     experiment._warn_once.cache_clear()
 
 
@@ -40,7 +40,7 @@ def test_a_run_reports_the_golden_decisions_of_its_components(
 def test_a_failure_is_a_warning_with_the_first_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(check, "differences_of", lambda component: [f"{component}: charged is 1", "more"])
+    monkeypatch.setattr(golden, "differences_of", lambda component: [f"{component}: charged is 1", "more"])
     outcome = run(tmp_path / "run")
     assert outcome.startswith("failed: ")
     assert ": charged is 1" in outcome
@@ -49,11 +49,11 @@ def test_a_failure_is_a_warning_with_the_first_difference(
 
 def test_the_same_code_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decided: list[str] = []
-    monkeypatch.setattr(check, "differences_of", lambda component: decided.append(component) or [])
+    monkeypatch.setattr(golden, "differences_of", lambda component: decided.append(component) or [])
     config = compose(OPTIONS)
     for _ in range(2):
-        check._differences.cache_clear()  # as a new process would begin
-        assert check.conformance_of(config) == "passed"
+        golden._differences.cache_clear()  # as a new process would begin
+        assert golden.conformance_of(config) == "passed"
     assert sorted(decided) == ["estimator/baseline", "scheduler/greedy"]
 
 
@@ -61,5 +61,5 @@ def test_a_class_of_ones_own_is_named() -> None:
     config = compose(OPTIONS)
     own = {**config["scheduler"], "_target_": "mine.patience.Patience"}
     assert (
-        check.conformance_of({**config, "scheduler": own}) == "passed; no golden decisions for mine.patience.Patience"
+        golden.conformance_of({**config, "scheduler": own}) == "passed; no golden decisions for mine.patience.Patience"
     )
