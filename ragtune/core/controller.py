@@ -25,7 +25,7 @@ from ragtune.core.interfaces import (
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import BudgetForks, ControllerOutput, RunState, assembled
-from ragtune.core.passages import PassagePool, Splitter
+from ragtune.core.passages import PassagePool
 from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
@@ -98,7 +98,7 @@ class RAGtuneController:
         clock_factory: Callable[[], Clock] | None = None,
         seed: int = 0,
         failures: FailurePolicy | None = None,
-        passages: Splitter | None = None,
+        passages: Any = None,
     ) -> None:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.arrays import IntArray
 from ragtune.core.hits import Entries
 from ragtune.core.output import HistoryStep
 from ragtune.core.pool.columns import CANDIDATE, RERANKED, PoolColumns, read_only, where
@@ -16,7 +15,6 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.pool.valuation import Belief, Valuation
-from ragtune.core.request.context import RAGtuneContext
 
 PASSAGE = "passage"
 """The key of metadata that holds a passage's place: ``{"start": ..., "end": ...}``, characters of its document."""
@@ -76,7 +74,10 @@ class PassagePool(CandidatePool):
         if self._average > 1:
             places = np.arange(len(order)) - firsts[self.parents[order]]
             counted = order[(places < self._average) & ((states[order] == RERANKED) | (places == 0))]
-            scores, posteriors = (self._means(counted, each) for each in (step.columns.scores, step.columns.posteriors))
+            parents = self.parents[counted]
+            sizes = np.bincount(parents)
+            scores = np.bincount(parents, step.columns.scores[counted]) / sizes
+            posteriors = np.bincount(parents, step.columns.posteriors[counted]) / sizes
         return best, PoolColumns(
             states[best],
             read_only(scores),
@@ -85,11 +86,6 @@ class PassagePool(CandidatePool):
             read_only(posteriors),
             step.columns.keeps_dropped,
         )
-
-    def _means(self, counted: IntArray, values: FloatArray) -> FloatArray:
-        parents = self.parents[counted]
-        means: FloatArray = np.bincount(parents, values[counted]) / np.bincount(parents)
-        return means
 
     def read(self, last: HistoryStep, dropped: Mapping[str, str]) -> Reading:
         """What the request has read, given its last step and why passages have no score."""
@@ -125,13 +121,3 @@ class Reading:
     documents: CandidatePool
     unread: Entries[PoolItem]
     dropped: dict[str, str]
-
-
-class Splitter(Protocol):
-    """Splits the long documents of a pool into passages."""
-
-    def prepare(self) -> None:
-        """See :meth:`ragtune.core.component.Component.prepare`."""
-
-    def split(self, pool: CandidatePool, context: RAGtuneContext) -> CandidatePool:
-        """The pool's passages, or the pool itself where no document is long."""

@@ -80,7 +80,8 @@ class Passages(Component):
         order = self._order(passages, parents, context.query)
         least = float(pool.retrieval_scores.min())
         ranked = [
-            replace(passages[i], initial_rank=rank) if rank < len(pool) else _behind(passages[i], rank, least)
+            # Where the first stage's score alone decides, every document's first passage comes before second ones.
+            replace(passages[i], initial_rank=rank, **({} if rank < len(pool) else {"retrieval_score": least}))
             for rank, i in enumerate(order.tolist())
         ]
         context.trace.add("controller", "split", documents=len(pool), passages=len(ranked))
@@ -137,8 +138,3 @@ def _passage(item: PoolItem, mark: str, number: int, place: tuple[int, int]) -> 
         metadata=metadata,
         token_count=count_tokens(content),
     )
-
-
-def _behind(passage: PoolItem, rank: int, least: float) -> PoolItem:
-    """A passage that is not its document's first: behind all that are, where the first stage's score alone decides."""
-    return replace(passage, initial_rank=rank, retrieval_score=least)
