@@ -3,7 +3,7 @@
 Long documents: passages against truncation, at equal tokens. Each query's BM25 candidates are reranked live by a
 cross-encoder (bfloat16) under budgets in tokens of query and document. Queries are a fixed sample of those with a
 relevant document in the judgments. A row of CSV for each collection, budget and way of reading: nDCG@10, its difference
-from the first 192 tokens with a bootstrap interval of 95%, and passages, tokens and texts that were read.
+from the first of the readings with a bootstrap interval of 95%, and passages, tokens and texts that were read.
 ``--memo`` keeps the scores in a file. ``--seconds N`` measures, on N queries, CPU seconds for reading all candidates.
 The table of docs/howto/long-documents.md.
 """
@@ -34,7 +34,6 @@ from ragtune.core.tokens import token_spans
 from ragtune.data.runs.runfile import read_run
 from ragtune.facade.passages import Passages
 
-REFERENCE = "first 192"
 BUDGETS = (4_000, 16_000, 1_000_000)
 HEADS = ("collection", "queries", "tokens", "reading", "ndcg10", "difference", "low", "high", "docs", "spent")
 
@@ -54,7 +53,7 @@ def whole(text: str) -> str:
 
 
 READINGS: dict[str, tuple[Callable[[str], str], Passages | None]] = {
-    REFERENCE: (first(192), None),
+    "first 192": (first(192), None),
     "first 512": (first(512), None),
     "first 128": (first(128), None),
     "best passage of 128": (whole, Passages(128, most=1)),
@@ -136,6 +135,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--collections", nargs="+", required=True)
     parser.add_argument("--queries", type=int, default=30)
+    parser.add_argument("--readings", nargs="+", choices=READINGS, default=list(READINGS), metavar="READING")
     parser.add_argument("--memo", type=Path)
     parser.add_argument("--seconds", type=int, default=0)
     arguments = parser.parse_args()
@@ -144,7 +144,7 @@ def main() -> None:
     for name in arguments.collections:
         bed = Bed(arguments.data / name, arguments.seconds or arguments.queries)
         if arguments.seconds:
-            for reading in [each for each in READINGS if "mean" not in each]:
+            for reading in arguments.readings:
                 started = time.process_time()
                 list(bed.rank(scorer.anew, 10**9, reading))
                 out.writerow((name, reading, f"{(time.process_time() - started) / arguments.seconds:.2f}"))
@@ -153,7 +153,7 @@ def main() -> None:
         out.writerow((name, len(bed.found), 0, "first stage", f"{base:.4f}", "", "", "", 0, 0))
         for tokens in BUDGETS:
             reference: Any = None
-            for reading in READINGS:
+            for reading in arguments.readings:
                 quality, docs, spent = np.array(list(bed.rank(scorer, tokens, reading))).T
                 reference = quality if reference is None else reference
                 low, high = interval(quality - reference)
