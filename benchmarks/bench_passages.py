@@ -141,6 +141,8 @@ def main() -> None:
     arguments = parser.parse_args()
     scorer, out = Scorer(arguments.model, arguments.memo), csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(("collection", "reading", "seconds") if arguments.seconds else HEADS)
+    if arguments.seconds:
+        scorer.anew("a query", ["a text"])  # the model is loaded
     for name in arguments.collections:
         bed = Bed(arguments.data / name, arguments.seconds or arguments.queries)
         if arguments.seconds:

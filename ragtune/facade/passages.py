@@ -21,6 +21,7 @@ from ragtune.core.tokens import count_tokens, token_spans
 from ragtune.embedders.candidates import VECTOR, CandidateVectors
 
 _WORD = 8  # tokens; a passage begins with a whole word, unless that is longer
+_LEAD = 2.0  # weight of a document's beginning, which has title and subject (1.5 to 3 did best on nfcorpus and MedQuAD)
 _DECIMALS = 6  # of likeness, so that the noise of floats decides nothing
 
 
@@ -29,7 +30,7 @@ class Passages(Component):
 
     A passage has ``tokens`` tokens (:func:`~ragtune.core.tokens.count_tokens`), or a few less so that it begins with a
     whole word. The last one overlaps the one before it. Of each document, the passage whose words are most like the
-    query's is read first.
+    query's is read first; the likeness of its beginning, which has title and subject, counts twice.
 
     Args:
         tokens: tokens of a passage, >= 1.
@@ -99,6 +100,7 @@ class Passages(Component):
         """The passages that may be read: first each document's most promising one, then each one's second, ..."""
         likeness = self._vectors.of(passages) @ self._vectors.of_query(query).T
         likeness = np.round(np.asarray(likeness.todense(), dtype=float).ravel(), _DECIMALS)
+        likeness[np.diff(parents, prepend=-1) > 0] *= _LEAD
         order = np.lexsort((-likeness, parents))
         turns = np.arange(len(parents)) - np.searchsorted(parents, parents)  # within a document
         turns, order = turns[kept := turns < (self.most or len(order))], order[kept]
