@@ -2,8 +2,9 @@
 
 Long documents: passages against truncation, at equal tokens. Each query's BM25 candidates are reranked live by a
 cross-encoder (bfloat16) under budgets in tokens of query and document. Queries are a fixed sample of those with a
-relevant document in the judgments. A row of CSV for each collection, budget and way of reading: nDCG@10, its difference
-from the first of the readings with a bootstrap interval of 95%, and passages, tokens and texts that were read.
+relevant document in the judgments. A row of CSV for each collection, budget and way of reading: nDCG@10, its
+differences from the first and the second of the readings with bootstrap intervals of 95%, and the passages and tokens
+that were read.
 ``--memo`` keeps the scores in a file. ``--seconds N`` measures, on N queries, CPU seconds for reading all candidates.
 The table of docs/howto/long-documents.md.
 """
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ from ragtune.data.runs.runfile import read_run
 from ragtune.facade.passages import Passages
 
 BUDGETS = (4_000, 16_000, 1_000_000)
-HEADS = ("collection", "queries", "tokens", "reading", "ndcg10", "difference", "low", "high", "docs", "spent")
+HEADS = ("collection", "queries", "tokens", "reading", "ndcg10")
+HEADS += ("less_first", "first_low", "first_high", "less_second", "second_low", "second_high", "docs", "spent")
 
 
 def first(tokens: int) -> Callable[[str], str]:
@@ -123,10 +126,10 @@ class Bed:
         return float(ir_measures.calc_aggregate([ir_measures.nDCG @ 10], qrels, {query: scores})[ir_measures.nDCG @ 10])
 
 
-def interval(differences: Any) -> tuple[float, float]:
+def interval(differences: Any) -> tuple[float, float, float]:
+    """The mean, and its interval."""
     draws = np.random.default_rng(0).choice(differences, (10_000, len(differences))).mean(axis=1)
-    low, high = np.quantile(draws, (0.025, 0.975))
-    return float(low), float(high)
+    return float(differences.mean()), *np.quantile(draws, (0.025, 0.975)).tolist()
 
 
 def main() -> None:
@@ -152,17 +155,16 @@ def main() -> None:
                 out.writerow((name, reading, f"{(time.process_time() - started) / arguments.seconds:.2f}"))
             continue
         base = np.mean([bed.measured(query, found) for query, found in bed.found.items()])
-        out.writerow((name, len(bed.found), 0, "first stage", f"{base:.4f}", "", "", "", 0, 0))
+        out.writerow((name, len(bed.found), 0, "first stage", f"{base:.4f}", *[""] * 6, 0, 0))
         for tokens in BUDGETS:
-            reference: Any = None
-            for reading in arguments.readings:
-                quality, docs, spent = np.array(list(bed.rank(scorer, tokens, reading))).T
-                reference = quality if reference is None else reference
-                low, high = interval(quality - reference)
-                figures = (f"{each:.4f}" for each in (quality.mean(), (quality - reference).mean(), low, high))
-                row = (name, len(quality), tokens, reading, *figures, f"{docs.mean():.1f}", f"{spent.mean():.0f}")
-                out.writerow(row)
-                sys.stdout.flush()
+            found = {each: np.array(list(bed.rank(scorer, tokens, each))).T for each in arguments.readings}
+            for reading, (quality, docs, spent) in found.items():
+                against = [interval(quality - found[each][0]) for each in arguments.readings[:2]]
+                figures = [f"{each:.4f}" for each in (quality.mean(), *chain(*against))]
+                out.writerow(
+                    (name, len(quality), tokens, reading, *figures, f"{docs.mean():.1f}", f"{spent.mean():.0f}")
+                )
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
