@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import os
 import shutil
@@ -12,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +25,6 @@ from web_pages import NEEDS_CHROMIUM, browser_page
 
 from ragtune.cli.main import main
 
-ROOT = Path(__file__).parents[2]
 KEY = "a-key-of-the-test-suite"
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
 
@@ -125,64 +122,6 @@ def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(HANG_S) == 130
     assert databases(data_dir) == []
-
-
-def test_a_database_that_is_killed_comes_back_and_nothing_acknowledged_is_lost(data_dir: Path) -> None:
-    acknowledged: list[str] = []
-
-    def write(server: Served) -> None:
-        while len(acknowledged) < 30:
-            document = {"doc_id": f"d{len(acknowledged):03d}", "content": "Tea again."}
-            if server.ask("POST", "/v1/ingest", {"collection": "tea", "documents": [document]})[0] == 200:
-                acknowledged.append(document["doc_id"])
-
-    with serving("--data-dir", str(data_dir), OPENAI_API_KEY="hunter2") as server:
-        assert server.ask("POST", "/v1/collections", {"collection": "tea"})[0] == 200
-        assert "hunter2" not in str([psutil.Process(pid).environ() for pid in databases(data_dir)])
-        writer = threading.Thread(target=write, args=[server])
-        writer.start()
-        wait_until(lambda: len(acknowledged) > 10)
-        before = set(databases(data_dir))
-        for pid in before:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: server.ask("GET", "/readyz")[0] == 200)
-        writer.join(HANG_S)
-        assert len(acknowledged) == 30
-        status, found = server.ask("GET", "/v1/collections/tea/documents?limit=1000")
-        assert (status, found["doc_ids"]) == (200, acknowledged)
-        assert not before & set(databases(data_dir))
-    assert databases(data_dir) == []
-
-
-def is_refused(port: int) -> bool:
-    """Whether nobody listens there."""
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=HANG_S).close()
-    except ConnectionError:
-        return True
-    return False
-
-
-def test_requests_under_way_are_finished_before_the_server_stops() -> None:
-    with serving("--store", "memory") as server:
-        fill(server)
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_S)
-        body = json.dumps({"collection": "tea", "query": "tea"}).encode()
-        connection.putrequest("POST", "/v1/retrieve")
-        connection.putheader("Content-Type", "application/json")
-        connection.putheader("Content-Length", str(len(body)))
-        connection.putheader("Expect", "100-continue")
-        connection.endheaders()
-        # Asked for the body: the request is under way before the signal.
-        assert connection.sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        server.process.terminate()
-        wait_until(lambda: is_refused(server.port))
-        connection.send(body)
-        response = connection.getresponse()
-        assert response.status == 200
-        assert len(json.loads(response.read())["candidates"]) == 2
-        assert server.process.wait(HANG_S) == 0
 
 
 @pytest.mark.browser

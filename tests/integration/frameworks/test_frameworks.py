@@ -224,9 +224,6 @@ def test_an_adapter_without_its_framework_names_the_extra(
         importlib.import_module(f"ragtune.frameworks.{framework}")
 
 
-# -- PyTerrier ---------------------------------------------------------------------------------------------------------
-
-
 def frame() -> Any:
     import pandas as pd
 
@@ -274,9 +271,6 @@ def test_no_two_scores_of_a_pyterrier_ranking_are_equal_to_a_measure() -> None:
     assert min(scores) == pytest.approx(0.0, abs=1e-40)
 
 
-# -- LangChain ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     from langchain_classic.retrievers import ContextualCompressionRetriever
     from langchain_core.documents import Document
@@ -291,9 +285,6 @@ def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     assert [document.id for document in found] == [str(document.metadata["page"]) for document in found]
     assert asyncio.run(retriever.ainvoke(QUERY)) == found
     assert [document.metadata for document in documents] == [{"page": i} for i in range(len(TEXTS))]
-
-
-# -- LlamaIndex --------------------------------------------------------------------------------------------------------
 
 
 def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
@@ -318,9 +309,6 @@ def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
     assert [node.score for node in nodes] == [None] * len(nodes)
     with pytest.raises(InputError, match="nodes without a query"):
         postprocessor.postprocess_nodes(nodes)
-
-
-# -- Haystack ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:

@@ -148,15 +148,6 @@ def test_a_budget_and_scores_are_read_and_their_account_is_told(url: str, case: 
 
 
 @EACH
-def test_nobody_is_billed_for_a_model_without_a_price(url: str, case: Case, path: str) -> None:
-    told = ask(url, path, case.body()).json()
-    if "meta" in told:
-        assert told["meta"]["billed_units"] == {"search_units": 0}
-    if "usage" in told:
-        assert told["usage"]["total_tokens"] > 0
-
-
-@EACH
 def test_unknown_fields_are_ignored_or_refused_as_by_the_original(url: str, case: Case, path: str) -> None:
     answer = ask(url, path, case.body(topn=1))
     if case.refuses:

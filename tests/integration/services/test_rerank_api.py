@@ -22,8 +22,6 @@ from ragtune.services.rerank import RerankServer
 from ragtune.services.shadow import ShadowOptions
 
 TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
-BEST_FIRST = [2, 4, 0, 1, 3]
-"""By how often they say tea; equal ones as given."""
 PATHS = ["/v1/rerank", "/v2/rerank", "/rerank"]
 
 

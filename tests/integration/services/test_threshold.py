@@ -6,7 +6,6 @@ from rerank_server import ask, serving
 
 from ragtune.facade.calibration import Calibration
 from ragtune.rerankers.function import FunctionReranker
-from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.services.rerank import RerankServer
 
 HALF = Calibration(model="m", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))
@@ -30,11 +29,3 @@ def test_answers_have_what_reaches_it_and_say_where_nothing_does() -> None:
     assert "nothing_relevant" not in plain["ragtune"]
     assert wrong.status_code == 422
     assert "/min_score" in wrong.json()["detail"]
-
-
-def test_a_model_that_compares_has_none() -> None:
-    orders = OrderingReranker(lambda query, texts: list(range(len(texts))))
-    with serving(RerankServer(orders, "m", policy="sliding")) as url:
-        refused = ask(url, "/v2/rerank", {"query": "tea", "documents": ["1", "2"], "min_score": 0.5})
-    assert refused.status_code == 422
-    assert "compares documents" in refused.json()["detail"]

@@ -13,26 +13,8 @@ from ragtune.core.types import BatchProposal, CostObject, StopRecord
 limits = CostBudget.only
 
 
-def actions(output) -> list[str]:
-    return [event.action for event in output.trace.events]
-
-
 def batch(*doc_ids: str, **fields) -> BatchProposal:
     return BatchProposal(doc_ids=list(doc_ids), **fields)
-
-
-def test_a_drained_pool_stops_the_loop(fakes):
-    reranker = fakes.Reranker()
-    output = fakes.controller(reranker=reranker).run("q")
-    assert (output.stop.reason, output.stop.source) == ("pool_exhausted", "controller")
-    assert [len(ids) for ids in reranker.batches] == [5, 5, 5, 5]
-
-
-def test_an_empty_pool_stops_the_loop_before_it_starts(fakes):
-    output = fakes.controller(documents=[]).run("q")
-    assert output.stop.reason == "empty_pool"
-    assert output.documents == []
-    assert output.ranking == ()
 
 
 @pytest.mark.parametrize(
@@ -83,12 +65,6 @@ def test_the_scheduler_may_stop_and_its_reason_is_kept(fakes):
     }
 
 
-def test_no_proposal_is_a_reason_too(fakes):
-    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: None)).run("q")
-    assert (output.stop.reason, output.stop.source) == ("no_proposal", "scheduler")
-    assert "skip_rerank" not in actions(output)
-
-
 def after_one_batch(then):
     def choose(pool, budget):
         return batch("doc_000", "doc_001") if not len(pool.reranked) else then(pool)
@@ -116,42 +92,6 @@ def test_an_illegal_proposal_stops_the_loop_and_moves_nothing(fakes, then, error
     assert output.history[-1].cost.docs == 2
 
 
-def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
-    def choose(pool, budget):
-        return (
-            batch("doc_000", strategy="a")
-            if pool.is_candidate("doc_000")
-            else (batch("doc_001", strategy="b") if pool.is_candidate("doc_001") else None)
-        )
-
-    rerankers = {"a": fakes.Reranker(), "b": fakes.Reranker()}
-    assembler = fakes.Assembler()
-    scheduler = fakes.Scheduler(choose=choose)
-    fakes.controller(reranker=rerankers, scheduler=scheduler, assembler=assembler).run("q")
-    assert rerankers["a"].batches == [["doc_000"]]
-    assert rerankers["b"].batches == [["doc_001"]]
-    assert [item.reranker_strategy for item in assembler.seen[:3]] == ["a", "b", None]
-    assert scheduler.views[0].strategies == ("a", "b")
-
-
-def test_the_true_charge_replaces_the_expected_one_and_actual_cost_is_apart(fakes):
-    def act(ctx):
-        ctx.meter.charge(CostObject(docs=5, calls=1, tokens=70))
-        ctx.meter.pay(CostObject(docs=2, calls=1, tokens=20))
-
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, tokens=100), act=act)
-    output = fakes.controller(reranker=reranker).run("q")
-    assert output.history[-1].cost.tokens == 4 * 70
-    assert output.actual_cost == CostObject(docs=8, calls=4, tokens=80)
-    assert len(output.trace.find("settle_rerank")) == 4
-
-
-def test_the_virtual_clock_moves_by_each_batchs_charged_latency(fakes):
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
-    output = fakes.controller(reranker=reranker).run("q")
-    assert [step.cost.latency_ms for step in output.history] == [0.0, 10.0, 20.0, 30.0, 40.0]
-
-
 @pytest.mark.parametrize("script", [[], [RuntimeError("timed out")]], ids=["succeeds", "fails"])
 def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     reranker = fakes.Reranker(
@@ -167,35 +107,8 @@ def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     assert output.stop.reason == "budget_exhausted"
 
 
-def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
-    output = fakes.controller(budget=limits(max_reranker_docs=10)).run("q")
-    assert [step.cost.docs for step in output.history] == [0, 5, 10]
-    first_stage = tuple(f"doc_{i:03d}" for i in range(20))
-    assert output.history[0].ranking == first_stage
-    assert all(sorted(step.ranking) == sorted(first_stage) for step in output.history)
-    assert output.history[-1].ranking == output.ranking
-
-
 def found(*ids: str, score: float = 0.4, **fields) -> list[ScoredDocument]:
     return [ScoredDocument(id=doc_id, score=score, token_count=10, **fields) for doc_id in ids]
-
-
-def once(docs):
-    answers = iter([docs])
-    return lambda pool, limit: next(answers, [])
-
-
-def test_what_an_expander_finds_goes_behind_is_charged_and_can_be_reranked(fakes):
-    expander, reranker, assembler = fakes.Expander(once(found("new_b", "new_a"))), fakes.Reranker(), fakes.Assembler()
-    output = fakes.controller(expander=expander, reranker=reranker, assembler=assembler).run("q")
-    items = {item.doc_id: item for item in assembler.seen}
-    assert (items["new_b"].initial_rank, items["new_a"].initial_rank) == (20, 21)
-    assert items["new_b"].sources == {"graph": 0.4}
-    assert output.final_budget_state["expanded_docs"] == 2
-    assert {"new_a", "new_b"} <= {doc_id for ids in reranker.batches for doc_id in ids}
-    assert output.trace.find("expand")[0].details["doc_ids"] == ["new_b", "new_a"]
-    assert len(output.history[0].ranking) == 20
-    assert len(output.history[1].ranking) == 22
 
 
 def test_an_expander_is_told_its_limit_and_denied_beyond_it(fakes):

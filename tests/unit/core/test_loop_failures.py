@@ -275,33 +275,6 @@ def test_a_cascade_goes_on_where_the_strong_model_has_used_up_the_search_units(f
     assert (output.final_budget_state["search_units"], output.stop.reason) == (2, "pool_exhausted")
 
 
-@pytest.mark.parametrize(("billed", "fitting"), [(5_000, 200), (1_000_000, 200), (0, 400)])
-def test_a_rewrite_that_bills_too_much_ends_spending_and_empties_no_context(fakes, billed, fitting):
-    class Dear(fakes.Reformulator):
-        def expected_cost(self, context, first_round):
-            return CostObject(tokens=100)
-
-        def generate(self, context, first_round):
-            context.meter.charge(CostObject(tokens=billed))
-            return ["another"]
-
-    found = {"q": fakes.docs(500), "another": fakes.docs(5)}
-    output = fakes.controller(
-        retriever=fakes.Retriever(found),
-        reformulator=Dear(["another"]),
-        assembler=GreedyAssembler(),
-        budget=CostBudget(),
-    ).run("q")
-    assert len(output.documents) == fitting  # ten tokens each: the buffer is half of 4,000
-    assert output.final_budget_state["tokens"] == billed + 10 * fitting
-    if billed:
-        assert (output.batches.sent, output.stop.reason, output.stop.details["limit"]) == (
-            0,
-            "budget_exhausted",
-            "tokens",
-        )
-
-
 def test_the_stop_is_about_the_document_that_was_wanted(fakes):
     cost = lambda items: CostObject(tokens=sum(1000 if it.doc_id == "doc_007" else 10 for it in items))  # noqa: E731
     scheduler = fakes.Scheduler(choose=lambda pool, budget: propose(["doc_007"], budget))
@@ -356,15 +329,6 @@ def test_a_failing_policy_stops_the_loop_with_what_there_is(fakes, part):
     assert output.stop.details["error"] == "RuntimeError: singular matrix"
     assert len(output.ranking) == 20
     assert output.history[-1].cost.docs == 5
-
-
-def test_a_plain_dict_is_as_good_as_a_valuation(fakes):
-    by_dict = fakes.Estimator(lambda pool, _: {pool.doc_ids[i]: float(pool.base_scores[i]) for i in pool.eligible})
-    rerankers = [fakes.Reranker(), fakes.Reranker()]
-    first = fakes.controller(reranker=rerankers[0]).run("q")
-    second = fakes.controller(reranker=rerankers[1], estimator=by_dict).run("q")
-    assert rerankers[0].batches == rerankers[1].batches
-    assert first.ranking == second.ranking
 
 
 @pytest.mark.parametrize("part", ["estimator", "scheduler", "reranker", "price", "expander"])

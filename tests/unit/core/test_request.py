@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import pytest
-
 from ragtune import CostBudget
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
@@ -61,26 +57,6 @@ def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
     before = clock.now_ms()
     clock.advance(1e9)
     assert before + 1e9 <= clock.now_ms() < before + 1.1e9
-
-
-def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr("ragtune.core.request.clock.time.perf_counter", lambda: now.seconds)
-    clock = MonotonicClock()
-
-    def load(fails):
-        with clock.paused(), clock.paused():
-            now.seconds += 8.0
-            assert clock.now_ms() == 0.0
-            if fails:
-                raise RuntimeError("no such model")
-
-    load(fails=False)
-    with pytest.raises(RuntimeError):
-        load(fails=True)
-    assert clock.now_ms() == 0.0
-    now.seconds += 0.5
-    assert clock.now_ms() == 500.0
 
 
 def test_events_are_stamped_from_the_start_of_the_trace():

@@ -61,13 +61,6 @@ def test_each_rewrite_is_a_round_of_its_own_depth_and_name(fakes):
     assert (spent["reformulations"], spent["retrieval_rounds"]) == (1, 2)
 
 
-def test_rewrites_equal_to_the_original_or_each_other_or_blank_are_dropped(fakes):
-    retriever = fakes.Retriever(fakes.docs(20))
-    rewrites = ["QUERY", " query ", "One", "", "  ", "one", "ONE  ", "two"]
-    RetrievalRounds(retriever, fakes.Reformulator(rewrites), PLAN).run(context_of())
-    assert [query for _, query, _ in retriever.calls] == ["query", "One", "two"]
-
-
 def test_an_inactive_reformulator_and_a_plan_without_rewrites_cost_nothing(fakes):
     for reformulator, plan in (
         (fakes.Reformulator(), PLAN),

@@ -86,24 +86,6 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
     assert len(set(line.values())) > 1
 
 
-@pytest.mark.parametrize("further", [[], ["signal=lexical"]])
-def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, further: list[str]) -> None:
-    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=6", *further)
-    assert is_fixed_depth(session_for(run.config))
-    records, once, measures = measured(run)
-    steps = Steps.of(records, measures, fixed_depth=True)
-    drawn = curve(steps, measures.names, Bootstrap(**SETTINGS))
-    assert once.docs.tolist() == [0, 6]
-    assert drawn.docs.tolist() == list(range(7))
-    for depth in range(7):
-        _, own, _ = measured(replayed("experiment=fixed_depth", f"budget.max_reranker_docs={depth}", *further))
-        assert drawn.mean[depth].tolist() == own.mean[-1].tolist()
-        assert drawn.costs[depth, :2].tolist() == own.costs[-1, :2].tolist()  # documents and calls
-    assert drawn.costs[-1].tolist() == once.costs[-1].tolist()
-    assert drawn.mean[0].tolist() == drawn.first_stage.tolist()
-    assert drawn.area() != once.area()
-
-
 def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None:
     for overrides in (["experiment=uncertainty"], ["experiment=fixed_depth", "assembler.ordering=final_score"]):
         assert not is_fixed_depth(session_for(replayed(*overrides).config))

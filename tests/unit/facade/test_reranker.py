@@ -18,7 +18,6 @@ from overlap import QUERY, TEXTS, overlap
 from ragtune import BudgetedReranker, Document
 from ragtune.cli.commands.serve import add_rerank_options
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
@@ -210,18 +209,6 @@ def test_every_unit_of_a_budget_binds(limits: dict[str, Any], unit: str, most: f
     assert ranking.saved.calls == 1
 
 
-def test_milliseconds_bind(machine: Any) -> None:
-    def slow(query: str, texts: Sequence[str]) -> list[float]:
-        machine.work(50.0 * len(texts))
-        return overlap(query, texts)
-
-    ranking = make(slow, ms=130.0, batch_size=1).rank(QUERY, TEXTS)
-    check(ranking, len(TEXTS))
-    assert ranking.cost.docs == 2
-    assert ranking.stop is not None
-    assert "latency_ms" in ranking.stop.message
-
-
 def test_a_query_may_have_a_budget_of_its_own() -> None:
     reranker = make(docs=6)
     own = {"docs": 2, "calls": None}
@@ -319,20 +306,6 @@ def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any,
             act()
         assert "\n" not in str(refused.value)
     assert make(lambda query, texts: [3.2 for _ in texts], scale="logit").rank(QUERY, TEXTS).cost.docs == 4
-
-
-class Mispriced(BaseReranker):
-    def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
-        return {item.doc_id: 0.5 for item in items}
-
-    def expected_cost(self, items: Any, context: Any) -> Any:
-        raise KeyError("no such price")
-
-
-def test_a_reranker_that_cannot_name_its_price_ranks_all_the_same() -> None:
-    ranking = make(Mispriced()).rank(QUERY, TEXTS)
-    check(ranking, len(TEXTS))
-    assert (ranking.cost.docs, ranking.saved.docs, ranking.saved.calls) == (4, 4, 1)
 
 
 def test_every_unit_is_a_limit_at_every_door() -> None:

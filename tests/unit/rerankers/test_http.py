@@ -290,18 +290,6 @@ def ranker(llm_server: Any) -> Iterator[BudgetedReranker]:
     reranker.close()
 
 
-def test_requests_that_ran_out_of_their_own_time_take_the_model_from_nobody(llm_server: Any, ranker: Any) -> None:
-    llm_server.faults[:] = [Fault("slow", delay_s=1.0)] * 8
-    for _ in range(8):
-        hasty = ranker.rank("query", TEXTS, budget={"ms": 60})
-        assert not any(document.reranked for document in hasty)
-        assert [document.index for document in hasty] == list(range(6))
-    assert ranker.closed is None
-    llm_server.faults.clear()
-    patient = ranker.rank("query", TEXTS)
-    assert [document.index for document in patient] == [5, 4, 3, 2, 1, 0]
-
-
 def test_the_first_good_answer_comes_within_three_seconds_of_the_servers_return(llm_server: Any, ranker: Any) -> None:
     llm_server.faults[:] = [Fault("server_error")] * 999
     for _ in range(20):

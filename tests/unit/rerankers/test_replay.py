@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from ragtune.core.errors import ConfigError, ScoreTableError
@@ -54,26 +52,6 @@ def test_a_number_that_the_scale_does_not_allow_is_named(tmp_path: Path, scale: 
         ScoreTable(_table(tmp_path, raw), scale)
 
 
-LOG_PROBS = [math.log(p) for p in (0.99, 0.9, *[0.01] * 30)]
-PROBABILITIES = [0.99, 0.6, *[0.001] * 30]
-COSINES = [0.8, -0.1, *[0.3] * 30]
-
-
-@pytest.mark.parametrize(
-    ("scale", "scores", "fits"),
-    [
-        ("logit", LOG_PROBS, "use reranker.scale=log_prob"),
-        ("identity", COSINES, "look like reranker.scale=cosine"),
-        ("log_prob", PROBABILITIES, "look like reranker.scale=identity"),
-    ],
-)
-def test_scores_that_cannot_be_on_the_declared_scale_are_refused_with_the_one_that_fits(
-    tmp_path: Path, scale: str, scores: list[float], fits: str
-) -> None:
-    with pytest.raises(ScoreTableError, match=re.escape(fits)):
-        ScoreTable(_table(tmp_path, *scores), scale)
-
-
 def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_path: Path) -> None:
     scores = [0.0, 1.0, 0.5, 1.0, 0.0, 0.5, math.nextafter(1.0, 0.0), 0.0]
     table = ScoreTable(_table(tmp_path, *scores), "identity", "trec_eval").of_query("q1")
@@ -83,17 +61,6 @@ def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_
     assert 0.0 <= min(table.values()) <= max(table.values()) <= 1.0
     with pytest.raises(ConfigError, match="unknown ties 'random': allowed are first_stage, trec_eval"):
         ScoreTable(tmp_path / "scores.run", "identity", "random")
-
-
-def test_parquet_and_run_hold_the_same_scores(tmp_path: Path) -> None:
-    run = _table(tmp_path, 0.5, 0.75)
-    parquet = tmp_path / "scores.parquet"
-    frame = pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0.5, 0.75]})
-    frame.to_parquet(parquet)
-    assert ScoreTable(run).of_query("q1") == ScoreTable(parquet).of_query("q1")
-    frame.drop(columns="score").to_parquet(parquet)
-    with pytest.raises(ScoreTableError, match="no column for 'score': it has 'query_id, doc_id'"):
-        ScoreTable(parquet)
 
 
 def test_the_manifest_supplies_scale_and_prices_and_arguments_win(tmp_path: Path, make_context: MakeContext) -> None:
@@ -132,21 +99,3 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
 def test_prices_that_are_none_are_refused(tmp_path: Path, price: str) -> None:
     with pytest.raises(ConfigError, match=f"{price}=-1: allowed is a number >= 0"):
         ReplayReranker(str(_table(tmp_path, 0.5)), **{price: -1})
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b'{"ms_per_doc": 1e999}',
-        b'{"scale": "' + b"x" * 10**5 + b'"}',
-    ],
-)
-def test_a_manifest_that_says_nothing_usable_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
-    file = _table(tmp_path, 0.5)
-    file.with_name("scores.run.manifest.json").write_bytes(content)
-    with pytest.raises(ScoreTableError, match=r"malformed manifest '.*scores\.run\.manifest\.json': ") as refused:
-        ScoreTable(file)
-    message = str(refused.value).removeprefix(str(tmp_path))
-    assert "\n" not in message
-    assert len(message) < 300 + len(str(tmp_path))

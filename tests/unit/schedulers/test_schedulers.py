@@ -18,7 +18,6 @@ from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.gate import GateScheduler
-from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
 from ragtune.schedulers.sliding_window import SlidingWindowScheduler
@@ -66,19 +65,6 @@ def test_nothing_is_settled_while_the_pool_still_grows() -> None:
     assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
 
 
-def test_cascade_sends_likely_winners_to_the_stronger_strategy_and_the_rest_to_the_default() -> None:
-    view = RemainingBudgetView(strategies=("default", "llm"))
-    scheduler = CascadeScheduler({"llm": 3}, k=4, batch_size=2, min_docs=2)
-    winners = _pool([0.99] * 4 + [0.01] * 10, {0: 0.99, 13: 0.01})
-    losers = _pool([0.99] * 4 + [0.01] * 10, dict.fromkeys(range(4), 0.99))
-    first = scheduler.select_batch(winners, view)
-    assert isinstance(first, BatchProposal)
-    assert (first.strategy, first.doc_ids) == ("llm", ["d01", "d02"])
-    second = scheduler.select_batch(losers, view)
-    assert isinstance(second, BatchProposal)
-    assert second.strategy == "default"
-
-
 def test_cascade_keeps_the_stronger_strategys_limit_and_the_budget() -> None:
     view = RemainingBudgetView(strategies=("default", "llm"))
     scheduler = CascadeScheduler({"llm": 3}, k=8, batch_size=2, min_docs=0)
@@ -115,25 +101,6 @@ def test_one_shot_fires_once() -> None:
     stop = OneShotScheduler(top_n=3).select_batch(OPEN, RemainingBudgetView())
     assert isinstance(stop, StopRecord)
     assert stop.reason == "one_shot_done"
-
-
-def test_a_batch_shrinks_to_what_the_budget_affords_in_any_unit() -> None:
-    def charge(doc_ids: list[str], strategy: str) -> CostObject:
-        return CostObject(docs=len(doc_ids), calls=1, tokens=10 * len(doc_ids), latency_ms=5.0 * len(doc_ids))
-
-    fresh = _pool([0.5] * 9)
-    for view, expected in (
-        (RemainingBudgetView(remaining_rerank_docs=3, pricer=charge), 3),
-        (RemainingBudgetView(remaining_tokens=45, pricer=charge), 4),
-        (RemainingBudgetView(remaining_tokens=45, assembly_token_buffer=20, pricer=charge), 2),
-        (RemainingBudgetView(remaining_latency_ms=11.0, pricer=charge), 2),
-    ):
-        proposal = GreedyScheduler(batch_size=8).select_batch(fresh, view)
-        assert isinstance(proposal, BatchProposal)
-        assert len(proposal.doc_ids) == expected
-    nothing = GreedyScheduler(batch_size=8).select_batch(fresh, RemainingBudgetView(remaining_tokens=9, pricer=charge))
-    assert isinstance(nothing, StopRecord)
-    assert nothing.reason == "budget_exhausted"
 
 
 def sizes(output) -> list[int]:
