@@ -9,19 +9,14 @@ from typing import Any
 
 import httpx2
 import pytest
-from rerank_server import HTTP, KEY, ask, serving
+from rerank_server import HTTP, KEY, TEXTS, ask, count_tea, serving
 
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.http import HttpReranker
 from ragtune.services.rerank import RerankServer
 
-TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
 BEST_FIRST = [2, 4, 0, 1, 3]
 ROUTES = ["/", "/health", "/healthz", "/readyz", "/models", "/v1/models", "/info", "/tei/info", "/vllm/v1/models"]
-
-
-def count_tea(query: str, texts: Sequence[str]) -> list[float]:
-    return [text.split().count("tea") / 10 for text in texts]
 
 
 def text_of(row: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from patience import HANG_S, wait_until
+from rerank_server import count_tea
 
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import ConfigError, InputError
@@ -17,10 +18,6 @@ from ragtune.services.rerank_payloads import RerankQuery
 from ragtune.services.shadow import ShadowOptions, read_records
 
 TEXTS = [f"{'tea ' * (i % 9)}cup {i}" for i in range(30)]
-
-
-def count_tea(query: str, texts: Sequence[str]) -> list[float]:
-    return [text.split().count("tea") / 10 for text in texts]
 
 
 def make(options: ShadowOptions, function: Callable[..., list[float]] = count_tea, **more: object) -> RerankServer:

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
 
 from ragtune.core.errors import ConfigError, ModelLoadError
 from ragtune.core.pool.items import PoolItem
 from ragtune.data.corpus import Corpus
+from ragtune.data.text import terms
+from ragtune.embedders.candidates import CandidateVectors
 from ragtune.embedders.dense_vectors import DenseVectors
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
@@ -120,3 +124,22 @@ def test_rows_are_the_embedders_vectors_in_the_order_asked_for(corpus: Corpus, m
     expected = embedder.embed([corpus[doc_id].content for doc_id in wanted])
     np.testing.assert_allclose(rows, expected, atol=1e-5)
     assert np.linalg.eigvalsh(rows @ rows.T).min() > -1e-9
+
+
+TEXTS = (
+    "Green teas are brewed, a tea at 80\u2013100 degrees",
+    "",
+    "the",
+    "na\u00efve caf\u00e9 \u03b2-carotene",
+    "\u7dd1\u8336\u306e\u5165\u308c\u65b9 tea",
+)
+
+
+def test_columns_and_weights_are_those_of_scikit_learn() -> None:
+    hashing = HashingVectorizer(analyzer=terms, n_features=2**20, norm=None, alternate_sign=False)
+    expected = hashing.transform(TEXTS)
+    expected.data = 1.0 + np.log(expected.data)
+    expected = normalize(expected)
+    found = CandidateVectors().of([PoolItem(str(i), text) for i, text in enumerate(TEXTS)])
+    for part in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(found, part), getattr(expected, part))
