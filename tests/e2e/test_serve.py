@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,15 +24,6 @@ from ragtune.cli.main import main
 
 KEY = "a-key-of-the-test-suite"
 DOCUMENTS = [{"doc_id": "green", "content": "Green tea is steamed."}, {"doc_id": "mate", "content": "Mate is no tea."}]
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """Open to the user that PostgreSQL runs as where tests run as root, unlike pytest's own folders."""
-    folder = Path(tempfile.mkdtemp(prefix="ragtune-serve-"))
-    folder.chmod(0o755)
-    yield folder / "with a blank"
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def databases(folder: Path) -> list[int]:
@@ -108,7 +96,8 @@ def test_a_public_server_asks_for_its_key_and_never_logs_it() -> None:
     assert KEY not in out + err
 
 
-def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given(data_dir: Path) -> None:
+def test_the_embedded_database_stops_with_the_server_and_keeps_what_it_was_given(folder: Path) -> None:
+    data_dir = folder / "with a blank"
     with serving("--data-dir", str(data_dir)) as server:
         assert server.ask("GET", "/readyz") == (200, {"status": "ok"})
         fill(server)
@@ -144,8 +133,8 @@ def test_the_page_of_the_api_works_from_the_server_alone_with_the_key_that_is_ty
     assert {url for url in asked if not url.startswith(server.url)} == set()
 
 
-def test_a_real_client_uses_the_tools_over_stdio(data_dir: Path) -> None:
-    arguments = [*COMMAND[1:], "mcp", "--data-dir", str(data_dir)]
+def test_a_real_client_uses_the_tools_over_stdio(folder: Path) -> None:
+    arguments = [*COMMAND[1:], "mcp", "--data-dir", str(folder)]
     process = StdioServerParameters(command=sys.executable, args=arguments, env=environment())
 
     async def talk() -> list[CallToolResult]:
@@ -162,11 +151,11 @@ def test_a_real_client_uses_the_tools_over_stdio(data_dir: Path) -> None:
     assert [candidate["doc_id"] for candidate in found["candidates"]] == ["green"]
     assert [result.is_error for result in results] == [False, False, False, True]
     assert refused["status"] == 404
-    wait_until(lambda: not databases(data_dir))
+    wait_until(lambda: not databases(folder))
 
 
-def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(data_dir: Path) -> None:
-    command = [*COMMAND, "mcp", "--data-dir", str(data_dir)]
+def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(folder: Path) -> None:
+    command = [*COMMAND, "mcp", "--data-dir", str(folder)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
         initialize = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -177,7 +166,7 @@ def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(data_d
         )
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "ragtune"
-        assert databases(data_dir)
+        assert databases(folder)
         process.send_signal(signal.SIGTERM)
         assert process.wait(HANG_S) == 0
-    assert databases(data_dir) == []
+    assert databases(folder) == []

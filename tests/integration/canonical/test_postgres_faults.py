@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -41,14 +39,6 @@ def dsn() -> str:
 def store(dsn: str) -> Iterator[PostgresStore]:
     with PostgresDatabase(dsn) as database:
         yield database.open("tea", EMBEDDER, create=True)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="ragtune-fault-"))
-    path.chmod(0o711)  # where tests run as root, the server runs as another user
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def document(doc_id: str, chunks: int = 5) -> list[Chunk]:
