@@ -159,8 +159,6 @@ def test_a_signal_ends_stdio_while_stdin_is_open_and_the_database_with_it(folder
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
         initialize = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        assert process.stdin is not None
-        assert process.stdout is not None
         process.stdin.write(
             json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}) + "\n"
         )

@@ -200,7 +200,6 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
             for budget in (None, {"calls": None})
         )
         wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes()["measured"] == 1)
-        assert ranker._shadow is not None
         saved = ranker._shadow.figures()["saved_docs"].mean
     assert saved == 18 - some["ragtune"]["spent"]["docs"]  # the shadow asks about all documents at once, not in batches
     assert some["ragtune"]["spent"]["calls"] == 2
@@ -295,7 +294,6 @@ def test_a_request_is_a_span_of_a_reranker_and_its_texts_are_shown_on_demand(
     assert told.get("reranker.input_documents.1.document.content") == ("9" if captures else None)
     assert any("9" in str(value) and "content" in name for name, value in told.items()) is captures
     found = reader.get_metrics_data()
-    assert found is not None
     points = {one.name: one.data.data_points for one in found.resource_metrics[0].scope_metrics[0].metrics}
     assert points["gen_ai.server.request.duration"][0].count == 1
     assert points["gen_ai.client.token.usage"][0].sum == tokens

@@ -81,7 +81,6 @@ def test_applied_estimates_do_not_follow_the_estimators_arrays():
     pool.apply_priorities(pool.valuation(mean, acquisition=acquisition))
     mean[:], acquisition[:] = 9.0, 9.0
     assert pool.priorities.tolist() == [0.1, 0.2]
-    assert pool.estimates.acquisition is not None
     assert pool.estimates.acquisition.tolist() == [0.3, 0.4]
 
 

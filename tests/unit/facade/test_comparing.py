@@ -52,7 +52,6 @@ def test_all_that_compare_have_a_name_and_the_command_line_tells_it() -> None:
 def test_a_budget_within_the_first_round_is_warned_of_with_one_that_is_enough(policy: str, docs: int) -> None:
     (said,) = BudgetedReranker(worth, policy=policy, docs=docs).rank("q", TEXTS).warnings
     named = re.search(r"smallest useful budget is (\d+) documents in \d+ calls: docs=(\d+)$", said)
-    assert named is not None
     assert docs < int(named[1]) == int(named[2])
     assert BudgetedReranker(worth, policy=policy, docs=int(named[1])).rank("q", TEXTS).warnings == []
 

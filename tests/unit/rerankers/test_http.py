@@ -58,7 +58,6 @@ def make(llm_server: Any) -> Iterator[Callable[..., HttpReranker]]:
 
 
 def charged(context: RAGtuneContext) -> CostObject:
-    assert context.meter.charged is not None
     return context.meter.charged
 
 

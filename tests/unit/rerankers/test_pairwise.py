@@ -66,7 +66,6 @@ def took(items: Sequence[PoolItem], passes: int = 1, query: str = "query") -> fl
 
 
 def charged(context: RAGtuneContext) -> CostObject:
-    assert context.meter.charged is not None
     return context.meter.charged
 
 

@@ -62,7 +62,6 @@ def test_what_never_changed_in_few_queries_is_not_taken_for_certain() -> None:
     assert choose(options, known, 0.99) == 4
     assert choose(options, known, 0.5) == 1
     question = nearest_question(options, known, 4, 0.99)
-    assert question is not None
     assert question[0] == 3
     assert question[1] > 20
 
@@ -108,7 +107,6 @@ def test_without_judgments_the_headline_is_conditional_and_names_what_decides(
         "If you want the full reranking: use the policy"
     )
     limits = words.limits_of_agreement(concluded_without_judgments)
-    assert limits is not None
     assert "cannot show whether that reranking helps" in limits
     assert "about 32 judged queries" in limits
     assert words.LABELS_NEEDED in limits
@@ -276,7 +274,6 @@ def test_a_harmful_reranker_is_not_recommended_unless_a_policy_is_shown_to_be_be
         assert ("everything" in said) is (gain == 0.05)
         assert (advice.question is not None) is (gain == 0.002)
         low = advice.recommended.kept.low
-        assert low is not None
         assert low > 1.0 or advice.recommended == advice.first_stage
         assert [rung.option for rung in advice.ladder[-1:]] == ["no reranking"] * (gain == 0.05)
         assert (len(words.sureness(advice)) > 1) is (gain == 0.05)
