@@ -160,10 +160,7 @@ def test_runs_whose_folders_are_called_alike_are_told_apart(two_runs: SimpleName
 
 
 def test_runs_that_have_failed_or_read_other_data_are_compared_with_a_warning(
-    two_runs: SimpleNamespace,
-    run_here: Run,
-    damaged: Callable[[str, bytes | None], Path],
-    tmp_path: Path,
+    two_runs: SimpleNamespace, run_here: Run, damaged: Callable[[str, bytes | None], Path], tmp_path: Path
 ) -> None:
     summary = json.loads((two_runs.ours / "summary.json").read_text())
     summary["failures"] |= {"status": "failed", "first_error": "KeyError: 'x'"}

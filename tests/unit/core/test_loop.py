@@ -22,11 +22,7 @@ def batch(*doc_ids: str, **fields) -> BatchProposal:
 
 
 @pytest.mark.parametrize(
-    ("budget", "unit"),
-    [
-        (limits(max_reranker_docs=10), "rerank_docs"),
-        (limits(max_latency_ms=20.0), "latency_ms"),
-    ],
+    ("budget", "unit"), [(limits(max_reranker_docs=10), "rerank_docs"), (limits(max_latency_ms=20.0), "latency_ms")]
 )
 def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
     reranker = fakes.Reranker(cost=lambda items: CostObject(docs=len(items), calls=1, latency_ms=10.0, usd=0.1))

@@ -9,12 +9,7 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import (
-    InputError,
-    NotAskedError,
-    RequestOverError,
-    ScoreTableError,
-)
+from ragtune.core.errors import InputError, NotAskedError, RequestOverError, ScoreTableError
 from ragtune.core.policy.batching import propose
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.llm.errors import ServiceError, no_scores
@@ -88,8 +83,7 @@ def test_a_bad_score_costs_the_one_document_that_it_belongs_to(fakes, bad):
 
 def test_attempts_count_as_calls_documents_and_time(fakes):
     reranker = fakes.Reranker(
-        script=[RuntimeError("boom")] * 9,
-        cost=lambda items: CostObject(tokens=100, latency_ms=10.0, usd=0.1),
+        script=[RuntimeError("boom")] * 9, cost=lambda items: CostObject(tokens=100, latency_ms=10.0, usd=0.1)
     )
     output = fakes.controller(reranker=reranker, budget=limits(max_reranker_calls=2)).run("q")
     assert len(reranker.batches) == 2
@@ -102,8 +96,7 @@ def test_attempts_count_as_calls_documents_and_time(fakes):
 def test_a_failed_batch_costs_the_tokens_and_the_money_that_were_reported(fakes):
     for charge_failures in (False, True):
         reranker = fakes.Reranker(
-            script=[RuntimeError("cut off")] * 2,
-            act=lambda ctx: ctx.meter.charge(CostObject(tokens=30, usd=0.5)),
+            script=[RuntimeError("cut off")] * 2, act=lambda ctx: ctx.meter.charge(CostObject(tokens=30, usd=0.5))
         )
         budget = limits(charge_failures=charge_failures, max_reranker_docs=10)
         output = fakes.controller(reranker=reranker, budget=budget).run("q")

@@ -171,10 +171,7 @@ def doc(doc_id: str, score: float, **fields) -> ScoredDocument:
 
 def test_ranks_follow_the_rounds_so_that_the_original_query_comes_first():
     pool = aggregate(
-        [
-            result("original", doc("b", 0.2), doc("a", 0.1)),
-            result("rewrite_0", doc("new", 9.0), doc("a", 8.0)),
-        ]
+        [result("original", doc("b", 0.2), doc("a", 0.1)), result("rewrite_0", doc("new", 9.0), doc("a", 8.0))]
     )
     assert pool.doc_ids == ("b", "a", "new")
     assert [item.initial_rank for item in pool] == [0, 1, 2]

@@ -13,14 +13,7 @@ import pytest
 from shard_work import die_once, echo
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.replay.executors import (
-    Executor,
-    InlineExecutor,
-    JoblibExecutor,
-    RayExecutor,
-    shards,
-    worker_of,
-)
+from experiments.replay.executors import Executor, InlineExecutor, JoblibExecutor, RayExecutor, shards, worker_of
 from ragtune.core.errors import ConfigError
 
 IDS = [f"q{i}" for i in range(11)]

@@ -58,9 +58,7 @@ def test_a_changed_decision_is_told_with_component_query_and_values(decisions: P
     said = pinned["greedy"]["q14"]["stop"]
     pinned["greedy"]["q14"]["stop"] = "tired"
     (decisions / BASELINE).write_text(json.dumps(pinned))
-    assert differences() == [
-        f"estimator/baseline with greedy, query q14: stop is {said}, pinned is tired",
-    ]
+    assert differences() == [f"estimator/baseline with greedy, query q14: stop is {said}, pinned is tired"]
     del pinned["greedy"]["q14"]
     (decisions / BASELINE).write_text(json.dumps(pinned))
     [line] = differences()

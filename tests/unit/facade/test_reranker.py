@@ -298,10 +298,7 @@ def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
     ids=["logits without a scale", "too few", "words", "by index", "a text"],
 )
 def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any, said: str) -> None:
-    for act in (
-        lambda: make(function).rank(QUERY, TEXTS),
-        lambda: make(function).rank_many([(QUERY, TEXTS)] * 2),
-    ):
+    for act in (lambda: make(function).rank(QUERY, TEXTS), lambda: make(function).rank_many([(QUERY, TEXTS)] * 2)):
         with pytest.raises(ConfigError, match=said) as refused:
             act()
         assert "\n" not in str(refused.value)

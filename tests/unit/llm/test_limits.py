@@ -110,11 +110,7 @@ def test_thoughts_that_used_up_the_limit_are_told_however_the_server_calls_it(ll
 
 
 @pytest.mark.parametrize("kind", [LLMListwiseReranker, LLMSetwiseReranker, LLMPointwiseReranker])
-@given(
-    tokens=st.integers(0, 12_000),
-    usd=st.none() | st.floats(0.0, 0.05),
-    thoughts=st.integers(0, 6000),
-)
+@given(tokens=st.integers(0, 12_000), usd=st.none() | st.floats(0.0, 0.05), thoughts=st.integers(0, 6000))
 @settings(max_examples=25, deadline=None)
 def test_thoughts_are_never_overspent(kind: Any, tokens: int, usd: float | None, thoughts: int) -> None:
     service = FakeService(lambda chat: f"{'hm ' * thoughts}</think>" + json.dumps(ANSWER if thoughts % 2 else {}))

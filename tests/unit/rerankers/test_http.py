@@ -125,10 +125,7 @@ def test_any_url_is_joined_rightly(dialect: str, url: str | None, address: str) 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
-            {"dialect": "bing"},
-            "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, ragtune",
-        ),
+        ({"dialect": "bing"}, "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, ragtune"),
         ({"dialect": "tei", "url": None}, "reranker url=None: allowed is http"),
         ({"url": f"http://me:{KEY}@host"}, "reranker url holds a user: allowed is http"),
         ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),

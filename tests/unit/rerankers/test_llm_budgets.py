@@ -44,15 +44,7 @@ limits = st.fixed_dictionaries(
 )
 
 
-def run(
-    fakes: Any,
-    kind: str,
-    texts: Any,
-    service: FakeService,
-    batch: int,
-    thinking: int = 100,
-    **given_: Any,
-) -> Any:
+def run(fakes: Any, kind: str, texts: Any, service: FakeService, batch: int, thinking: int = 100, **given_: Any) -> Any:
     docs = [
         ScoredDocument(id=f"d{i}", content=" ".join(words), score=1.0 - i / 100, token_count=len(words))
         for i, words in enumerate(texts)

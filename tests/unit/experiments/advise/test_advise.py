@@ -117,20 +117,8 @@ def test_without_judgments_the_headline_is_conditional_and_names_what_decides(
     ("mean", "deviation", "requests", "trust", "said"),
     [
         (0.3, 0.1, 100, 0.5, "Trust 0.5: the reranker's scores agree with the first stage (correlation +0.30 ± 0.02 "),
-        (
-            0.05,
-            0.1,
-            100,
-            0.15,
-            "are not shown to agree much with the first stage (correlation +0.05 ± 0.02 ",
-        ),
-        (
-            0.01,
-            0.1,
-            100,
-            0.0,
-            "Trust 0: the reranker's scores are not shown to agree with the first stage ",
-        ),
+        (0.05, 0.1, 100, 0.15, "are not shown to agree much with the first stage (correlation +0.05 ± 0.02 "),
+        (0.01, 0.1, 100, 0.0, "Trust 0: the reranker's scores are not shown to agree with the first stage "),
         (-0.3, 0.1, 29, 0.5, "Trust stays at 0.5: 29 queries are too few"),
     ],
 )
