@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from ragtune import BudgetedReranker, Document
 from ragtune.cli.commands.serve import add_rerank_options
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
+from ragtune.facade.models import reranker_for
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
 from ragtune.rerankers.function import FunctionReranker
@@ -405,3 +407,40 @@ def test_a_ranking_travels_with_what_it_saved() -> None:
     assert travelled == ranking
     assert travelled.saved == ranking.saved
     assert ranking.saved.docs == len(TEXTS) - 2
+
+
+GIVEN = [4.0, 1.0, 3.0, 2.0, 0.0, 7.0, 6.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("plain", "given"),
+    [
+        ({"top_k": 2}, {"top_k": np.int64(2)}),
+        ({"scores": GIVEN}, {"scores": np.array(GIVEN, dtype=np.float32)}),
+        ({"scores": GIVEN}, {"scores": pd.Series(GIVEN, index=range(8)[::-1])}),
+        ({"scores": [4, None, 3, 2] * 2}, {"scores": pd.Series([4, None, 3, 2] * 2, dtype="Int64")}),
+        ({"scores": [4, None, 3, 2] * 2}, {"scores": [np.int64(4), pd.NA, 3, 2] * 2}),
+        ({"scores": {"a": GIVEN, "b": GIVEN[::-1]}}, {"scores": pd.DataFrame({"a": GIVEN, "b": GIVEN[::-1]})}),
+        ({"signals": {"clicks": [1, None, 2, 3] * 2}}, {"signals": {"clicks": pd.Series([1, None, 2, 3] * 2)}}),
+        ({"signals": {"clicks": GIVEN}}, {"signals": pd.DataFrame({"clicks": GIVEN})}),
+        ({"vectors": np.eye(8).tolist()}, {"vectors": pd.DataFrame(np.eye(8))}),
+        ({"documents": TEXTS}, {"documents": np.array(TEXTS)}),
+        ({"documents": TEXTS}, {"documents": pd.Series(TEXTS, index=range(8)[::-1])}),
+        ({"documents": TEXTS}, {"documents": (text for text in TEXTS)}),
+    ],
+)
+def test_arrays_and_series_are_lists_by_position(plain: Any, given: Any) -> None:
+    def ranked(documents: Any = TEXTS, **further: Any) -> Ranking:
+        return make().rank(QUERY, documents, **further)
+
+    assert ranked(**given).documents == ranked(**plain).documents
+
+
+def test_records_of_a_frame_may_lack_a_title() -> None:
+    records = pd.DataFrame({"text": TEXTS, "title": [None, "x", np.nan, pd.NA] * 2}).to_dict("records")
+    assert [d.index for d in make().rank(QUERY, records)] == [d.index for d in make().rank(QUERY, TEXTS)]
+
+
+def test_a_reranking_function_may_return_a_series() -> None:
+    own = reranker_for(lambda query, texts: pd.Series(overlap(query, texts)), {})
+    assert make(own).rank(QUERY, TEXTS).documents == make().rank(QUERY, TEXTS).documents
