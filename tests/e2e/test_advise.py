@@ -58,17 +58,8 @@ def advice(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """The advice on the shipped collection, with prices."""
     folder = tmp_path_factory.mktemp("advice")
     (folder / "prices.yaml").write_text(PRICES)
-    options = [
-        "--prices",
-        str(folder / "prices.yaml"),
-        "--traffic",
-        "1000",
-        "--jobs",
-        "1",
-        "--out",
-        str(folder / "out"),
-    ]
-    assert call("dataset=demo", "dataset.every=2", *options) == 0
+    options = ["--prices", str(folder / "prices.yaml"), "--traffic", "1000", "--out", str(folder / "out")]
+    assert call("dataset=demo", "dataset.every=2", "--jobs", "1", *options) == 0
     return SimpleNamespace(folder=folder / "out", said=json.loads((folder / "out" / "advice.json").read_text()))
 
 

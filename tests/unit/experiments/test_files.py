@@ -1,4 +1,4 @@
-"""A run's files: all or none, and the same bytes for the same results."""
+"""A run's files and their summary: all or none, and the same bytes for the same results."""
 
 from __future__ import annotations
 
