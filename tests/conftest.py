@@ -11,6 +11,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -145,7 +146,8 @@ class FakeReranker(BaseReranker):
     ) -> None:
         self._cost = cost
         self._script = list(script)
-        self._recorded = recorded
+        if recorded:
+            self.facts = replace(self.facts, is_recorded=True)
         self._act = act
         self.batches: list[list[str]] = []
         self.strategies: list[str] = []
@@ -162,10 +164,6 @@ class FakeReranker(BaseReranker):
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self._cost(items) if self._cost else super().expected_cost(items, context)
-
-    @property
-    def is_recorded(self) -> bool:
-        return self._recorded
 
 
 def _reversing(items: Sequence[PoolItem]) -> dict[str, float]:

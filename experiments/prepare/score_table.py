@@ -34,7 +34,7 @@ def write_score_table(config: Mapping[str, Any], order: Order) -> int:
         sys.stderr.write("nothing to do: this table is complete; delete it to score again\n")
         return DONE
     session = build_session({**config, "reranker": _loaded_first(config["reranker"])})
-    if session.rerankers["default"].is_recorded:
+    if session.rerankers["default"].facts.is_recorded:
         raise ConfigError(f"reranker={leaf(config, 'reranker')} scores nothing: choose a live one, e.g. cross_encoder")
     for gap, missing in session.dataset.warnings.items():
         sys.stderr.write(f"warning: {missing} {gap}\n")
@@ -76,7 +76,7 @@ def _fill(
             "scale": "identity",
             "model": order.model or _describe(config["reranker"]),
             "text_hash": scoring.session.dataset.corpus.digest,
-            **manifest_of(found, "usd" not in scoring.reranker.unpriced),
+            **manifest_of(found, "usd" not in scoring.reranker.facts.unpriced),
             "pairs": len(pairs),
             **({"missing_pairs": missing} if missing else {}),
             "dataset": scoring.session.dataset.name,

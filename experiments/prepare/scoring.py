@@ -107,14 +107,14 @@ class Scoring:
         cost = FREE
         for context, items in self._queries():
             left = self._left(context, items)
-            unpaid = self.reranker.unpaid(left, context)
+            unpaid = self.reranker.facts.unpaid(left, context)
             queries, pairs = queries + 1, pairs + len(items)
             done, kept = done + len(items) - len(left), kept + len(left) - len(unpaid)
             if unpaid:
                 cost += self.reranker.expected_cost(unpaid, context)
             progress(queries, len(self.session.dataset.queries))
         amounts = cost.by_unit()
-        unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
+        unknown = frozenset(unit for unit in self.reranker.facts.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
 
     def run(self, order: Order, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
@@ -164,7 +164,7 @@ class Scoring:
         """The first documents that the limits allow, and the limit if these are not all."""
 
         def exceeded(n: int) -> str | None:
-            unpaid = self.reranker.unpaid(items[:n], context)
+            unpaid = self.reranker.facts.unpaid(items[:n], context)
             if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
                 return f"--max-docs {order.max_docs}"
             if order.max_usd is not None and unpaid:
@@ -183,7 +183,7 @@ class Scoring:
 
     def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: Outcome) -> bool:
         """Score the documents and keep the scores; whether there were any."""
-        unpaid = len(self.reranker.unpaid(items, context))
+        unpaid = len(self.reranker.facts.unpaid(items, context))
         started = time.perf_counter()
         try:
             scores = self.reranker.rerank(items, context, "default")

@@ -225,7 +225,7 @@ def _validated(kind: type[Model], values: Mapping[str, Any], group: str) -> Mode
 
 
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
-    simulated = all(reranker.simulates_time for reranker in rerankers.values())
+    simulated = all(reranker.facts.simulates_time for reranker in rerankers.values())
     auto = VirtualClock if simulated else MonotonicClock
     clocks: dict[str, type[Clock]] = {"auto": auto, "virtual": VirtualClock, "monotonic": MonotonicClock}
     if kind not in clocks:

@@ -209,7 +209,7 @@ class SharedCalls(WrappedReranker):
         while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
             for waiting in turns:
                 part = self._part(waiting, counts.get(waiting, 0))
-                part = part if self.inner.compares else min(part, room)
+                part = part if self.inner.facts.compares else min(part, room)
                 docs = sum(counts.values()) + part
                 if counts and (part > room or not self._is_in_time(docs, [*counts, waiting])):
                     room = 0
@@ -225,7 +225,7 @@ class SharedCalls(WrappedReranker):
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
         """Documents of its next turn, fewer where no more can be scored in time."""
         docs = len(waiting.rest) - taken
-        if self.inner.compares:
+        if self.inner.facts.compares:
             return docs
         docs = min(_TURN, self._docs, docs)
         while docs > 1 and not self._is_in_time(docs, [waiting]):

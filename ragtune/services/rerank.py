@@ -143,7 +143,7 @@ class RerankServer:
             )
         from ragtune.facade.reranker import Job
 
-        if request.min_score is not None and self._links[0].asked.compares:
+        if request.min_score is not None and self._links[0].asked.facts.compares:
             raise InputError("/min_score: allowed with a model that gives scores; this one compares documents")
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)

@@ -82,10 +82,17 @@ INTERFACES = [kind for kind in vars(interfaces).values() if getattr(kind, "__mod
 
 
 @pytest.mark.parametrize("interface", INTERFACES, ids=lambda interface: interface.__name__)
-def test_every_interface_says_in_one_line_what_state_may_be_kept(interface):
+def test_every_interface_says_in_one_line_what_state_may_be_kept_and_has_at_most_five_members(interface):
     said = [line.strip() for line in interface.__doc__.splitlines() if line.strip().startswith("State:")]
     assert len(said) == 1
     assert said[0].endswith(".")
+    members = {name for name in dir(interface) if not name.startswith("_")}
+    assert 1 <= len(members) <= 5, members
+
+
+def test_a_reranker_that_states_a_fact_beside_its_facts_is_refused():
+    with pytest.raises(ConfigError, match=re.escape("Old.compares: allowed is a field of facts = RerankerFacts(...)")):
+        type("Old", (interfaces.BaseReranker,), {"compares": True})
 
 
 PACKAGE = Path(interfaces.__file__).parents[1]

@@ -10,6 +10,7 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import InputError, NotAskedError, RequestOverError, ScoreTableError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.policy.batching import propose
@@ -357,7 +358,7 @@ def last_first(items: Any) -> dict[str, float]:
 @pytest.fixture
 def comparing(fakes: Any) -> Any:
     class Comparing(fakes.Reranker):
-        compares = True
+        facts = RerankerFacts(compares=True)
 
     return Comparing
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RetrievalPlan, ScoredDocument
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import RetrievalError
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.clock import VirtualClock
@@ -150,8 +151,7 @@ def test_a_document_that_a_round_repeats_counts_once_and_the_trace_says_so(fakes
 
 def test_what_only_a_rewrite_found_and_the_reranker_cannot_score_is_no_candidate(fakes):
     class Table(fakes.Reranker):
-        def can_score(self, doc_id, context):
-            return doc_id != "two_000"
+        facts = RerankerFacts(can_score=lambda doc_id, context: doc_id != "two_000")
 
     found = {"query": fakes.docs(3), "one": [*fakes.docs(2, "two"), *fakes.docs(1)]}
     output = fakes.controller(

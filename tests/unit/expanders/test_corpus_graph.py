@@ -97,8 +97,8 @@ def test_what_the_table_lacks_is_no_candidate_and_counted_once(expander, pool, c
     table = tmp_path / "scores.run"
     table.write_text("".join(f"q1 Q0 {doc_id} 1 0.5 t\n" for doc_id in "abcdx"), encoding="utf-8")
     replay = ReplayReranker(str(table))
-    assert replay.can_score("x", context)
-    assert not replay.can_score("y", context)
+    assert replay.facts.can_score("x", context)
+    assert not replay.facts.can_score("y", context)
     found = expander(replay)
     score(pool, a=0.5)
     assert ids(found.expand(pool, context, 10)) == ["x"]

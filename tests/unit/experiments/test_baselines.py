@@ -19,6 +19,7 @@ from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of as replay_baselines
 from experiments.replay.records import is_fixed_depth
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
@@ -98,7 +99,7 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
 ) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "reranker=noop")
     assert baselines_of(run)
-    monkeypatch.setattr(NoOpReranker, "is_recorded", False)
+    monkeypatch.setattr(NoOpReranker, "facts", RerankerFacts())
     assert baselines_of(run) == {}
     assert compared(run)[1] == {}
 

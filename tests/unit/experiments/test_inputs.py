@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.replay.inputs import InputFiles, identity, require_same
-from ragtune.core.component import Component
+from ragtune.core.component import Component, declare_files
 from ragtune.core.errors import ConfigError
 
 Compose = Callable[..., dict[str, Any]]
@@ -54,9 +54,9 @@ def test_a_file_whose_content_changed_makes_another_run_and_is_named(
     assert f"but 'x' holds the results of other data: {str(tmp_path / name)!r} has changed" in str(refused.value)
 
 
+@declare_files(reads=["model"], keeps=["store"])
 class Reader(Component):
-    reads_files = ("model",)
-    keeps_files = ("cache_dir", "store")
+    pass
 
 
 def test_what_is_no_input_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
     size = {"layers": 2, "hidden": 8, "feed_forward": 16, "max_length": 50}
     items = [PoolItem(doc_id=str(i), token_count=n) for i, n in enumerate((7, 30, 90))]
     bare = ReplayReranker(str(file))
-    assert {"flops", "search_units", "joules"} <= bare.unpriced
+    assert {"flops", "search_units", "joules"} <= bare.facts.unpriced
     assert not {"flops", "search_units", "joules"} & bare.expected_cost(items, make_context()).model_dump().keys()
     prices = {"docs_per_search_unit": 2, "usd_per_search_unit": 0.5, "usd_per_doc": 1.0}
     given = ReplayReranker(str(file), architecture=size, **prices)
@@ -90,7 +90,7 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
     weights = 4 * 8 * 2 * (2 * 8 + 16)
     assert cost.flops == sum(weights * n + 4 * 2 * 8 * n**2 for n in (9, 32, 50)), "each pair by its own length"
     assert (cost.search_units, cost.usd) == (2, 4.0)
-    assert given.unpriced == {"latency_ms", "joules"}
+    assert given.facts.unpriced == {"latency_ms", "joules"}
     manifest = {"architecture": size, "docs_per_search_unit": 100}
     file = file.rename(file.with_name("told.run"))
     file.with_name("told.run.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
