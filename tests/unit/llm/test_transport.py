@@ -31,10 +31,7 @@ REAL = {"clock": MonotonicClock(), "sleep": time.sleep}
 TRANSIENT = ["rate_limit", "server_error", "drop", "garbage"]
 
 Make = Callable[..., LLMClient]
-
-
-class Names(RootModel[list[str]]):
-    pass
+Names = RootModel[list[str]]
 
 
 @pytest.mark.parametrize("kind", TRANSIENT)
