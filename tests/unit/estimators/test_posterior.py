@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,6 +62,55 @@ def test_conditioning_in_batches_equals_dense_gaussian_process_regression(source
     mean, variance = _direct(posterior, prior, rows, scored, np.log(scores / (1 - scores)))
     np.testing.assert_allclose(posterior.mean, mean, atol=1e-9)
     np.testing.assert_allclose(posterior.variance, variance, atol=1e-9)
+
+
+def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
+    prior, rows = Prior(), _rows(20)
+    posterior = RelevancePosterior(_evidence(20), rows, prior)
+    scored, scores = [1, 5, 7], np.array([0.99, 0.4, 0.05])
+    posterior.update(scored, scores, ["a"] * 3)
+    design, mean = posterior.covariance.design, posterior._prior_mean
+    kernel = _kernel(design, prior, rows)
+    gram = np.linalg.inv(kernel[np.ix_(scored, scored)] + prior.noise * np.eye(3))
+    logits = np.log(scores / (1 - scores))
+
+    def log_density(s: float) -> float:
+        residual = s * logits - mean[scored]
+        return float(
+            (3 + prior.scale_strength) * np.log(s)
+            - 0.5 * residual @ gram @ residual
+            - 0.5 * s * s * prior.scale_strength * prior.scale**2
+        )
+
+    best = log_density(posterior.inverse_scale)
+    assert all(log_density(posterior.inverse_scale * f) <= best for f in (0.9, 0.99, 1.01, 1.1))
+
+
+def test_extension_equals_having_had_the_documents_from_the_start() -> None:
+    """New documents have no first-stage evidence, so only the text part of the covariance is compared."""
+    prior = replace(Prior(), intercept_variance=0.0, evidence_variance=0.0, feedback_variance=0.0)
+    rows = _rows(30)
+    whole = RelevancePosterior(_evidence(30), rows, prior)
+    grown = RelevancePosterior(_evidence(20), rows[:20], prior)
+    for posterior in (whole, grown):
+        posterior.update([2, 9], [0.8, 0.3], ["a", "a"])
+    grown.extend(rows[20:])
+    np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
+    grown.update([25], [0.7], ["a"])
+    whole.update([25], [0.7], ["a"])
+    np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
+
+
+def test_a_second_strategy_is_calibrated_to_the_first() -> None:
+    rows = _rows(30)
+    posterior = RelevancePosterior(_evidence(30), rows, Prior())
+    posterior.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    before = posterior.mean.copy()
+    posterior.update(range(10, 20), np.full(10, 0.999), ["llm"] * 10)
+    other = RelevancePosterior(_evidence(30), rows, Prior())
+    other.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    other.update(range(10, 20), np.full(10, 0.999), ["ce"] * 10)
+    assert abs(posterior.mean[20:] - before[20:]).mean() < abs(other.mean[20:] - before[20:]).mean()
 
 
 def test_a_document_without_text_learns_from_its_own_score() -> None:
