@@ -268,10 +268,11 @@ def test_what_is_used_up_stops_nothing_that_is_free_of_it(fakes, limit):
 def test_a_cascade_goes_on_where_the_strong_model_has_used_up_the_search_units(fakes):
     billed, free = fakes.Reranker(cost=lambda items: CostObject(search_units=1)), fakes.Reranker()
     scheduler = CascadeScheduler({"billed": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
-    output = fakes.controller(
-        reranker={"default": free, "billed": billed}, scheduler=scheduler, budget=limits(max_search_units=2)
-    ).run("q")
+    parts = {"reranker": {"default": free, "billed": billed}, "assembler": fakes.Assembler()}
+    output = fakes.controller(**parts, scheduler=scheduler, budget=limits(max_search_units=2)).run("q")
     assert (len(billed.batches), len(free.batches)) == (2, 2)
+    scored = {item.doc_id: item.reranker_strategy for item in parts["assembler"].seen}
+    assert [scored[doc_id] for doc_id in (*billed.batches[0], *free.batches[0])] == ["billed"] * 5 + ["default"] * 5
     assert (output.final_budget_state["search_units"], output.stop.reason) == (2, "pool_exhausted")
 
 

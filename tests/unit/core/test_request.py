@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -63,6 +64,17 @@ def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
     before = clock.now_ms()
     clock.advance(1e9)
     assert before + 1e9 <= clock.now_ms() < before + 1.1e9
+
+
+def test_a_paused_clock_stands_still_and_leaves_the_pause_out_even_if_the_work_in_it_fails(machine):
+    clock = MonotonicClock()
+    with suppress(RuntimeError), clock.paused(), clock.paused():
+        machine.work(8000.0)
+        assert clock.now_ms() == 0.0
+        raise RuntimeError("no such model")
+    assert clock.now_ms() == 0.0
+    machine.work(500.0)
+    assert clock.now_ms() == 500.0
 
 
 def test_events_are_stamped_from_the_start_of_the_trace():

@@ -18,6 +18,7 @@ from ragtune.estimators.comparing.blitzrank import BlitzRankEstimator
 from ragtune.estimators.comparing.sliding import SlidingEstimator
 from ragtune.schedulers.cascade import CascadeScheduler
 from ragtune.schedulers.gate import GateScheduler
+from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 from ragtune.schedulers.settled import SettledScheduler
 from ragtune.schedulers.sliding_window import SlidingWindowScheduler
@@ -62,6 +63,23 @@ def test_nothing_is_settled_while_the_pool_still_grows() -> None:
     pool.update_scores(later, "default")
     assert pool.scored_since_growth == 4
     assert isinstance(scheduler.select_batch(pool, RemainingBudgetView()), StopRecord)
+
+
+def test_a_batch_shrinks_to_what_the_budget_affords_in_any_unit() -> None:
+    def charge(doc_ids: list[str], strategy: str) -> CostObject:
+        return CostObject(docs=len(doc_ids), calls=1, tokens=10 * len(doc_ids), latency_ms=5.0 * len(doc_ids))
+
+    fresh = _pool([0.5] * 9)
+    for view, expected in (
+        (RemainingBudgetView(remaining_rerank_docs=3, pricer=charge), 3),
+        (RemainingBudgetView(remaining_tokens=45, pricer=charge), 4),
+        (RemainingBudgetView(remaining_tokens=45, assembly_token_buffer=20, pricer=charge), 2),
+        (RemainingBudgetView(remaining_latency_ms=11.0, pricer=charge), 2),
+    ):
+        proposal = GreedyScheduler(batch_size=8).select_batch(fresh, view)
+        assert len(proposal.doc_ids) == expected
+    nothing = GreedyScheduler(batch_size=8).select_batch(fresh, RemainingBudgetView(remaining_tokens=9, pricer=charge))
+    assert nothing.reason == "budget_exhausted"
 
 
 def test_cascade_keeps_the_stronger_strategys_limit_and_the_budget() -> None:
