@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,21 +90,15 @@ def test_events_are_stamped_from_the_start_of_the_trace():
     ]
 
 
-class Now:
-    """The time, as a test sets it."""
-
-    def __init__(self) -> None:
-        self.s = 1000.0
-
-
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> Now:
-    now = Now()
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time, as a test sets it."""
+    now = SimpleNamespace(s=1000.0)
     monkeypatch.setattr(module.time, "monotonic", lambda: now.s)
     return now
 
 
-def hold(places: Places, now: Now, held_s: float, within_s: float, *, gave_up: bool = False) -> bool:
+def hold(places: Places, now, held_s: float, within_s: float, *, gave_up: bool = False) -> bool:
     """Whether work got a place, which it has given back."""
     if not places.take(now.s + within_s):
         return False
@@ -112,7 +107,7 @@ def hold(places: Places, now: Now, held_s: float, within_s: float, *, gave_up: b
     return True
 
 
-def test_work_that_would_get_its_place_after_its_deadline_is_refused_at_once(now: Now) -> None:
+def test_work_that_would_get_its_place_after_its_deadline_is_refused_at_once(now) -> None:
     places = Places(1)
     assert hold(places, now, 4.0, 60.0)
     assert places.take(now.s + 60.0)
@@ -123,7 +118,7 @@ def test_work_that_would_get_its_place_after_its_deadline_is_refused_at_once(now
     assert places.take(now.s + 1.0)
 
 
-def test_a_pause_refuses_what_is_due_before_its_end(now: Now) -> None:
+def test_a_pause_refuses_what_is_due_before_its_end(now) -> None:
     places = Places(2)
     places.pause(5.0)
     assert not places.take(now.s + 4.0)
@@ -131,7 +126,7 @@ def test_a_pause_refuses_what_is_due_before_its_end(now: Now) -> None:
     assert places.take(now.s + 4.0)
 
 
-def test_after_three_that_were_given_up_only_one_in_two_seconds_tries_so_short_a_time(now: Now) -> None:
+def test_after_three_that_were_given_up_only_one_in_two_seconds_tries_so_short_a_time(now) -> None:
     places = Places(2)
     assert all(hold(places, now, 1.0, 1.0, gave_up=True) for _ in range(3))
     assert not places.take(now.s + 1.0)
