@@ -55,6 +55,14 @@ def test_a_number_that_the_scale_does_not_allow_is_named(tmp_path: Path, scale: 
         ScoreTable(_table(tmp_path, raw), scale)
 
 
+def test_a_long_value_in_a_manifest_is_not_quoted_in_full(tmp_path: Path) -> None:
+    file = _table(tmp_path, 0.5)
+    file.with_name("scores.run.manifest.json").write_text(json.dumps({"scale": "x" * 10**5}))
+    with pytest.raises(ScoreTableError, match=r"malformed manifest '.*scores\.run\.manifest\.json': ") as refused:
+        ScoreTable(file)
+    assert len(str(refused.value)) < 300 + len(str(tmp_path))
+
+
 def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_path: Path) -> None:
     scores = [0.0, 1.0, 0.5, 1.0, 0.0, 0.5, math.nextafter(1.0, 0.0), 0.0]
     table = ScoreTable(_table(tmp_path, *scores), "identity", "trec_eval").of_query("q1")
