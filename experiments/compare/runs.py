@@ -125,7 +125,6 @@ def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> lis
 
 
 def _is_shipped(config: Mapping[str, Any]) -> bool:
-    """Whether the runs are of the collection that ships with RAGtune, and it is here."""
     path = config["dataset"].get("path")
     return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
 

@@ -52,7 +52,6 @@ def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _field_after(tag: str, is_end: bool, field: str | None, texts: Mapping[str, str]) -> str | None:
-    """The field that the text after a tag belongs to."""
     if tag in _INLINE or tag in _BREAKS:
         return field
     name = _OURS.get(tag, tag)

@@ -121,7 +121,6 @@ class SharedCalls(WrappedReranker):
         return [self._outcome(each) for each in [self._put(batch) for batch in batches]]
 
     def _put(self, batch: RerankBatch) -> _Waiting:
-        """The batch in the queue; one without documents, or without a place, has ended."""
         waiting = _Waiting(batch, current(), deque(batch.items))
         with self._changed:
             if self._is_closed:
@@ -155,7 +154,6 @@ class SharedCalls(WrappedReranker):
             self._changed.notify_all()
 
     def _end(self, waiting: _Waiting, why_not: str) -> None:
-        """Take a batch out of the queue; the lock is held."""
         self._queue.remove(waiting)
         waiting.finish(NotAskedError(why_not))
 
@@ -164,7 +162,6 @@ class SharedCalls(WrappedReranker):
             self._score(call)
 
     def _next_call(self) -> dict[_Waiting, RerankBatch]:
-        """The parts of batches that go into the next call; none once the server is closed."""
         with self._changed:
             while not self._is_closed:
                 self._drop_ended()
@@ -223,7 +220,6 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        """Documents of its next turn, fewer where no more can be scored in time."""
         docs = len(waiting.rest) - taken
         if self.inner.facts.compares:
             return docs

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from ragtune import Corpus
+from ragtune.core.policy.scaling import rank_correlation
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._first_stage import Corroboration, FirstStageEvidence, contradiction, rank_correlation
+from ragtune.estimators.posterior._first_stage import Corroboration, FirstStageEvidence, contradiction
 from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.cli import experiment
 from experiments.config.compose import compose
-from experiments.conformance import check, golden
+from experiments.conformance import golden
 from experiments.conformance.golden import COMPARING, COUNTERPARTS, DECISIONS, Decisions, differences, pin
 
 BASELINE = Path("estimator", "baseline.json")
@@ -70,9 +70,9 @@ OPTIONS = ["estimator=baseline", "scheduler=greedy", "budget=5", "tracking=none"
 
 @pytest.fixture(autouse=True)
 def unchecked() -> Iterator[None]:
-    check._differences.cache_clear()
+    golden._differences.cache_clear()
     yield
-    check._differences.cache_clear()
+    golden._differences.cache_clear()
     experiment._warn_once.cache_clear()
 
 
@@ -92,7 +92,7 @@ def test_a_run_reports_the_golden_decisions_of_its_components(
 def test_a_failure_is_a_warning_with_the_first_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(check, "differences_of", lambda component: [f"{component}: charged is 1", "more"])
+    monkeypatch.setattr(golden, "differences_of", lambda component: [f"{component}: charged is 1", "more"])
     outcome = run(tmp_path / "run")
     assert outcome.startswith("failed: ")
     assert ": charged is 1" in outcome
@@ -101,11 +101,11 @@ def test_a_failure_is_a_warning_with_the_first_difference(
 
 def test_the_same_code_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decided: list[str] = []
-    monkeypatch.setattr(check, "differences_of", lambda component: decided.append(component) or [])
+    monkeypatch.setattr(golden, "differences_of", lambda component: decided.append(component) or [])
     config = compose(OPTIONS)
     for _ in range(2):
-        check._differences.cache_clear()  # as a new process would begin
-        assert check.conformance_of(config) == "passed"
+        golden._differences.cache_clear()  # as a new process would begin
+        assert golden.conformance_of(config) == "passed"
     assert sorted(decided) == ["estimator/baseline", "scheduler/greedy"]
 
 
@@ -113,5 +113,5 @@ def test_a_class_of_ones_own_is_named() -> None:
     config = compose(OPTIONS)
     own = {**config["scheduler"], "_target_": "mine.patience.Patience"}
     assert (
-        check.conformance_of({**config, "scheduler": own}) == "passed; no golden decisions for mine.patience.Patience"
+        golden.conformance_of({**config, "scheduler": own}) == "passed; no golden decisions for mine.patience.Patience"
     )
