@@ -14,8 +14,9 @@ from experiments.report.claims import held
 from experiments.report.claims_page import claims_page
 from experiments.report.families import families_page, families_table
 from experiments.report.figures import draw_lines
+from experiments.report.latex import latex
 from experiments.report.leave_one_out import choice_page, leave_one_out
-from experiments.report.markdown import markdown
+from experiments.report.markdown import markdown, tables_of
 from experiments.report.recommendation import Recommendation, recommendation, recommended_in
 from experiments.report.report import html
 from experiments.report.study import Study, file_stem, unit_of
@@ -27,7 +28,13 @@ KINDS_OF_STUDY = {"frontier": "Studies", "compare": "Compared runs"}
 """Folders of studies below the folder of results, with their headings. A study's table is named after its folder."""
 
 FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of a policy"}
-FILES |= {"changes.md": "what changed", "{}.md": "tables", "{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
+FILES |= {
+    "changes.md": "what changed",
+    "{}.md": "tables",
+    "{}.tex": "tables (LaTeX)",
+    "{}.csv": "cells (CSV)",
+    "policies.csv": "policies (CSV)",
+}
 FILES |= {"families.csv": "families (CSV)"}
 """Files that the page links to where they are there, with what it calls them."""
 
@@ -109,6 +116,8 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     advice = recommendation(kept, study.measures[0])
     families = _families(study, folder)
     write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
+    papers = (latex(study, one.name, tables_of(study, one, kept, kept_policies)) for one in study.collections)
+    write_text(folder / f"{name}.tex", "\n".join(papers))
     for collection in study.collections if figures else ():
         draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
     _write_answers(study, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,14 @@ def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, r
     assert ended.code == 0, ended.err
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"compare.md", "compare.csv", "compare.parquet", "per_query.parquet", "policies.csv"} <= names
-    assert {"demo-test.curves.png", "report.html"} <= names
+    assert {"demo-test.curves.png", "report.html", "compare.tex"} <= names
+    paper = (tmp_path / "out" / "compare.tex").read_text()
+    assert r"fixed\_depth" in paper
+    assert r"$^{\blacktriangle}$" in paper
+    for body in re.findall(r"\\begin\{tabular\}\{(l\w+)\}(.*?)\\end\{tabular\}", paper, re.DOTALL):
+        rows = re.findall(r"^ +(?!\\)(.*) \\\\$", body[1], re.MULTILINE)
+        assert len(rows) == 3
+        assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(body[0])}
     table = pd.read_csv(tmp_path / "out" / "compare.csv").set_index("policy")
     for name, folder in (("fixed", two_runs.fixed), ("ours", two_runs.ours)):
         summary = json.loads((folder / "summary.json").read_text())

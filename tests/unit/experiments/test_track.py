@@ -93,7 +93,7 @@ def test_a_job_that_notes_the_collection_at_the_same_moment_is_in_nobodys_way(ru
     from sqlalchemy import Engine, event
 
     tracking = MlflowTracking(store(tmp_path), "tests")
-    experiment = tracking._experiment_id()
+    experiment = tracking._experiment_id
     meanwhile: list[str] = []
 
     @event.listens_for(Engine, "after_cursor_execute")
