@@ -34,6 +34,7 @@ class Finding:
     """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay the same."""
 
     verdict: Verdict
+    p: float
     needed: float
 
 
@@ -185,7 +186,7 @@ def findings(rows: Any) -> Mapping[str, Finding]:
         verdict = Verdict.FAILS if refuted[i] < SIGNIFICANT else verdict
         effect, tests = float(mine["effect"].min()), len(collections)
         needed = _queries(effect, tests) if effect > 0.0 else _queries(-effect, tests * len(mine))
-        found[name] = Finding(verdict, needed)
+        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), needed)
     return found
 
 
