@@ -31,7 +31,7 @@ def test_the_same_difference_is_proven_refuted_or_open_by_its_spread_and_the_num
         "long": (-0.02, 0.2, 4000),
         "level": (0.0, 0.02, 900),
     }
-    found = findings(pd.concat([comparisons(name, differences(*case)) for name, case in cases.items()]), 1.0)
+    found = findings(pd.concat([comparisons(name, differences(*case)) for name, case in cases.items()]))
     verdicts = {name: finding.verdict for name, finding in found.items()}
     assert verdicts == {"wide": Verdict.OPEN, "narrow": Verdict.FAILS, "long": Verdict.FAILS, "level": Verdict.HOLDS}
 
@@ -39,37 +39,25 @@ def test_the_same_difference_is_proven_refuted_or_open_by_its_spread_and_the_num
 def test_one_bad_pair_among_many_is_what_chance_brings() -> None:
     bad = comparisons("bad", differences(-0.1, 0.2, 25))
     assert 0.01 < bad["p_below"].iloc[0] < 0.05
-    assert findings(bad, 1.0)["bad"].verdict is Verdict.FAILS
+    assert findings(bad)["bad"].verdict is Verdict.FAILS
     others = [comparisons(f"c{i}", differences(LINE, 0.2, 25)) for i in range(9)]
-    among = findings(pd.concat([bad, *others]), 1.0)["bad"]
+    among = findings(pd.concat([bad, *others]))["bad"]
     assert among.verdict is Verdict.OPEN
     assert among.p == pytest.approx(10 * bad["p_below"].iloc[0])
 
 
 def test_a_failure_that_was_picked_from_many_comparisons_pays_for_it_and_a_proof_does_not() -> None:
     fails, holds = differences(-0.1, 0.2, 25), differences(0.1, 0.2, 25)
-    several = findings(comparisons("a", fails, *[differences(0.0, 0.2, 25)] * 3), 1.0)["a"]
+    several = findings(comparisons("a", fails, *[differences(0.0, 0.2, 25)] * 3))["a"]
     assert several.p == pytest.approx(4 * side_columns(fails[:, None], LINE)["p_below"][0])
-    every = findings(comparisons("a", holds, holds, holds, holds), 1.0)["a"]
+    every = findings(comparisons("a", holds, holds, holds, holds))["a"]
     assert every.verdict is Verdict.HOLDS
     assert every.p == pytest.approx(side_columns(holds[:, None], LINE)["p_above"][0])
 
 
-def test_a_share_of_the_budgets_has_to_be_above_against_each_policy() -> None:
-    up, down, level = differences(0.1, 0.1, 100), differences(-0.1, 0.1, 100), differences(0.0, 0.1, 100)
-
-    def verdict(*columns: np.ndarray) -> Verdict:
-        rows = [comparisons("a", *columns, line=0.0), comparisons("a", up, up, up, up, against="gar", line=0.0)]
-        return findings(pd.concat(rows), 0.5)["a"].verdict
-
-    assert verdict(up, up, down, down) is Verdict.HOLDS
-    assert verdict(up, level, level, down) is Verdict.OPEN
-    assert verdict(up, down, down, down) is Verdict.FAILS
-
-
 def test_queries_that_differ_alike_prove_as_much_as_their_signs_and_a_single_one_tells_nothing() -> None:
     cases = {"level": (30, 0.0), "few": (2, LINE), "many": (30, LINE), "one": (1, LINE)}
-    found = findings(pd.concat([comparisons(k, np.zeros(n), line=line) for k, (n, line) in cases.items()]), 1.0)
+    found = findings(pd.concat([comparisons(k, np.zeros(n), line=line) for k, (n, line) in cases.items()]))
     verdicts = {name: finding.verdict for name, finding in found.items()}
     assert verdicts == {"level": Verdict.OPEN, "few": Verdict.OPEN, "many": Verdict.HOLDS, "one": Verdict.OPEN}
     assert found["one"].needed == math.inf
@@ -77,7 +65,7 @@ def test_queries_that_differ_alike_prove_as_much_as_their_signs_and_a_single_one
 
 def test_as_many_queries_as_are_asked_for_would_tell_with_that_probability() -> None:
     rows = comparisons("a", differences(-0.02, 0.2, 25), differences(0.0, 0.2, 25))
-    queries = findings(rows, 1.0)["a"].needed
+    queries = findings(rows)["a"].needed
     level = 0.05 / 2 / 2  # two-sided, two comparisons
     power = nct.cdf(t.ppf(level, queries - 1), queries - 1, (-0.02 - LINE) / 0.2 * math.sqrt(queries))
     assert power == pytest.approx(POWER, abs=0.005)
