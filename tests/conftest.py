@@ -7,7 +7,9 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +244,15 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
     monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Open to the user that PostgreSQL runs as where tests run as root, unlike pytest's own folders."""
+    path = Path(tempfile.mkdtemp(prefix="ragtune-tests-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

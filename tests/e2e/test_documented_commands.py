@@ -104,7 +104,7 @@ NOT_HERE = {
     r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
     r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py and test_explain.py run it",
     r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
-    r"submitit_local": "tests/e2e/test_sweeps.py runs it",
+    r"submitit_local": "tests/e2e/test_executors.py runs it",
     r"^run -m .*launcher=joblib": "twelve jobs; a sweep of two runs here",
 }
 """Why a command is not run here. It is parsed all the same."""

@@ -225,9 +225,6 @@ def test_an_adapter_without_its_framework_names_the_extra(
         importlib.import_module(f"ragtune.frameworks.{framework}")
 
 
-# -- PyTerrier ---------------------------------------------------------------------------------------------------------
-
-
 def frame() -> Any:
     import pandas as pd
 
@@ -295,9 +292,6 @@ def test_no_two_scores_of_a_pyterrier_ranking_are_equal_to_a_measure() -> None:
     assert min(scores) == pytest.approx(0.0, abs=1e-40)
 
 
-# -- LangChain ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     from langchain_classic.retrievers import ContextualCompressionRetriever
     from langchain_core.documents import Document
@@ -315,9 +309,6 @@ def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     assert compressor.compress_documents((one for one in documents), QUERY) == found
     assert "overlap" in repr(compressor)
     assert compressor.model_dump()["options"] == BUDGET
-
-
-# -- LlamaIndex --------------------------------------------------------------------------------------------------------
 
 
 def test_llamaindex_sees_the_reranking_in_its_events_and_callbacks() -> None:
@@ -370,9 +361,6 @@ def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
         postprocessor.postprocess_nodes(nodes)
 
 
-# -- Sentence Transformers ---------------------------------------------------------------------------------------------
-
-
 def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_model_are_refused() -> None:
     encoder = adapter("sentence_transformers")(overlap, **BUDGET)
     pairs = [pair for text in TEXTS for pair in ((QUERY, text), ("another query", text))]
@@ -383,9 +371,6 @@ def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_m
         encoder.rank(QUERY, TEXTS, prompt="judge: ")
     with pytest.raises(InputError, match="pair 0 is 'a'"):
         encoder.predict(["a", "b"])
-
-
-# -- Haystack ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:

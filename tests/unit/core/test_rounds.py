@@ -62,13 +62,6 @@ def test_each_rewrite_is_a_round_of_its_own_depth_and_name(fakes):
     assert (spent["reformulations"], spent["retrieval_rounds"]) == (1, 2)
 
 
-def test_rewrites_equal_to_the_original_or_each_other_or_blank_are_dropped(fakes):
-    retriever = fakes.Retriever(fakes.docs(20))
-    rewrites = ["QUERY", " query ", "One", "", "  ", "one", "ONE  ", "two"]
-    RetrievalRounds(retriever, fakes.Reformulator(rewrites), PLAN).run(context_of())
-    assert [query for _, query, _ in retriever.calls] == ["query", "One", "two"]
-
-
 def test_an_inactive_reformulator_and_a_plan_without_rewrites_cost_nothing(fakes):
     for reformulator, plan in (
         (fakes.Reformulator(), PLAN),
@@ -178,10 +171,7 @@ def doc(doc_id: str, score: float, **fields) -> ScoredDocument:
 
 def test_ranks_follow_the_rounds_so_that_the_original_query_comes_first():
     pool = aggregate(
-        [
-            result("original", doc("b", 0.2), doc("a", 0.1)),
-            result("rewrite_0", doc("new", 9.0), doc("a", 8.0)),
-        ]
+        [result("original", doc("b", 0.2), doc("a", 0.1)), result("rewrite_0", doc("new", 9.0), doc("a", 8.0))]
     )
     assert pool.doc_ids == ("b", "a", "new")
     assert [item.initial_rank for item in pool] == [0, 1, 2]

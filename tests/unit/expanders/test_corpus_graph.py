@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
@@ -119,8 +118,3 @@ def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
     assert output.final_budget_state["expanded_docs"] == 3
     assert set(output.ranking) == {"a", "b", "c", "d", "x", "y", "z"}
     assert output.stop.reason == "pool_exhausted"
-
-
-def test_a_graph_of_another_corpus_is_refused(folder, fakes):
-    with pytest.raises(ConfigError, match="another corpus"):
-        CorpusGraphExpander(Corpus([Document(id="a", text="a")]), folder, fakes.Reranker())
