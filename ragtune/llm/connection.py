@@ -100,11 +100,9 @@ class Connection:
     async def _exchange(self, url: str, body: Mapping[str, Any], within_s: float) -> str | Failure:
         import httpx2
 
+        sent = self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON)
         try:
-            async with (
-                asyncio.timeout(within_s),
-                self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON) as response,
-            ):
+            async with asyncio.timeout(within_s), sent as response:
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
                     # Other codings unpack a few bytes to gigabytes at once.
                     return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)
