@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 _PIECE = re.compile(r"\w{1,6}|[^\w\s]")
-_ASCII = "".join(map(chr, range(128)))
-_KINDS = re.sub(r"[^\w\s]", ".", re.sub(r"\s", " ", re.sub(r"\w", "w", _ASCII))).encode() + bytes(128)
-"""``w`` or ``.`` (a mark) or white space for each character of ASCII: so a text is counted in a third of the time."""
 
 
 @cache
 def _kind(character: str) -> str:
-    """A character of ASCII of the same kind."""
-    return "w" if character.isalnum() else " " if character.isspace() else "."
+    """A character of ASCII of the same kind: a part of a word, white space, or a mark."""
+    return "w" if character.isalnum() or character == "_" else " " if character.isspace() else "."
+
+
+_KINDS = "".join(_kind(chr(i)) for i in range(128)).encode() + bytes(128)
+"""By it a text is counted in a third of a pattern's time."""
 
 
 def _by_kind(found: Any) -> tuple[str, int]:
