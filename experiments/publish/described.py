@@ -126,7 +126,6 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _source(program: str, sha: str) -> dict[str, str]:
-    """MLflow's own fields for code and user."""
     found = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program}
     if sha != "unknown":
         found["mlflow.source.git.commit"] = sha.removesuffix("-dirty")
@@ -136,7 +135,6 @@ def _source(program: str, sha: str) -> dict[str, str]:
 
 
 def _finding(summary: Summary) -> str:
-    """The headline measure, its cost and the difference from each baseline, in as few characters as say it."""
     name, value = next(iter(summary.measures.items()))
     said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
     said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.baselines or {}).items()]

@@ -50,7 +50,6 @@ def parent_of(folder: Path) -> str | None:
 
 
 def _of_sweep(folder: Path) -> dict[str, Any]:
-    """The parent file of the sweep that a run folder is in; empty outside a sweep."""
     file = folder.parent / PARENT_FILE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found

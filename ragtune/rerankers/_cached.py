@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +81,8 @@ class CachedReranker(BaseReranker):
         self.ms_per_doc = check_number("reranker ms_per_doc", ms_per_doc, low=0.0)
         self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
+        unpriced = frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})  # tokens are counted
+        self.facts = replace(self.facts, unpriced=unpriced, unpaid=self._unpaid)
         self._folder = resolve_cache_dir(cache_dir)
         self._caches: dict[str, SqliteCache[float]] = {}
         if self._folder is not None:
@@ -105,12 +107,7 @@ class CachedReranker(BaseReranker):
     def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score pairs that the cache lacks, keep their scores, and add them to ``known``."""
 
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time and money, and the units that only some rerankers report."""
-        return frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})
-
-    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+    def _unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
         """Documents whose pair is not in the cache; of several with one text, the first."""
         keys = self._keys(items, context)
         first = {keys[item.doc_id]: item for item in reversed(items)}

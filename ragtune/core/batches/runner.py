@@ -82,11 +82,11 @@ class BatchRunner:
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool) -> None:
         self._rerankers = rerankers
         self._policy = policy
-        comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.compares}
+        comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.facts.compares}
         self._puts_back = comparing if policy.keep_unscored else set()
         self.forget_failures()
         self._paces = {strategy: Pace() for strategy in rerankers}
-        self._simulates_time = {strategy: bool(reranker.simulates_time) for strategy, reranker in rerankers.items()}
+        self._simulates_time = {name: reranker.facts.simulates_time for name, reranker in rerankers.items()}
         self._starved: set[str] = set()
 
     def forget_failures(self) -> None:

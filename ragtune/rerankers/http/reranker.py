@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,8 @@ class HttpReranker(CachedReranker):
         self._watch = ScaleWatch(self.scale)
         self.extra = dict(extra or {})
         self.usd_per_search_unit = check_number("reranker usd_per_search_unit", usd_per_search_unit, low=0.0)
+        if self._is_billed_in_units:
+            self.facts = replace(self.facts, unpriced=self.facts.unpriced - {SEARCH_UNITS.name})
         settings = Settings(
             who="reranker",
             base_url=self.url,
@@ -110,11 +113,6 @@ class HttpReranker(CachedReranker):
 
     def close(self) -> None:
         self._transport.close()
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time and money, and search units if the server does not bill them."""
-        return super().unpriced - ({SEARCH_UNITS.name} if self._is_billed_in_units else set())
 
     @property
     def _is_billed_in_units(self) -> bool:

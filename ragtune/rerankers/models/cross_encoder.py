@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragtune.core.arguments import check_choice
+from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
@@ -26,10 +28,9 @@ _PASS, _CHARS_ON_CPU = 32, 1000
 """Default pairs of a pass, and characters of their passages on a CPU."""
 
 
+@declare_files(reads=["model"])
 class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit."""
-
-    reads_files = ("model",)
 
     def __init__(
         self,
@@ -62,10 +63,8 @@ class CrossEncoderReranker(PairwiseReranker):
         self._loaded: Any = None
         self._reads_size = architecture == "auto"
         self._architecture = None if self._reads_size else Architecture.parse(architecture)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        return super().unpriced - ({FLOPS.name} if self._reads_size or self._architecture else set())
+        if self._reads_size or self._architecture:
+            self.facts = replace(self.facts, unpriced=self.facts.unpriced - {FLOPS.name})
 
     @property
     def architecture(self) -> Architecture | None:
