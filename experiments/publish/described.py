@@ -75,9 +75,7 @@ def budget_name(budget: Mapping[str, Any]) -> str:
     return " ".join(limits) or "unlimited"
 
 
-@cache
-def _limits(file: Path) -> Any:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+_limits = cache(lambda file: yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:

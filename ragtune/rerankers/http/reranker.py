@@ -149,7 +149,7 @@ class HttpReranker(CachedReranker):
         calls = self._calls({key: pair.tokens for key, pair in unknown.items()})
         deadline = Deadline(self._clock, context.time_left_ms)
         reasons: list[LLMError | str] = []
-        ask = partial(self._call, unknown=unknown, context=context, deadline=deadline)
+        ask = partial(self._call, unknown=unknown, deadline=deadline)
         for call, reply in self._answered(calls, ask):
             if isinstance(reply, LLMError):
                 self._note_unanswered(getattr(reply, "unanswered", 0), call, context)
@@ -186,9 +186,8 @@ class HttpReranker(CachedReranker):
                     yield call, reply
             calls = [part for call in large for part in _in_parts(call, (len(call) + 1) // 2)]
 
-    def _call(
-        self, pairs: Pairs, unknown: Mapping[bytes, Pair], context: RAGtuneContext, deadline: Deadline
-    ) -> tuple[Known, list[str]]:
+    def _call(self, pairs: Pairs, unknown: Mapping[bytes, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
+        context = next(iter(unknown.values())).context
         body = self._body(context.query, [unknown[key].text for key in pairs])
         reply: Reply[Answer] = self._transport.post(
             "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
