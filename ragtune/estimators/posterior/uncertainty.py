@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.passages import PassagePool
 from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
@@ -75,7 +76,8 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
-        evidence = first_stage_evidence(pool.entries, rows, self.echoes)
+        documents = (pool.documents.items, pool.parents) if isinstance(pool, PassagePool) else (pool.entries, None)
+        evidence = first_stage_evidence(documents[0], rows, self.echoes, documents[1])
         trust = self.trust() if callable(self.trust) else self.trust
         return RelevancePosterior(evidence, rows, _trusted(self._prior, trust), trust)
 
