@@ -23,8 +23,8 @@ from experiments.advise.options import CANDIDATES, TRUSTS
 from experiments.advise.replays import Replays, choose_setting, replay_all
 from experiments.config.compose import compose
 from experiments.report.prices import Prices
+from ragtune.core.policy.defaults import TRUST
 from ragtune.estimators.interpolation import WEIGHT
-from ragtune.facade.defaults import TRUST
 
 COLLECTIONS = {"nfcorpus": ("ce", "identity"), "cranfield": ("ce", "identity"), "dl19": ("monot5-base", "log_prob")}
 QUALITIES = (0.99, 0.97, 0.95, 0.9)

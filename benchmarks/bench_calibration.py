@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ragtune.cli.main import main
-from ragtune.facade.calibration import Calibration
+from ragtune.rerankers.calibration import Calibration
 
 _OF_TWO = ("nfcorpus", "cranfield", "medline", "cacm")
 _OF_ONE = ("dl21", "medquad-liveqa", "cosqa", "stackfaq")

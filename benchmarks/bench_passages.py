@@ -34,7 +34,7 @@ from experiments.datasets.dataset import Dataset
 from ragtune import BudgetedReranker
 from ragtune.core.tokens import token_spans
 from ragtune.data.runs.runfile import read_run
-from ragtune.facade.passages import Passages
+from ragtune.embedders.passages import Passages
 
 BUDGETS = (4_000, 16_000, 1_000_000)
 HEADS = ("collection", "queries", "tokens", "reading", "ndcg10")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ragtune.core.policy.defaults import TRUST
 from ragtune.estimators.interpolation import WEIGHT
-from ragtune.facade.defaults import TRUST
 
 LIKE_THE_FACADE = "vectors@estimator.vectors=candidates"
 """What the facade and the server compare candidates by, so that what is advised here holds there."""

@@ -31,9 +31,9 @@ from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
 from experiments.report.prices import Work
 from ragtune.core.errors import ConfigError
+from ragtune.core.policy.defaults import AUTO, TRUST
 from ragtune.estimators.interpolation import WEIGHT
 from ragtune.estimators.posterior.correlation import SourceCorrelation
-from ragtune.facade.defaults import AUTO, TRUST
 
 SELF_CHOSEN = ("tracking=none", "budget=tight", "budget.max_reranker_docs=null")
 """Overrides of every replay: ``budget=20`` without its limit on documents."""

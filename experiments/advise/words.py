@@ -8,9 +8,9 @@ import numpy as np
 
 from experiments.advise.advice import Advice, Interval, Row
 from experiments.advise.options import INTERPOLATED
+from ragtune.core.policy.defaults import TRUST
 from ragtune.estimators.interpolation import WEIGHT
 from ragtune.estimators.posterior.correlation import ENOUGH_REQUESTS
-from ragtune.facade.defaults import TRUST
 
 NAMES = {"usd": "money", "ms": "time of the model", "docs": "documents", "calls": "calls", "tokens": "tokens"}
 """Names of the units."""

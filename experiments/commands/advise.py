@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.report.prices import listed_services, prices_of, read_prices
     from experiments.report.study import file_stem
     from experiments.report.write import require_writable
-    from ragtune.facade.defaults import TRUST
+    from ragtune.core.policy.defaults import TRUST
 
     _check(arguments)
     named = {} if arguments.prices is None else read_prices(arguments.prices)

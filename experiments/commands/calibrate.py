@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.label.verdict import verdict_of
     from experiments.replay.build import load_dataset
     from experiments.report.study import file_stem
-    from ragtune.facade.calibration import Judged, fit
+    from ragtune.rerankers.calibration import Judged, fit
     from ragtune.rerankers.replay import load_table
     from ragtune.rerankers.scale import ScoreScale
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.evaluate.significance import PERMUTATIONS, randomization_test
+from ragtune.core.loop import too_small
+from ragtune.core.policy.batching import TORN
+from ragtune.core.statistics import chance, doubted, in_words
 from ragtune.core.types import BUDGET_EXHAUSTED, GIVEN_UP, POLICY_FAILED
 from ragtune.core.units import TOKENS, Unit
 from ragtune.core.units import UNITS as ALL
-from ragtune.facade.doubts import chance, doubted, in_words
-from ragtune.facade.ranking import TORN, too_small
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragtune.core.arrays import FloatArray
+from ragtune.core.statistics import SIGNIFICANT as SIGNIFICANT
 from ragtune.core.statistics import holm as holm
-from ragtune.facade.doubts import SIGNIFICANT as SIGNIFICANT
 
 TIE = 1e-9
 """Differences up to this are rounding: the queries are tied."""

@@ -23,12 +23,12 @@ from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker, BaseRetriever
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart, objection
+from ragtune.core.policy.defaults import AUTO
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.posterior.correlation import FULL_TRUST
-from ragtune.facade.defaults import AUTO
 from ragtune.retrievers.signalled import SignalledRetriever
 from ragtune.schedulers.cascade import CascadeScheduler
 

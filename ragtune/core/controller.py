@@ -58,7 +58,7 @@ class RAGtuneController:
         failures: how long a failing reranker is tried, and what becomes of documents that it could not score; the
             defaults of :class:`~ragtune.core.batches.failures.FailurePolicy` if None.
         passages: splits long documents into passages, which are scheduled, scored and counted in their place
-            (:class:`~ragtune.facade.passages.Passages`); None for whole documents.
+            (:class:`~ragtune.embedders.passages.Passages`); None for whole documents.
 
     Raises:
         ConfigError: if no reranker is given, the assembler names an unknown ordering, or the estimator cannot use what

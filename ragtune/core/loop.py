@@ -242,6 +242,14 @@ def _tell_of_first_round(pool: CandidatePool, context: RAGtuneContext, stop: Sto
     context.trace.add("controller", FIRST_ROUND, documents=documents, calls=calls)
 
 
+def too_small(documents: int, calls: int) -> str:
+    """A warning about a budget that ended within the policy's first round, which takes so much."""
+    return (
+        "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
+        f"budget is {documents} documents in {calls} calls"
+    )
+
+
 def _explained(
     stop: StopRecord, pool: CandidatePool, context: RAGtuneContext, pricer: Pricer, book: BatchBook
 ) -> StopRecord:

@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.plain import quoted
+
+SIGNIFICANT = 0.05
+"""Level of corrected p-values."""
 
 ABSENT = 2**31
 """The place of a document that a ranking lacks: behind all that it has."""
@@ -93,6 +97,26 @@ def holm(p_values: ArrayLike) -> FloatArray:
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * p[order])) if len(p) else []
     return adjusted
+
+
+def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
+    """Holm's corrected p-values below 5% of sources with a mean margin above 0; ``tested`` has (mean, two-sided p)."""
+    corrected = holm([p for _, p in tested.values()]).tolist()
+    found = zip(tested.items(), corrected, strict=True)
+    return {name: p for (name, (mean, _)), p in found if p < SIGNIFICANT and mean > 0.0}
+
+
+def in_words(source: str, evidence: str, dial: str) -> str:
+    """The doubt in a sentence, with what bears it out and what the user may turn."""
+    return (
+        f"the source {quoted(source)} agrees better with the other sources than the reranker does, which is "
+        f"more than chance ({evidence}): it may be the better judge, or read the same words as they do; see {dial}"
+    )
+
+
+def chance(p: float) -> str:
+    """A p-value in words."""
+    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 
 BETS = np.geomspace(0.01, 0.99, 12)

@@ -10,12 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import quoted
-from ragtune.core.statistics import holm
+from ragtune.core.policy.defaults import AUTO
+from ragtune.core.statistics import chance, doubted, in_words
 from ragtune.estimators.posterior.correlation import SourceCorrelation
-from ragtune.facade.defaults import AUTO
-
-SIGNIFICANT = 0.05
-"""Level of corrected p-values."""
 
 SOURCES = 32
 """Sources that are followed; the names of more are a client's whim."""
@@ -36,26 +33,6 @@ _SPREAD = 0.25
 
 class RerankerDoubtWarning(UserWarning):
     """A source agrees better with the other sources than the reranker does, by more than chance."""
-
-
-def doubted(tested: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Holm's corrected p-values below 5% of sources with a mean margin above 0; ``tested`` has (mean, two-sided p)."""
-    corrected = holm([p for _, p in tested.values()]).tolist()
-    found = zip(tested.items(), corrected, strict=True)
-    return {name: p for (name, (mean, _)), p in found if p < SIGNIFICANT and mean > 0.0}
-
-
-def in_words(source: str, evidence: str, dial: str) -> str:
-    """The doubt in a sentence, with what bears it out and what the user may turn."""
-    return (
-        f"the source {quoted(source)} agrees better with the other sources than the reranker does, which is "
-        f"more than chance ({evidence}): it may be the better judge, or read the same words as they do; see {dial}"
-    )
-
-
-def chance(p: float) -> str:
-    """A p-value in words."""
-    return "p < .001" if p < 0.001 else f"p = {p:.3f}".replace("0.", ".", 1)
 
 
 class Evidence(NamedTuple):

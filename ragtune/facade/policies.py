@@ -10,6 +10,7 @@ from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
 from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseEstimator, BaseScheduler
+from ragtune.core.policy.defaults import BATCH_SIZE, TRUST
 from ragtune.core.pool.ordering import Ordering
 from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.baseline import BaselineEstimator
@@ -27,7 +28,6 @@ from ragtune.estimators.comparing.tourrank import TourRankEstimator
 from ragtune.estimators.comparing.ts_setrank import TSSetRankEstimator
 from ragtune.estimators.interpolation import InterpolationEstimator
 from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
-from ragtune.facade.defaults import BATCH_SIZE, TRUST
 from ragtune.schedulers.gate import GateScheduler
 from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler

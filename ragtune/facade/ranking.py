@@ -8,8 +8,9 @@ from typing import Any, Self, overload
 
 from ragtune.core.arguments import check_number
 from ragtune.core.batches.failures import BatchCount
-from ragtune.core.loop import FIRST_ROUND
+from ragtune.core.loop import FIRST_ROUND, too_small
 from ragtune.core.output import ControllerOutput
+from ragtune.core.policy.batching import TORN
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
 from ragtune.estimators.posterior.correlation import CORRELATION
 from ragtune.estimators.posterior.uncertainty import MARGINS
@@ -17,21 +18,7 @@ from ragtune.rerankers.scale import SCALE_DOUBT
 
 _LEAST_DOCS = 5  # scored documents of a request whose correlation says something
 
-TORN = (
-    "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
-    "orders them"
-)
-"""The warning for :func:`~ragtune.core.policy.batching.compares_apart` batches."""
-
 UNSCORED = "no document was scored, so that min_score leaves none out"
-
-
-def too_small(documents: int, calls: int) -> str:
-    """A warning about a budget that ended within the policy's first round, which takes so much."""
-    return (
-        "budget ended within the policy's first round, so that the ranking rests on part of it; the smallest useful "
-        f"budget is {documents} documents in {calls} calls"
-    )
 
 
 def notes_of(output: ControllerOutput) -> tuple[str, ...]:

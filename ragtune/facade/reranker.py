@@ -24,6 +24,7 @@ from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.passages import PASSAGE
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart
+from ragtune.core.policy.defaults import TRUST
 from ragtune.core.pool.items import PoolItem, ids_of
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
@@ -33,15 +34,14 @@ from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
-from ragtune.facade.calibration import Calibration
+from ragtune.embedders.passages import Passages
 from ragtune.facade.candidates import Scores, budget_of, candidates, listed
-from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
-from ragtune.facade.passages import Passages
 from ragtune.facade.policies import Policy, policy_named
 from ragtune.facade.ranking import RankedDocument, Ranking, evidence_of, notes_of, put_back
 from ragtune.reformulators.identity import IdentityReformulator
+from ragtune.rerankers.calibration import Calibration
 from ragtune.retrievers.given import GivenRetriever
 
 Given = str | Mapping[str, Any] | Document
@@ -111,12 +111,12 @@ class BudgetedReranker:
             requests show: nothing of it is left of a reranker whose scores have nothing to do with the first stages.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
-        passages: tokens of a passage, or a :class:`~ragtune.facade.passages.Passages`: longer documents are read in
+        passages: tokens of a passage, or a :class:`~ragtune.embedders.passages.Passages`: longer documents are read in
             passages, which count as documents in budgets and costs; None reads each document whole.
         doubts: hears of every ranking whether sources agree better with each other than the reranker does, where there
             are several and the policy compares them; None has a warning of Python, once a source, for more than chance.
         calibration: makes each ``score`` a probability of relevance, and changes no order: a
-            :class:`~ragtune.facade.calibration.Calibration`, or a file of ``ragtune calibrate``.
+            :class:`~ragtune.rerankers.calibration.Calibration`, or a file of ``ragtune calibrate``.
         options: further arguments of the reranker, e.g. ``scale="logit"`` of a function or ``device`` of a model;
             ``cache_dir="auto"`` (or a folder) keeps the scores of a model or a server on disk, which is off otherwise.
 

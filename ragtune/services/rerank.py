@@ -14,9 +14,9 @@ from ragtune.canonical.service import LimitExceededError
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import BaseReranker
+from ragtune.core.policy.defaults import TRUST
 from ragtune.core.tokens import token_spans
 from ragtune.core.units import TIME
-from ragtune.facade.defaults import TRUST
 from ragtune.rerankers._cached import CachedReranker
 from ragtune.services import rerank_payloads as p
 from ragtune.services.chain import Chain, Hop, Link, Model, ServedRanking, first_stage, is_timed
@@ -28,10 +28,10 @@ from ragtune.services.turns import LateError, Turns
 from ragtune.services.usage import Lease, Usage
 
 if TYPE_CHECKING:
-    from ragtune.facade.calibration import Calibration
-    from ragtune.facade.passages import Passages
+    from ragtune.embedders.passages import Passages
     from ragtune.facade.policies import Policy
     from ragtune.facade.reranker import BudgetedReranker, Job
+    from ragtune.rerankers.calibration import Calibration
 
 
 class RerankServer:

@@ -10,7 +10,7 @@ from serve_process import serving
 
 from ragtune import BudgetedReranker
 from ragtune.cli.main import main
-from ragtune.facade.calibration import Calibration
+from ragtune.rerankers.calibration import Calibration
 from ragtune.rerankers.http.reranker import HttpReranker
 from tests.support.llm_server import LLMServer
 

@@ -29,7 +29,7 @@ from ragtune.cli import harness
 from ragtune.cli.dispatch import Command, Parser, declare
 from ragtune.cli.main import SERVICES, main
 from ragtune.core.types import CostObject
-from ragtune.facade.calibration import Calibration
+from ragtune.rerankers.calibration import Calibration
 from ragtune.services.certificate import certificate, signed
 from ragtune.services.shadow import ShadowRecord
 

@@ -21,13 +21,13 @@ from ragtune.cli.dispatch import TerminatedError
 from ragtune.core.arguments import check_number
 from ragtune.core.batches import RETRY_AFTER_S
 from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.policy.defaults import AUTO, BATCH_SIZE, TRUST
 from ragtune.core.units import UNITS
-from ragtune.facade.defaults import AUTO, BATCH_SIZE, TRUST
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
-    from ragtune.facade.calibration import Calibration
-    from ragtune.facade.passages import Passages
+    from ragtune.embedders.passages import Passages
+    from ragtune.rerankers.calibration import Calibration
     from ragtune.services.rerank import RerankServer
 
 _BACKLOG = 2048
@@ -293,7 +293,7 @@ def _passages(arguments: argparse.Namespace) -> Passages | None:
     if arguments.passages is None:
         _refuse(arguments, ["passages_most"], "with --passages only")
         return None
-    from ragtune.facade.passages import Passages
+    from ragtune.embedders.passages import Passages
 
     return Passages(arguments.passages, arguments.passages_most)
 
@@ -301,7 +301,7 @@ def _passages(arguments: argparse.Namespace) -> Passages | None:
 def _calibration(file: Path | None, model: str) -> Calibration | None:
     if file is None:
         return None
-    from ragtune.facade.calibration import Calibration
+    from ragtune.rerankers.calibration import Calibration
 
     found = Calibration.load(file)
     if found.model != model:

@@ -14,6 +14,12 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Belief
 from ragtune.core.types import BUDGET_EXHAUSTED, STRATEGY_CLOSED, BatchProposal, RemainingBudgetView, StopRecord
 
+TORN = (
+    "documents were compared in batches that share no document: a place in one says nothing of those in another, but "
+    "orders them"
+)
+"""The warning for :func:`compares_apart` batches."""
+
 
 def propose(
     doc_ids: Sequence[str],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rerank_server import ask, serving
 
-from ragtune.facade.passages import Passages, spans
+from ragtune.embedders.passages import Passages, spans
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 

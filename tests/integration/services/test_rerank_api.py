@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from patience import wait_until
 from rerank_server import KEY, TEXTS, ask, count_tea, serving
 
-from ragtune.facade.calibration import Calibration
+from ragtune.rerankers.calibration import Calibration
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.services.limits import ServerLimits

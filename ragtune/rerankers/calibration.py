@@ -24,7 +24,7 @@ class Errors(NamedTuple):
     ``brier`` the mean squared distance from the judgment, 0 or 1 (Brier 1950).
 
     Examples:
-        >>> from ragtune.facade.calibration import Errors
+        >>> from ragtune.rerankers.calibration import Errors
         >>> Errors(ece=0.02, brier=0.11).ece
         0.02
     """
@@ -44,7 +44,7 @@ class Calibration(BaseModel):
         before, after: errors on held-out queries, of the scores as they are and of the curve.
 
     Examples:
-        >>> from ragtune.facade.calibration import Calibration
+        >>> from ragtune.rerankers.calibration import Calibration
         >>> Calibration(model="ce", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))([0.4]).tolist()
         [0.2]
     """
@@ -93,7 +93,7 @@ class Judged(NamedTuple):
 
     Examples:
         >>> import numpy as np
-        >>> from ragtune.facade.calibration import Judged
+        >>> from ragtune.rerankers.calibration import Judged
         >>> len(Judged(np.array([0.9, 0.2]), np.array([1.0, 0.0]), np.array([0, 0])).scores)
         2
     """
@@ -115,7 +115,7 @@ def fit(judged: Judged, model: str, dataset: str = "") -> Calibration:
 
     Examples:
         >>> import numpy as np
-        >>> from ragtune.facade.calibration import Judged, fit
+        >>> from ragtune.rerankers.calibration import Judged, fit
         >>> scores, queries = np.array([0.9, 0.2, 0.8, 0.1, 0.7, 0.3]), np.array([0, 0, 1, 1, 2, 2])
         >>> fit(Judged(scores, np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]), queries), model="ce").relevant
         3

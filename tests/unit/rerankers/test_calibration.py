@@ -10,7 +10,7 @@ import pytest
 
 from ragtune import BudgetedReranker
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.facade.calibration import Calibration, Judged, errors_of, fit
+from ragtune.rerankers.calibration import Calibration, Judged, errors_of, fit
 from ragtune.rerankers.ordering import OrderingReranker
 
 TEXTS = [f"text {i}" for i in range(10)]

@@ -43,7 +43,7 @@ class Passages(Component):
 
     Examples:
         >>> from ragtune import BudgetedReranker
-        >>> from ragtune.facade.passages import Passages
+        >>> from ragtune.embedders.passages import Passages
         >>> def is_green(query, texts):
         ...     return [float("green" in text) for text in texts]
         >>> reranker = BudgetedReranker(is_green, docs=1, passages=Passages(tokens=4, most=1))

@@ -18,8 +18,8 @@ from ragtune.core.passages import PASSAGE
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.rounds import RetrievalPlan
 from ragtune.core.tokens import count_tokens
+from ragtune.embedders.passages import Passages, spans
 from ragtune.estimators.baseline import BaselineEstimator
-from ragtune.facade.passages import Passages, spans
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.retrievers.in_memory import InMemoryRetriever
