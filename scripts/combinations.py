@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments.config.compose import compose
 from experiments.config.paths import CONF, PROJECT_ROOT
-from experiments.evaluate.outcomes import Outcome, Outcomes, short_budgets, unused, warnings_of
+from experiments.evaluate.outcomes import Outcomes, QueryOutcome, short_budgets, unused, warnings_of
 from experiments.evaluate.record import UNITS, QueryRecord
 from experiments.publish.files import write_text
 from experiments.replay.build import Session, build_session, controller_of, require_fitting
@@ -97,7 +97,7 @@ def cells() -> Iterator[Cell]:
 
 
 def _kind(outputs: Sequence[ControllerOutput], *, is_free: bool) -> tuple[str, str]:
-    outcomes = Outcomes(Outcome.of(QueryRecord.of(output)) for output in outputs)
+    outcomes = Outcomes(QueryOutcome.of(QueryRecord.of(output)) for output in outputs)
     if not outcomes.column("charged")[:, UNITS.index("docs")].any():
         return (FREE_OF_CHARGE, "") if is_free else (BROKEN, "it pays nothing under a budget that is not 0")
     expected = short_budgets(outcomes) | unused(outcomes)

@@ -33,7 +33,7 @@ class SourceAgreement(_Part):
     queries: int
 
 
-class Row(_Part):
+class MeasuredOption(_Part):
     """An option: mean quality, share of the target's quality kept with its interval, and mean cost a query by unit."""
 
     label: str
@@ -69,7 +69,7 @@ class Rung(_Part):
     is_next: bool  # the cheapest that costs more than the recommended option
 
 
-class Question(_Part):
+class OpenQuestion(_Part):
     """An option, its mean cost, the share that it seems to keep, and the further queries that would show it."""
 
     option: str
@@ -98,16 +98,16 @@ class Advice(_Part):
     source_agreement: SourceAgreement | None  # what set the trust without judgments; None if it was not looked at
     weight: float  # of the first stage in interpolated fixed depth
     weight_gain: Interval | None  # the same
-    recommended: Row
-    everything: Row
-    first_stage: Row
+    recommended: MeasuredOption
+    everything: MeasuredOption
+    first_stage: MeasuredOption
     own_order: float | None  # the measure at 0 documents; None of the baselines and without judgments
-    target: Row  # full reranking, or the first stage if that is at least as good
-    same_depth: list[Row]  # the other baselines with at least as many documents as the recommended option
+    target: MeasuredOption  # full reranking, or the first stage if that is at least as good
+    same_depth: list[MeasuredOption]  # the other baselines with at least as many documents as the recommended option
     saved_a_month: dict[str, float]
     ladder: list[Rung]
-    question: Question | None
-    options: list[Row]
+    question: OpenQuestion | None
+    options: list[MeasuredOption]
     warnings: list[str]
     command: str
     git_sha: str

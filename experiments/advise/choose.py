@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.advise.options import FIXED, Candidate
-from experiments.advise.replays import ENOUGH, Curve, Replays
+from experiments.advise.options import FIXED, PolicyOption
+from experiments.advise.replays import ENOUGH, PolicyCurve, Replays
 from experiments.evaluate.curves import FloatArray
 from experiments.report.prices import Prices, Work
 from ragtune.core.errors import ConfigError
@@ -25,7 +25,7 @@ _SMALL = 1e-12
 class Option:
     """A policy with a batch size and a budget; ``is_full`` for fixed depth at the whole pool."""
 
-    candidate: Candidate
+    candidate: PolicyOption
     budget: int
     is_full: bool = False
 
@@ -91,7 +91,7 @@ def options_of(replays: Replays, prices: Prices, unit: str) -> Options:
     return found
 
 
-def _same(curve: Curve, one: int, other: int) -> bool:
+def _same(curve: PolicyCurve, one: int, other: int) -> bool:
     """Whether two budgets of a policy give the same results for the same work on every query."""
     columns = (*curve.work, curve.values[:, :, 0])
     return all(np.array_equal(column[:, one], column[:, other]) for column in columns)

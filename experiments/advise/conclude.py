@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.advise.advice import Advice, Interval, ListPrice, Question, Row, Rung, SourceAgreement
+from experiments.advise.advice import Advice, Interval, ListPrice, MeasuredOption, OpenQuestion, Rung, SourceAgreement
 from experiments.advise.choose import Bounds, Options, bounds, cheapest, choose, nearest_question, options_of
 from experiments.advise.options import BASELINES
 from experiments.advise.replays import ENOUGH, Replays, Setting, counted_queries
@@ -123,10 +123,10 @@ def _require_telling(replays: Replays, known: Bounds, quality: float, level: flo
     )
 
 
-def _row(options: Options, known: Bounds, i: int, judged: bool) -> Row:
+def _row(options: Options, known: Bounds, i: int, judged: bool) -> MeasuredOption:
     option = options.options[i]
     kept, low, high = (float(ends[i]) for ends in (known.kept, known.low, known.high))
-    return Row(
+    return MeasuredOption(
         label=option.label,
         policy=option.candidate.policy,
         batch_size=option.candidate.batch,
@@ -150,20 +150,20 @@ def _listed(services: Sequence[ListedService], options: Options, chosen: int, tr
     return found
 
 
-def _same_depth(rows: Sequence[Row], best: Row) -> list[Row]:
+def _same_depth(rows: Sequence[MeasuredOption], best: MeasuredOption) -> list[MeasuredOption]:
     """The other baselines with at least as many documents, which the advice has to beat; none beside no reranking."""
     others = [policy for policy in BASELINES if policy != best.policy and best.budget]
     enough = [row for row in rows if row.cost["docs"] >= best.cost["docs"] - 0.5]
     return [found for policy in others if (found := next((row for row in enough if row.policy == policy), None))]
 
 
-def _question(options: Options, known: Bounds, chosen: int, quality: float) -> Question | None:
+def _question(options: Options, known: Bounds, chosen: int, quality: float) -> OpenQuestion | None:
     found = nearest_question(options, known, chosen, quality)
     if found is None:
         return None
     i, more = found
     cost = float(options.costs[options.unit][:, i].mean())
-    return Question(option=options.options[i].label, cost=cost, kept=float(known.kept[i]), more_queries=more)
+    return OpenQuestion(option=options.options[i].label, cost=cost, kept=float(known.kept[i]), more_queries=more)
 
 
 def _ladder(options: Options, known: Bounds, chosen: int, quality: float, **settings: Any) -> list[Rung]:

@@ -22,7 +22,7 @@ WEIGHTS = (0.0, 0.1, WEIGHT, 0.3, 0.5, 0.7)
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PolicyOption:
     """A policy (of the facade and of ``conf/experiment``)."""
 
     policy: str
@@ -48,7 +48,7 @@ class Candidate:
         posterior = [] if self.trust is None else [LIKE_THE_FACADE, f"estimator.trust={self.trust:g}"]
         return [f"experiment={self.policy}", *posterior, f"scheduler.batch_size={self.batch}"]
 
-    def fitted(self, trust: float, weight: float) -> Candidate:
+    def fitted(self, trust: float, weight: float) -> PolicyOption:
         """The same with these values of the options that it has."""
         trusting = self if self.trust is None else replace(self, trust=trust)
         return trusting if self.weight is None else replace(trusting, weight=weight)
@@ -62,11 +62,11 @@ class Candidate:
 
 
 CANDIDATES = (
-    Candidate(FIXED, None, "fixed depth"),
-    Candidate(INTERPOLATED, None, "interpolated fixed depth", weight=WEIGHT),
-    *(Candidate("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
-    *(Candidate("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
-    *(Candidate("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),
+    PolicyOption(FIXED, None, "fixed depth"),
+    PolicyOption(INTERPOLATED, None, "interpolated fixed depth", weight=WEIGHT),
+    *(PolicyOption("uncertainty", size, f"uncertainty, batches of {size}", TRUST) for size in BATCHES),
+    *(PolicyOption("settled", size, f"settled, batches of {size}", TRUST) for size in STOPPING_BATCHES),
+    *(PolicyOption("early_stop", size, f"early stop, batches of {size}", TRUST) for size in STOPPING_BATCHES),
 )
 """The replayed policies, the baselines first: all of them are in the library and the server."""
 

@@ -15,7 +15,7 @@ from experiments.advise.options import (
     INTERPOLATED,
     TRUSTS,
     WEIGHTS,
-    Candidate,
+    PolicyOption,
     budgets_up_to,
     fitting,
 )
@@ -25,7 +25,7 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.baselines import agreement, by_agreement
 from experiments.evaluate.curves import FloatArray, latest
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.record import UNITS, BaselineReplay, QueryRecord
 from experiments.replay.build import Session, session_for
 from experiments.replay.executors import executed
 from experiments.replay.records import is_free, records_of
@@ -61,10 +61,10 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Curve:
+class PolicyCurve:
     """A policy at b budgets in documents, ascending; the last is the whole pool."""
 
-    candidate: Candidate
+    candidate: PolicyOption
     budgets: Sequence[int]  # documents, ascending; the last is the whole pool
     values: FloatArray  # shape (q, b, m)
     work: Work  # arrays of shape (q, b)
@@ -82,7 +82,7 @@ class Replays:
     weight: Setting
     queries: Sequence[str]  # ids of those that count
     pool: int  # documents of the largest pool
-    curves: Mapping[str, Curve]  # by the candidate's name; that of FIXED ends with reranking everything
+    curves: Mapping[str, PolicyCurve]  # by the candidate's name; that of FIXED ends with reranking everything
     correlation: SourceCorrelation | None = None  # of the queries whose scores set the trust, without judgments
 
     @property
@@ -107,7 +107,7 @@ def counted_queries(count: int, judged: bool) -> str:
 
 @dataclass(frozen=True)
 class _Job:
-    candidate: Candidate
+    candidate: PolicyOption
     config: Mapping[str, Any]
     queries: Sequence[str]
     budgets: Sequence[int]
@@ -115,7 +115,7 @@ class _Job:
     qrels: Qrels
 
 
-def configuration(config: Mapping[str, Any], candidate: Candidate) -> dict[str, Any]:
+def configuration(config: Mapping[str, Any], candidate: PolicyOption) -> dict[str, Any]:
     """A user's configuration with a policy in place of its own, and no limit on documents."""
     chosen = compose([*SELF_CHOSEN, *candidate.replayed])
     return {**config, **{group: chosen[group] for group in _POLICY_OPTIONS}}
@@ -126,7 +126,7 @@ def replay_all(
     measures: Sequence[str],
     processes: int,
     progress: Progress,
-    candidates: Sequence[Candidate] = CANDIDATES,
+    candidates: Sequence[PolicyOption] = CANDIDATES,
     trusts: Sequence[float] = TRUSTS,
     weights: Sequence[float] = WEIGHTS,
 ) -> Replays:
@@ -148,7 +148,7 @@ def replay_all(
     if judged:
         dataset, meter = session.dataset, Measures(measures, session.dataset.qrels)
     else:
-        dataset, meter = by_agreement(session.dataset, map(Ranked.of, everything))
+        dataset, meter = by_agreement(session.dataset, map(BaselineReplay.of, everything))
     queries = dataset.judged
     everything = [record for record in everything if dataset.counts(record.query_id)]
     pool = max(int(record.charged[0]) for record in everything)
@@ -156,11 +156,11 @@ def replay_all(
     curves = {FIXED: _curve(fixed, everything, [0, *budgets], meter)}
     progress(1, len(candidates))
 
-    def job(one: Candidate, qrels: Qrels) -> _Job:
+    def job(one: PolicyOption, qrels: Qrels) -> _Job:
         measured = meter.names if judged else []
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
-    known: dict[Candidate, Curve] = {}
+    known: dict[PolicyOption, PolicyCurve] = {}
 
     def fit(policy: str, name: str, values: Sequence[float], default: float) -> Setting:
         one = next((one for one in candidates if one.policy == policy), None)
@@ -181,7 +181,7 @@ def replay_all(
         for one in candidates[1:]:
             if blended[one.blend] is dataset.qrels and one.blend != fixed.blend:
                 records = _records(session_for(configuration(config, one)), queries)
-                blended[one.blend] = by_agreement(session.dataset, map(Ranked.of, records))[0].qrels
+                blended[one.blend] = by_agreement(session.dataset, map(BaselineReplay.of, records))[0].qrels
     chosen = [one.fitted(trust.value, weight.value) for one in candidates[1:]]
     curves |= {one.name: known[one] for one in chosen if one in known}
     jobs = [job(one, blended[one.blend]) for one in chosen if one not in known]
@@ -193,7 +193,7 @@ def replay_all(
     return Replays(dataset, judged, shown, trust, weight, queries, pool, ordered, correlation)
 
 
-def _correlation(config: Mapping[str, Any], candidates: Sequence[Candidate]) -> SourceCorrelation | None:
+def _correlation(config: Mapping[str, Any], candidates: Sequence[PolicyOption]) -> SourceCorrelation | None:
     """What ``estimator.trust=auto`` finds; None where no policy has a trust."""
     trusting = next((one for one in candidates if one.trust is not None), None)
     if trusting is None:
@@ -226,7 +226,7 @@ def _best(table: FloatArray, default: int) -> int:
     return int(np.argmax(means)) if means.max() > means[default] else default
 
 
-def _replayed(job: _Job) -> Curve:
+def _replayed(job: _Job) -> PolicyCurve:
     session = session_for(job.config)
     measures = Measures(job.measures, job.qrels) if job.measures else agreement(job.qrels)
     return _curve(job.candidate, _records(session, job.queries), job.budgets, measures)
@@ -236,7 +236,9 @@ def _records(session: Session, queries: Sequence[str]) -> list[QueryRecord]:
     return list(records_of(session, queries, traced=False))
 
 
-def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures) -> Curve:
+def _curve(
+    candidate: PolicyOption, records: Sequence[QueryRecord], budgets: Sequence[int], measures: Measures
+) -> PolicyCurve:
     counts = np.array([len(record.costs) for record in records])
     states = latest(counts, np.array([step[0] for record in records for step in record.costs]), np.array(budgets))
     costs = np.array([np.array(r.costs, dtype=float)[states[i]] for i, r in enumerate(records)])
@@ -246,7 +248,7 @@ def _curve(candidate: Candidate, records: Sequence[QueryRecord], budgets: Sequen
     largest = np.minimum(spent["docs"], candidate.batch or spent["docs"])
     values = _measured(records, np.column_stack([np.zeros(len(records), dtype=np.intp), states]), measures)
     start = float(values[:, 0, 0].mean())
-    return Curve(candidate, budgets, values[:, 1:], Work(**spent, largest=largest), start)
+    return PolicyCurve(candidate, budgets, values[:, 1:], Work(**spent, largest=largest), start)
 
 
 def _measured(records: Sequence[QueryRecord], states: Any, measures: Measures) -> FloatArray:

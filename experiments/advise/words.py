@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from experiments.advise.advice import Advice, Interval, Row
+from experiments.advise.advice import Advice, Interval, MeasuredOption
 from experiments.advise.options import INTERPOLATED
 from ragtune.core.policy.defaults import TRUST
 from ragtune.estimators.interpolation import WEIGHT
@@ -207,7 +207,7 @@ def beside_baselines(advice: Advice) -> str | None:
     return f"At {depth:.1f} documents a query, {' and '.join(kept)}."
 
 
-def _baseline(row: Row) -> str:
+def _baseline(row: MeasuredOption) -> str:
     name = row.policy.replace("_", " ")
     return name if row.weight is None else f"{name} (weight {row.weight:g})"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.advise import words
-from experiments.advise.advice import Advice, Row
-from experiments.advise.options import FIXED, INTERPOLATED, Candidate
+from experiments.advise.advice import Advice, MeasuredOption
+from experiments.advise.options import FIXED, INTERPOLATED, PolicyOption
 from experiments.publish.files import write_text
 from experiments.report.report import STYLE
 
@@ -91,9 +91,9 @@ _FLAGS = {
 _NOTHING = "# Reranking is not worth its cost here: keep the first stage's order.\n"
 
 
-def snippets(row: Row, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
+def snippets(row: MeasuredOption, reranker: Mapping[str, Any], data: Sequence[str], folder: Path) -> dict[str, str]:
     """What to copy, by where it goes: ``run``, ``facade``, ``serve``."""
-    candidate = Candidate(row.policy, row.batch_size, row.label, row.trust, row.weight)
+    candidate = PolicyOption(row.policy, row.batch_size, row.label, row.trust, row.weight)
     run = shlex.join(["ragtune", "run", *data, *candidate.overrides, f"budget={row.budget}"])
     if not row.budget:
         return {"run": run, "facade": _NOTHING, "serve": _NOTHING}
@@ -167,9 +167,9 @@ def _draw(axes: Any, advice: Advice) -> None:
     axes.figure.legend(fontsize=10.5, frameon=False, loc="outside lower center", ncols=2)
 
 
-def _shown(advice: Advice) -> list[list[Row]]:
+def _shown(advice: Advice) -> list[list[MeasuredOption]]:
     """Of each policy the recommended batches, else the smallest."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[MeasuredOption]] = {}
     batches = {row.policy: row.batch_size for row in reversed(advice.options)}
     batches[advice.recommended.policy] = advice.recommended.batch_size
     for row in advice.options:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.compare.run_folder import Run, rankings_of
+from experiments.compare.run_folder import FinishedRun, rankings_of
 from experiments.replay.build import Session, session_for
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput, HistoryStep
@@ -16,7 +16,7 @@ from ragtune.core.types import ScoredDocument
 from ragtune.core.units import UNITS
 
 
-def explained(run: Run, query_id: str, doc_id: str) -> Iterator[str]:
+def explained(run: FinishedRun, query_id: str, doc_id: str) -> Iterator[str]:
     """Lines that say where the document came from, what was expected of it, when it was scored or why not.
 
     Raises:

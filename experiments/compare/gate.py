@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from scipy.stats import norm
 
-from experiments.compare.run_folder import Run
+from experiments.compare.run_folder import FinishedRun
 from experiments.compare.runs import require_comparable
 from experiments.evaluate.significance import PERMUTATIONS, TIE, Bootstrap, randomization_test
 from experiments.report.tables import p_text
@@ -25,7 +25,7 @@ _POWER = 0.8  # probability with which a true difference is found, in the statem
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """A verdict of the gate on quality or cost, and the sentence that gives the reason."""
 
     what: str
@@ -33,7 +33,9 @@ class Finding:
     why: str
 
 
-def findings(base: Run, candidate: Run, measure: str, max_loss: float, unit: Unit, max_rise: float) -> list[Finding]:
+def findings(
+    base: FinishedRun, candidate: FinishedRun, measure: str, max_loss: float, unit: Unit, max_rise: float
+) -> list[GateFinding]:
     """Judge a candidate's quality and cost against those of the base, query by query.
 
     Args:
@@ -54,7 +56,7 @@ def findings(base: Run, candidate: Run, measure: str, max_loss: float, unit: Uni
     return [_quality(base, candidate, measure, max_loss), _cost(base, candidate, unit, max_rise)]
 
 
-def _quality(base: Run, candidate: Run, measure: str, max_loss: float) -> Finding:
+def _quality(base: FinishedRun, candidate: FinishedRun, measure: str, max_loss: float) -> GateFinding:
     theirs = candidate.queries.loc[base.queries.index, measure].to_numpy(dtype=float)
     differences = theirs - base.queries[measure].to_numpy(dtype=float)
     config, seed = base.config["bootstrap"], base.config["seed"]
@@ -68,7 +70,7 @@ def _quality(base: Run, candidate: Run, measure: str, max_loss: float) -> Findin
         f"{measure} {differences.mean():+.4f} [{low:+.4f}, {high:+.4f}] on {n} queries, p {p_text(p)}; "
         f"allowed is a loss of {max_loss:g}"
     )
-    return Finding(measure, code, f"{why}. {_power(spread, n, max_loss, config['level'])}")
+    return GateFinding(measure, code, f"{why}. {_power(spread, n, max_loss, config['level'])}")
 
 
 def _power(spread: float, n: int, max_loss: float, level: float) -> str:
@@ -80,23 +82,23 @@ def _power(spread: float, n: int, max_loss: float, level: float) -> str:
     return f"{found}; to clear an equal run takes about {ceil((reach / max_loss) ** 2):,} queries."
 
 
-def _cost(base: Run, candidate: Run, unit: Unit, max_rise: float) -> Finding:
+def _cost(base: FinishedRun, candidate: FinishedRun, unit: Unit, max_rise: float) -> GateFinding:
     for run in (base, candidate):
         if f"charged_{unit.name}" not in run.queries:
             raise ConfigError(f"--unit {unit.short}: run {run.name} was charged no {unit.noun}; take another unit")
     before, after = (float(run.queries[f"charged_{unit.name}"].mean()) for run in (base, candidate))
     code = FINE if after <= before * (1.0 + max_rise) + TIE else WORSE
     why = f"{unit.noun} a query {before:,.4g} -> {after:,.4g}; allowed is a rise of {max_rise:.0%}."
-    return Finding(unit.noun, code, why)
+    return GateFinding(unit.noun, code, why)
 
 
-def verdict(found: Sequence[Finding]) -> int:
+def verdict(found: Sequence[GateFinding]) -> int:
     """The exit code of all findings: worse if one is, else undecided if one is."""
     codes = {finding.code for finding in found}
     return next(code for code in (WORSE, UNDECIDED, FINE) if code in codes)
 
 
-def write_junit(found: Sequence[Finding], name: str, file: Path) -> None:
+def write_junit(found: Sequence[GateFinding], name: str, file: Path) -> None:
     """Write the findings as JUnit XML: a worse one is a failure, one that nobody can tell is an error."""
     counts = {"failures": WORSE, "errors": UNDECIDED}
     suite = ElementTree.Element("testsuite", name="ragtune gate", tests=str(len(found)))

@@ -25,7 +25,7 @@ TABLE, TRACES = "per_query.parquet", "traces.jsonl.gz"
 
 
 @dataclass(frozen=True)
-class Run:
+class FinishedRun:
     """The files of a finished run; ``queries`` is the table of its judged queries. Names of compared runs differ."""
 
     name: str
@@ -35,7 +35,7 @@ class Run:
     queries: Any
 
 
-def find_runs(texts: Sequence[str], downloads: Path) -> list[Run]:
+def find_runs(texts: Sequence[str], downloads: Path) -> list[FinishedRun]:
     """Find runs by folders or by MLflow run ids, whose files are downloaded into a folder."""
     identities = [str(Path(text).resolve()) if Path(text).is_dir() else text for text in texts]
     for text, identity in zip(texts, identities, strict=True):
@@ -67,7 +67,7 @@ def _download(run_id: str, downloads: Path) -> Path:
     return folder
 
 
-def read_run(folder: Path, name: str) -> Run:
+def read_run(folder: Path, name: str) -> FinishedRun:
     """Read the run that a folder holds."""
     import pandas as pd
 
@@ -80,10 +80,10 @@ def read_run(folder: Path, name: str) -> Run:
     with reading(folder / TABLE) as file:
         table = pd.read_parquet(file)
         queries = table[table["judged"].astype(bool)].set_index("query_id")
-    return Run(name, folder, config, summary, queries)
+    return FinishedRun(name, folder, config, summary, queries)
 
 
-def traces_of(run: Run) -> dict[str, Any]:
+def traces_of(run: FinishedRun) -> dict[str, Any]:
     """Read the traces of all judged queries, by query id."""
     with reading(run.folder / TRACES) as file, gzip.open(file, "rt", encoding="utf-8") as lines:
         traces = {trace["query_id"]: trace for trace in map(json.loads, lines)}
@@ -93,7 +93,7 @@ def traces_of(run: Run) -> dict[str, Any]:
     return traces
 
 
-def rankings_of(run: Run) -> dict[str, list[str]]:
+def rankings_of(run: FinishedRun) -> dict[str, list[str]]:
     """Read the final rankings: document ids, best first, by query id."""
     rankings: dict[str, list[str]] = {}
     with reading(run.folder / "run.trec") as file, file.open(encoding="utf-8") as lines:
@@ -105,7 +105,7 @@ def rankings_of(run: Run) -> dict[str, list[str]]:
     return rankings
 
 
-def line_of(run: Run, measures: Sequence[str]) -> Line:
+def line_of(run: FinishedRun, measures: Sequence[str]) -> Line:
     """Read the anytime curve of a run."""
     import pandas as pd
 

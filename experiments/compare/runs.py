@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.compare.run_folder import TABLE, TRACES, Run, line_of, rankings_of, reading, traces_of
+from experiments.compare.run_folder import TABLE, TRACES, FinishedRun, line_of, rankings_of, reading, traces_of
 from experiments.config.options import WHERE_NOT_WHAT
 from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
@@ -17,7 +17,7 @@ from experiments.publish.described import git_sha, policy_title
 from experiments.replay.build import load_dataset
 from experiments.report.decisions import INELIGIBLE, counted, decisions_of
 from experiments.report.report import shown
-from experiments.report.study import FINAL, Cell, Collection, Policy, Study, column_of
+from experiments.report.study import FINAL, Cell, StudiedCollection, StudiedPolicy, Study, column_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
 from ragtune.core.units import UNITS as ALL
@@ -27,7 +27,7 @@ TRACED_RUNS = 4
 """The report can show the decisions of this many runs, the first ones."""
 
 
-def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
+def study_of_runs(runs: Sequence[FinishedRun], command: str, *, texts: bool | None = None) -> Study:
     """Make a study of runs, the first the reference; ``texts`` None shows texts of the shipped collection only."""
     require_comparable(runs)
     first = runs[0]
@@ -56,7 +56,7 @@ def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = Non
     )
 
 
-def reservations(runs: Sequence[Run]) -> list[str]:
+def reservations(runs: Sequence[FinishedRun]) -> list[str]:
     """Warnings about the runs: failures, inputs that do not cover all queries, and files that have changed."""
     failed = [run for run in runs if run.summary.has_failed]
     found = [f"run {run.name} has failed, first error: {run.summary.failures.first_error}" for run in failed]
@@ -71,7 +71,7 @@ def reservations(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def require_comparable(runs: Sequence[Run]) -> None:
+def require_comparable(runs: Sequence[FinishedRun]) -> None:
     """Refuse runs of different collections or judged queries."""
     if len(runs) < 2:
         raise ConfigError("name at least two runs: the first is what the others are compared with")
@@ -93,28 +93,28 @@ def require_comparable(runs: Sequence[Run]) -> None:
                 )
 
 
-def _policies(runs: Sequence[Run]) -> list[Policy]:
+def _policies(runs: Sequence[FinishedRun]) -> list[StudiedPolicy]:
     labels = [_label(run) for run in runs]
     found = []
     for run, label in zip(runs, labels, strict=True):
         unique = f"{label} ({run.name})" if labels.count(label) > 1 else label
         kind = "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
-        found.append(Policy(run.name, unique, "baseline" if _choices(run) == _choices(runs[0]) else kind))
+        found.append(StudiedPolicy(run.name, unique, "baseline" if _choices(run) == _choices(runs[0]) else kind))
     return found
 
 
-def _choices(run: Run) -> dict[str, Any]:
+def _choices(run: FinishedRun) -> dict[str, Any]:
     """What decides the results of a run, its budget left aside: runs of one policy have the same."""
     return {key: value for key, value in run.config.items() if key != "budget" and key not in WHERE_NOT_WHAT}
 
 
-def _label(run: Run) -> str:
+def _label(run: FinishedRun) -> str:
     limits = {unit: run.config["budget"].get(unit.limit) for unit in ALL}
     limited = [f"{column_of(limit)} {unit.noun}" for unit, limit in limits.items() if limit is not None]
     return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
 
 
-def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> list[str]:
+def _notes(runs: Sequence[FinishedRun], policies: Sequence[StudiedPolicy], measure: str) -> list[str]:
     found = reservations(runs)
     if (first_stage := runs[0].summary.first_stage.get(measure)) is not None:
         found.append(f"The first stage alone: {measure} {first_stage:.3f}.")
@@ -129,13 +129,13 @@ def _is_shipped(config: Mapping[str, Any]) -> bool:
     return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
 
 
-def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | None) -> Collection:
+def _collection(runs: Sequence[FinishedRun], measures: Sequence[str], *, texts: bool | None) -> StudiedCollection:
     queries = list(runs[0].queries.index)
     cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
     reference = cells[runs[0].name, FINAL]
     config = runs[0].config
     dataset = load_dataset(config) if (_is_shipped(config) if texts is None else texts) else None
-    return Collection(
+    return StudiedCollection(
         name=runs[0].summary.dataset,
         queries=queries,
         **(shown(dataset, cells.values()) if dataset else {"query_texts": {}, "doc_texts": {}, "grades": {}}),
@@ -147,7 +147,7 @@ def _collection(runs: Sequence[Run], measures: Sequence[str], *, texts: bool | N
     )
 
 
-def _cell(run: Run, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
+def _cell(run: FinishedRun, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
     table = run.queries.loc[list(queries)]
     rankings, traces = rankings_of(run), traces_of(run)
     with reading(run.folder / TRACES):

@@ -12,20 +12,20 @@ from experiments.datasets.dataset import Dataset, Qrels
 from experiments.evaluate.curves import Curve, Steps, at_depths
 from experiments.evaluate.files import Rows
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcome, Outcomes
+from experiments.evaluate.outcomes import Outcomes, QueryOutcome
 from experiments.evaluate.rankings import States
-from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.record import BaselineReplay, QueryRecord
 from experiments.evaluate.significance import Bootstrap, holm, randomization_test
 from experiments.evaluate.summary import Agreement, Comparison
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import ConfigError
-from ragtune.core.statistics import Places
+from ragtune.core.statistics import RankPlaces
 
 FIXED_DEPTH, INTERPOLATED, FULL = "fixed depth", "interpolated fixed depth", "full reranking"
 """The baselines: the first stage's best documents that a run's budget affords, by their scores and by both scores, and
 the whole pool."""
 
-Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[Ranked]]]
+Beaten = Callable[[Sequence[str]], Mapping[str, Sequence[BaselineReplay]]]
 """Replays queries through what a run has to beat: by the name of the baseline, in the order of the queries. One that
 cannot answer some of them is left out from then on."""
 
@@ -48,7 +48,7 @@ class ComparedQueries:
 
 
 def compare_queries(
-    records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[Ranked]], measures: Measures
+    records: Sequence[QueryRecord], baselines: Mapping[str, Sequence[BaselineReplay]], measures: Measures
 ) -> dict[str, ComparedQueries]:
     """Queries of a run beside each baseline's replays of the same queries, in the same order."""
     states = (each for found in zip(*baselines.values(), strict=True) for each in _states(found))
@@ -85,7 +85,7 @@ def compare(run: Curve, compared: Mapping[str, ComparedQueries], bootstrap: Boot
     }
 
 
-def _states(found: Sequence[Ranked]) -> list[States]:
+def _states(found: Sequence[BaselineReplay]) -> list[States]:
     """How the baselines have ranked a query, in as few pools as there are: its documents are graded once a pool."""
     first = found[0]
     if all(ranked.doc_ids == first.doc_ids for ranked in found):
@@ -93,7 +93,7 @@ def _states(found: Sequence[Ranked]) -> list[States]:
     return [States(ranked.query_id, ranked.doc_ids, ranked.final[None]) for ranked in found]
 
 
-def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
+def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[BaselineReplay]:
     """Replays of reranking everything, made a few hundred at a time."""
     for start in range(0, len(query_ids), TOGETHER):
         found = beaten(query_ids[start : start + TOGETHER]).get(FULL)
@@ -105,7 +105,7 @@ def in_full(beaten: Beaten, query_ids: Sequence[str]) -> Iterator[Ranked]:
         yield from found
 
 
-def by_agreement(dataset: Dataset, everything: Iterable[Ranked]) -> tuple[Dataset, Measures]:
+def by_agreement(dataset: Dataset, everything: Iterable[BaselineReplay]) -> tuple[Dataset, Measures]:
     """A collection without judgments, for which the first 10 of full reranking stand in, and the measure by them."""
     graded = {r.query_id: dict.fromkeys(r.ranking[:10], 1) for r in everything if r.doc_ids}
     stands_in = "queries without judgments, for which the top 10 of full reranking stands in"
@@ -122,7 +122,7 @@ AGREEMENT = "agreement"
 """What is measured without judgments."""
 
 
-def depth_line(everything: Iterable[Sequence[Ranked]], run: Curve, measures: Measures) -> dict[int, float]:
+def depth_line(everything: Iterable[Sequence[BaselineReplay]], run: Curve, measures: Measures) -> dict[int, float]:
     """The mean headline of fixed depth with the same numbers of documents as a run, from replays of full reranking."""
     values = []
     for some in everything:
@@ -131,8 +131,8 @@ def depth_line(everything: Iterable[Sequence[Ranked]], run: Curve, measures: Mea
     return dict(zip(run.docs.tolist(), np.concatenate(values).mean(axis=0).tolist(), strict=True))
 
 
-def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:
-    alike = Places.of(map(_comparable, records, others), k=10)
+def _alike(records: Sequence[QueryRecord], others: Sequence[BaselineReplay]) -> FloatArray:
+    alike = RankPlaces.of(map(_comparable, records, others), k=10)
     pairs = zip(records, others, strict=True)
     holds = [set(other.ranking) <= set(record.ranking) for record, other in pairs]  # an expander may look elsewhere
     tau = np.where(holds, alike.kendall_tau(), np.nan)
@@ -144,7 +144,7 @@ def _agreement(alike: FloatArray) -> Agreement:
     return Agreement(overlap=overlap, rbo=rbo, tau=None if np.isnan(tau) else tau)
 
 
-def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+def _comparable(record: QueryRecord, other: BaselineReplay) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     """Both rankings in the same terms: as positions, which are quicker to look up than ids, where the pool is one."""
     if record.doc_ids == other.doc_ids:
         return record.final.tolist(), other.final.tolist()
@@ -163,7 +163,7 @@ class Evaluation:
         self._outcomes = Outcomes()
         self._steps: dict[str, Rows] = {}
         self._compared: dict[str, list[ComparedQueries]] | None = None
-        self._everything: list[Sequence[Ranked]] = []
+        self._everything: list[Sequence[BaselineReplay]] = []
 
     def add(self, record: QueryRecord) -> None:
         """Take a finished query, in replay order. Of unjudged queries, only the outcome counts."""
@@ -193,7 +193,7 @@ class Evaluation:
 
     def _conclude(self) -> None:
         records, self._waiting = self._waiting, []
-        self._outcomes.extend(map(Outcome.of, records))
+        self._outcomes.extend(map(QueryOutcome.of, records))
         judged = [record for record in records if self._dataset.counts(record.query_id)]
         if not judged:
             return

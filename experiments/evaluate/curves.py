@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from experiments.evaluate.files import Rows, let_go
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.rankings import Positions, States, small
-from experiments.evaluate.record import UNITS, QueryRecord, Ranked
+from experiments.evaluate.record import UNITS, BaselineReplay, QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from ragtune.core.arrays import FloatArray as FloatArray
 from ragtune.core.arrays import IntArray
@@ -85,7 +85,7 @@ def latest(counts: IntArray, spent: NDArray[np.float64], docs: IntArray) -> IntA
     return steps
 
 
-def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
+def at_depths(ranked: BaselineReplay, depths: IntArray) -> Positions:
     """Rankings of fixed depth at each depth, shape (depths, n): the first d by their scores, the rest behind them."""
     first, n = ranked.first, len(ranked.first)
     is_lost = np.ones(n, dtype=bool)
@@ -102,7 +102,7 @@ def at_depths(ranked: Ranked, depths: IntArray) -> Positions:
 
 def states_at_every_depth(record: QueryRecord) -> States:
     """The rankings of a query of fixed depth after 0, 1, ... documents; the last one is the record's own."""
-    ranked = Ranked.of(record)
+    ranked = BaselineReplay.of(record)
     if not ranked.docs:
         return record.states([len(record.costs) - 1])
     rankings = at_depths(ranked, np.arange(ranked.docs))

@@ -22,7 +22,7 @@ from ragtune.core.units import UNITS as ALL
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QueryOutcome:
     """How the request of one query has ended; see the same names of :class:`QueryRecord`."""
 
     query_id: str
@@ -38,7 +38,7 @@ class Outcome:
     notes: Mapping[str, Any]
 
     @classmethod
-    def of(cls, record: QueryRecord) -> Outcome:
+    def of(cls, record: QueryRecord) -> QueryOutcome:
         return cls(
             record.query_id,
             record.stop_reason,
@@ -64,7 +64,7 @@ class Outcome:
         return not (self.sizes[1] or self.batches[1] or self.is_given_up)
 
 
-class Outcomes(list[Outcome]):
+class Outcomes(list[QueryOutcome]):
     """The outcomes of many queries in their order, at least one."""
 
     def column(self, name: str) -> NDArray[Any]:

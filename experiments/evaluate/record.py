@@ -202,7 +202,7 @@ class QueryRecord:
         return cls(**known)
 
 
-class Ranked(NamedTuple):
+class BaselineReplay(NamedTuple):
     """A baseline's replay: positions of all documents before and after, and how many were charged."""
 
     query_id: str
@@ -212,7 +212,7 @@ class Ranked(NamedTuple):
     docs: int
 
     @classmethod
-    def of(cls, record: QueryRecord) -> Ranked:
+    def of(cls, record: QueryRecord) -> BaselineReplay:
         return cls(
             record.query_id,
             record.doc_ids,

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from experiments.datasets.dataset import Dataset
-from experiments.label.plan import Plan, decide
+from experiments.label.plan import LabelPlan, decide
 from experiments.label.verdict import FILE, QRELS, Verdict
 from experiments.publish.files import write_text
 from ragtune.core.errors import DatasetError
@@ -127,7 +127,7 @@ class Task:
 class Desk:
     """One person's, or one model's, work on a folder of labels; ``orders`` identifies the two orders."""
 
-    def __init__(self, dataset: Dataset, plan: Plan, labels: Labels, orders: str) -> None:
+    def __init__(self, dataset: Dataset, plan: LabelPlan, labels: Labels, orders: str) -> None:
         self.labels = labels
         self.dataset = dataset
         self._plan = plan

@@ -36,7 +36,7 @@ _RHO = (-2.0 * math.log(_ALPHA) + math.log(-2.0 * math.log(_ALPHA) + 1.0)) / 50
 
 
 @dataclass(frozen=True)
-class Pair:
+class LabelPair:
     """A document that the reranker moves up and one that it moves down, for the same query."""
 
     query_id: str
@@ -51,11 +51,11 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LabelPlan:
     """All queries in the order of their visits, and the pairs to judge: the first of each query, the second, ..."""
 
     queries: Sequence[str]
-    pairs: Sequence[Pair]
+    pairs: Sequence[LabelPair]
 
 
 def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
@@ -68,12 +68,12 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
         yield record.query_id, record.states([0]).rankings()[0], record.ranking
 
 
-def make_plan(rankings: Iterable[tuple[str, Sequence[str], Sequence[str]]], seed: int) -> Plan:
+def make_plan(rankings: Iterable[tuple[str, Sequence[str], Sequence[str]]], seed: int) -> LabelPlan:
     """Order all pairs of documents by what their judgments say (Carterette, Allan and Sitaraman, SIGIR 2006)."""
     pairs = {query_id: list(_pairs(query_id, first, second)) for query_id, first, second in rankings}
     queries = sorted(pairs, key=lambda query_id: (_draw(seed, query_id), query_id))
     rounds = max(map(len, pairs.values()), default=0)
-    return Plan(queries, [pairs[q][i] for i in range(rounds) for q in queries if i < len(pairs[q])])
+    return LabelPlan(queries, [pairs[q][i] for i in range(rounds) for q in queries if i < len(pairs[q])])
 
 
 def changes(first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
@@ -85,12 +85,12 @@ def changes(first: Sequence[str], second: Sequence[str]) -> dict[str, float]:
     return gains
 
 
-def _pairs(query_id: str, first: Sequence[str], second: Sequence[str]) -> Iterator[Pair]:
+def _pairs(query_id: str, first: Sequence[str], second: Sequence[str]) -> Iterator[LabelPair]:
     gains = changes(first, second)
     ups = sorted((d for d in gains if gains[d] > 0.0), key=lambda d: (-gains[d], second.index(d)))
     downs = sorted((d for d in gains if gains[d] < 0.0), key=lambda d: (gains[d], first.index(d)))
     for up, down in zip(ups, downs, strict=False):
-        yield Pair(query_id, up, down, (gains[up] - gains[down]) / 2.0)
+        yield LabelPair(query_id, up, down, (gains[up] - gains[down]) / 2.0)
 
 
 def _draw(seed: int, text: str) -> int:
@@ -112,7 +112,7 @@ class Decision(BaseModel):
     pairs: int
 
 
-def decide(plan: Plan, grades: Mapping[tuple[str, str], int]) -> Decision:
+def decide(plan: LabelPlan, grades: Mapping[tuple[str, str], int]) -> Decision:
     """Decide by a confidence sequence (Waudby-Smith et al., 2024), which allows to stop as soon as it excludes 0."""
     gains: dict[str, float] = {}
     pairs = 0

@@ -12,7 +12,15 @@ from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import Order, Outcome, Plan, ScoreJournal, Scoring, manifest_of, require_price
+from experiments.prepare.scoring import (
+    Order,
+    ScoreJournal,
+    Scoring,
+    ScoringPlan,
+    ScoringResult,
+    manifest_of,
+    require_price,
+)
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
@@ -91,7 +99,7 @@ def _fill(
     return _tell(order.out, len(pairs), plan, outcome, sum(bool(each.scores) for each in found))
 
 
-def _tell(out: Path, pairs: int, plan: Plan, outcome: Outcome, queries: int) -> int:
+def _tell(out: Path, pairs: int, plan: ScoringPlan, outcome: ScoringResult, queries: int) -> int:
     usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
@@ -104,7 +112,7 @@ def _tell(out: Path, pairs: int, plan: Plan, outcome: Outcome, queries: int) -> 
     return FAILED
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: ScoringResult) -> str:
     if not outcome.failures:
         return f"stopped by {outcome.stopped}" if outcome.stopped else "the retriever found nothing"
     named = [f"query {query} ({n} documents): {why}" for query, (n, why) in outcome.failures.items()]
@@ -113,7 +121,7 @@ def _why(outcome: Outcome) -> str:
     return "; ".join([*named[:_SHOWN_FAILURES], *more, *gave_up])
 
 
-def _plan_line(plan: Plan) -> str:
+def _plan_line(plan: ScoringPlan) -> str:
     known = [f"{plan.done:,} are scored already"] * bool(plan.done) + [f"{plan.kept:,} are kept in the cache"] * bool(
         plan.kept
     )

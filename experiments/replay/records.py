@@ -10,7 +10,7 @@ from experiments.config.options import RunConfig
 from experiments.config.progress import Progress
 from experiments.evaluate.baselines import FIXED_DEPTH, FULL, INTERPOLATED, Beaten
 from experiments.evaluate.rankings import small
-from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.record import BaselineReplay, QueryRecord
 from experiments.replay.build import NO_PARTS, Session, controller_of, session_for
 from experiments.replay.executors import Executor
 from experiments.replay.journal import Journal
@@ -184,16 +184,16 @@ class FixedDepth:
         self._session = replace(session, parts=parts, controller=controller_of(config, parts, session.rerankers))
         self._room = _KEPT_DOCS // session.controller.rounds.plan.original_query_depth
 
-    def over(self, query_ids: Sequence[str]) -> dict[str, list[Ranked]]:
+    def over(self, query_ids: Sequence[str]) -> dict[str, list[BaselineReplay]]:
         """Replay queries: by the name of each baseline that could answer all queries so far, in their order."""
-        found: dict[str, list[Ranked]] = {name: [] for replay in self._budgets for name in _ORDERS[replay]}
+        found: dict[str, list[BaselineReplay]] = {name: [] for replay in self._budgets for name in _ORDERS[replay]}
         for query_id in query_ids:
             for replay, orders in self._ranked(query_id).items():
                 for name, ranked in zip(_ORDERS[replay], orders, strict=True):
                     found[name].append(ranked)
         return {name: found[name] for replay in self._budgets for name in _ORDERS[replay]}
 
-    def _ranked(self, query_id: str) -> dict[str, tuple[Ranked, ...]]:
+    def _ranked(self, query_id: str) -> dict[str, tuple[BaselineReplay, ...]]:
         found = {replay: self._known[replay][query_id] for replay in self._budgets if query_id in self._known[replay]}
         if missing := [replay for replay in self._budgets if replay not in found]:
             for replay, output in self._replayed(query_id, missing).items():
@@ -215,9 +215,9 @@ class FixedDepth:
             return {name: output for each in replays for name, output in self._replayed(query_id, [each]).items()}
 
 
-def _by_each_order(output: ControllerOutput, count: int) -> tuple[Ranked, ...]:
+def _by_each_order(output: ControllerOutput, count: int) -> tuple[BaselineReplay, ...]:
     """A replay of fixed depth, whose estimates are first-stage scores: by the scores, for a count of 2 also by both."""
-    by_scores = Ranked.of(QueryRecord.of(output, traced=False))
+    by_scores = BaselineReplay.of(QueryRecord.of(output, traced=False))
     columns = output.history[-1].columns
     if count == 1:
         return (by_scores,)
@@ -227,6 +227,6 @@ def _by_each_order(output: ControllerOutput, count: int) -> tuple[Ranked, ...]:
 
 
 @lru_cache(maxsize=3)
-def _replays(config: RunConfig, budget: CostBudget) -> dict[str, tuple[Ranked, ...]]:
+def _replays(config: RunConfig, budget: CostBudget) -> dict[str, tuple[BaselineReplay, ...]]:
     """The replays of a baseline so far, by query. Jobs of a sweep often differ by their policy alone."""
     return {}

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
 from experiments.report.families import means_by_family
-from experiments.report.study import Claim, Collection, Study, column_of
+from experiments.report.study import Claim, StudiedCollection, Study, column_of
 from experiments.report.tables import ends, resampled_means
 from ragtune.core.errors import ConfigError
 
@@ -21,7 +21,7 @@ POWER = 0.8
 """Probability with which the reported number of queries would decide."""
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What is known of a claim on a collection."""
 
     HOLDS = "holds"
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
 class Finding:
     """A claim on one collection; ``needed`` queries would decide it if differences and deviations stay the same."""
 
-    verdict: Verdict
+    verdict: ClaimVerdict
     p: float
     needed: float
 
@@ -89,7 +89,7 @@ def held(study: Study, claim: Claim) -> Held | None:
 def _rows(
     study: Study,
     claim: Claim,
-    collection: Collection,
+    collection: StudiedCollection,
     compared: Sequence[Mapping[str, Any]],
     differences: FloatArray,
     drawn: FloatArray,
@@ -115,7 +115,7 @@ def _rows(
     ]
 
 
-def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[dict[str, Any]], FloatArray]:
+def _compared(study: Study, claim: Claim, collection: StudiedCollection) -> tuple[list[dict[str, Any]], FloatArray]:
     """The policy beside each of the others at each budget, and the differences query by query, shape (q, rows)."""
     theirs = next(c for c in study.collections if c.name == collection.plain) if claim.plain else collection
     if list(theirs.queries) != list(collection.queries):
@@ -132,7 +132,7 @@ def _compared(study: Study, claim: Claim, collection: Collection) -> tuple[list[
 
 
 def _others(
-    study: Study, claim: Claim, collection: Collection, other: str, budget: float, spent: float
+    study: Study, claim: Claim, collection: StudiedCollection, other: str, budget: float, spent: float
 ) -> Iterator[tuple[float, FloatArray]]:
     """The budgets of the other policy that a claim compares with, and its values there."""
     if claim.depth == "spent":
@@ -144,7 +144,7 @@ def _others(
     yield from ((depth, collection.cells[other, column_of(depth)].values[:, 0]) for depth in depths)
 
 
-def _between(study: Study, collection: Collection, policy: str, spent: float) -> FloatArray:
+def _between(study: Study, collection: StudiedCollection, policy: str, spent: float) -> FloatArray:
     """Expected values of a policy that draws one of two neighbouring budgets so that it is charged ``spent``."""
     cells = [collection.cells[policy, column] for column in study.columns]
     charged = np.array([cell.in_unit(study.unit).mean() for cell in cells])
@@ -182,8 +182,8 @@ def findings(rows: Any) -> Mapping[str, Finding]:
     refuted = holm([min(1.0, len(mine) * mine["p_below"].min()) for mine in collections.values()])
     found = {}
     for i, (name, mine) in enumerate(collections.items()):
-        verdict = Verdict.HOLDS if proven[i] < SIGNIFICANT else Verdict.OPEN
-        verdict = Verdict.FAILS if refuted[i] < SIGNIFICANT else verdict
+        verdict = ClaimVerdict.HOLDS if proven[i] < SIGNIFICANT else ClaimVerdict.OPEN
+        verdict = ClaimVerdict.FAILS if refuted[i] < SIGNIFICANT else verdict
         effect, tests = float(mine["effect"].min()), len(collections)
         needed = _queries(effect, tests) if effect > 0.0 else _queries(-effect, tests * len(mine))
         found[name] = Finding(verdict, float(min(proven[i], refuted[i])), needed)

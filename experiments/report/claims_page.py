@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.evaluate.significance import SIGNIFICANT
-from experiments.report.claims import POWER, Held, Verdict
+from experiments.report.claims import POWER, ClaimVerdict, Held
 from experiments.report.study import Study, column_of
 from experiments.report.tables import p_text
 
@@ -32,14 +32,15 @@ def claims_page(study: Study, found: Sequence[Held]) -> str:
 
 def _head(study: Study, found: Sequence[Held]) -> str:
     counts = Counter(finding.verdict for held in found for finding in held.findings.values())
-    proven = sum(all(finding.verdict is Verdict.HOLDS for finding in held.findings.values()) for held in found)
-    refuted = sum(any(finding.verdict is Verdict.FAILS for finding in held.findings.values()) for held in found)
+    holding, failing, undecided = (counts[verdict] for verdict in ClaimVerdict)
+    proven = sum(all(finding.verdict is ClaimVerdict.HOLDS for finding in held.findings.values()) for held in found)
+    refuted = sum(any(finding.verdict is ClaimVerdict.FAILS for finding in held.findings.values()) for held in found)
     kept = sum(not held.short for held in found)
     return f"""# {study.name}: claims
 
 **Of {len(found)} claims, {proven} proven on every collection that they are about, {refuted} refuted on some.**
-Of {counts.total()} findings, one for each claim and collection, {counts[Verdict.HOLDS]} hold,
-{counts[Verdict.FAILS]} fail, and {counts[Verdict.OPEN]} are open: so many queries cannot tell. Taken as measured,
+Of {counts.total()} findings, one for each claim and collection, {holding} hold,
+{failing} fail, and {undecided} are open: so many queries cannot tell. Taken as measured,
 without a test, {kept} of {len(found)} hold everywhere.
 
 - made by `{study.command}`
@@ -62,10 +63,10 @@ def _summary(held: Held) -> str:
     first = held.order[0]
     worst = held.rows[held.rows["collection"] == first]["difference"].min()
     counts = Counter(finding.verdict for finding in held.findings.values())
-    needed = [finding.needed for finding in held.findings.values() if finding.verdict is Verdict.OPEN]
+    needed = [finding.needed for finding in held.findings.values() if finding.verdict is ClaimVerdict.OPEN]
     cells = [
         held.claim.name,
-        *(f"{counts[verdict]}" for verdict in Verdict),
+        *(f"{counts[verdict]}" for verdict in ClaimVerdict),
         f"{len(held.short)} of {len(held.order)}",
         _queries(float(np.median(needed))) if needed else "",
         _interval(held.mean, held.low, held.high),
@@ -110,8 +111,8 @@ def _worst(study: Study, held: Held) -> str:
 
 def _finding(held: Held, name: str) -> str:
     finding, sign = held.findings[name], "▼" if name in held.short else ""
-    verdict = finding.verdict if finding.verdict is Verdict.OPEN else f"**{finding.verdict}**"
-    needed = _queries(finding.needed) if finding.verdict is Verdict.OPEN else ""
+    verdict = finding.verdict if finding.verdict is ClaimVerdict.OPEN else f"**{finding.verdict}**"
+    needed = _queries(finding.needed) if finding.verdict is ClaimVerdict.OPEN else ""
     return f"{name} | {sign} | {verdict} | {held.queries[name]} | {needed}"
 
 

@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.publish.figures import BLACK, Style, styles_of
-from experiments.report.study import Collection, Policy, Study
+from experiments.report.study import StudiedCollection, StudiedPolicy, Study
 from ragtune.core.units import DOCS
 
 WIDTH = 6.0
@@ -23,7 +23,7 @@ def styles(study: Study) -> dict[str, Style]:
     return {policy.name: style for policy, style in zip(study.policies, found, strict=True)}
 
 
-def draw_lines(file: Path, study: Study, collection: Collection) -> None:
+def draw_lines(file: Path, study: Study, collection: StudiedCollection) -> None:
     """Draw the headline measure against cost, in a panel for each policy with the reference beside it, as a PNG."""
     from matplotlib import rcParams
     from matplotlib.figure import Figure
@@ -52,7 +52,9 @@ def draw_lines(file: Path, study: Study, collection: Collection) -> None:
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
-def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look: dict[str, Style]) -> None:
+def _panel(
+    axes: Any, study: Study, collection: StudiedCollection, policy: StudiedPolicy, look: dict[str, Style]
+) -> None:
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
         line, style = collection.curves[drawn.name], look[drawn.name]
@@ -84,7 +86,7 @@ def _panel(axes: Any, study: Study, collection: Collection, policy: Policy, look
     _cost_axis(axes, study, collection)
 
 
-def _frame(study: Study, collection: Collection) -> tuple[float, float]:
+def _frame(study: Study, collection: StudiedCollection) -> tuple[float, float]:
     """Limits of the quality axis: all of the usable policies, and of the ceilings what does not flatten those."""
     usable = [collection.curves[policy.name] for policy in study.policies if policy.kind != "ceiling"]
     low = min(float(line.low[:, 0].min()) for line in usable)
@@ -95,7 +97,7 @@ def _frame(study: Study, collection: Collection) -> tuple[float, float]:
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
 
-def _cost_axis(axes: Any, study: Study, collection: Collection) -> None:
+def _cost_axis(axes: Any, study: Study, collection: StudiedCollection) -> None:
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     if study.is_grid and any(line.spent.any() for line in collection.curves.values()):

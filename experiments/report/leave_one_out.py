@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
 from experiments.report.families import means_by_family
-from experiments.report.study import Choice, Collection, Study, column_of
+from experiments.report.study import PolicyChoice, StudiedCollection, Study, column_of
 from experiments.report.tables import ends, resampled_means
 
 
@@ -42,7 +42,7 @@ class LeaveOneOut:
     shares: Mapping[str, float]  # how often each policy is chosen in the resamples
 
 
-def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
+def leave_one_out(study: Study, choice: PolicyChoice) -> LeaveOneOut:
     """Choose among the policies of kind ``ours`` by mean gain over the reference; each family counts once."""
     names = [choice.default, *(p.name for p in study.policies if p.kind == "ours" and p.name != choice.default)]
     by_collection = {c.name: _gains(study, choice, c, names) for c in study.collections}
@@ -72,7 +72,7 @@ def leave_one_out(study: Study, choice: Choice) -> LeaveOneOut:
     )
 
 
-def _gains(study: Study, choice: Choice, collection: Collection, names: Sequence[str]) -> FloatArray:
+def _gains(study: Study, choice: PolicyChoice, collection: StudiedCollection, names: Sequence[str]) -> FloatArray:
     """Gains query by query, shape (q, policies)."""
 
     def mean(policy: str) -> FloatArray:
@@ -89,7 +89,7 @@ def _chosen(gains: FloatArray) -> NDArray[np.intp]:
     return chosen
 
 
-def choice_page(study: Study, choice: Choice, found: LeaveOneOut) -> str:
+def choice_page(study: Study, choice: PolicyChoice, found: LeaveOneOut) -> str:
     """The choice, the result of each group by it, and the gains that it was made by, as Markdown."""
     default, final = (study.by_name[name].label for name in (choice.default, found.final))
     proven = found.low > 0

@@ -51,7 +51,7 @@ def unit_of(cells: Any) -> Unit:
 
 
 @dataclass(frozen=True)
-class Policy:
+class StudiedPolicy:
     """A policy; its kind is ``baseline`` (fixed depth), ``peer`` (published), ``ours`` or ``ceiling`` (an oracle)."""
 
     name: str
@@ -90,7 +90,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Collection:
+class StudiedCollection:
     """A collection with its first stage and reranker, and everything measured on it."""
 
     name: str
@@ -127,7 +127,7 @@ class Claim:
 
 
 @checked(frozen=True, config=CHECKED)
-class Choice:
+class PolicyChoice:
     """How one of the policies of kind ``ours`` is chosen, at which budgets; ``default`` stays unless one is better."""
 
     default: str
@@ -141,12 +141,12 @@ class Study:
     name: str
     command: str
     git_sha: str
-    collections: Sequence[Collection]
-    policies: Sequence[Policy]
+    collections: Sequence[StudiedCollection]
+    policies: Sequence[StudiedPolicy]
     reference: str  # the policy that the others are tested against
     columns: Sequence[str]  # budgets as text, or FINAL where runs are compared
     measures: Sequence[str]  # the first is the headline
-    target_label: str  # what ``Collection.target`` is
+    target_label: str  # what ``StudiedCollection.target`` is
     traced_column: str  # whose decisions can be looked at
     resamples: int
     permutations: int
@@ -154,7 +154,7 @@ class Study:
     seed: int
     notes: Sequence[str] = ()  # one line each, Markdown
     claims: Sequence[Claim] = ()
-    choice: Choice | None = None
+    choice: PolicyChoice | None = None
     unit: Unit = DOCS  # what the budgets limit and the lines' costs count
     is_grid: bool = True  # whether the columns are budgets
     question: str = ""
@@ -168,11 +168,11 @@ class Study:
         return self.unit.noun
 
     @property
-    def baselines(self) -> Sequence[Policy]:
+    def baselines(self) -> Sequence[StudiedPolicy]:
         """The reference, and in a grid the other policies of kind ``baseline``."""
         others = [p for p in self.policies if p.kind == "baseline" and p.name != self.reference and self.is_grid]
         return [self.by_name[self.reference], *others]
 
     @cached_property
-    def by_name(self) -> Mapping[str, Policy]:
+    def by_name(self) -> Mapping[str, StudiedPolicy]:
         return {policy.name: policy for policy in self.policies}

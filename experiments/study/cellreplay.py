@@ -23,7 +23,7 @@ from ragtune.core.units import LIMITS
 
 
 @dataclass(frozen=True)
-class Job:
+class CellJob:
     """The replay of a collection through one policy under one hard budget, and the file of its cell."""
 
     collection: str
@@ -37,7 +37,7 @@ class Job:
     file: Path
 
 
-def run_replay(jobs: Sequence[Job]) -> int:
+def run_replay(jobs: Sequence[CellJob]) -> int:
     """Replay cells that differ by their limits alone, and write their files. Returns the number of cells."""
     try:
         for job, cell in zip(jobs, _replayed(jobs), strict=True):
@@ -51,7 +51,7 @@ def run_replay(jobs: Sequence[Job]) -> int:
     return len(jobs)
 
 
-def _replayed(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def _replayed(jobs: Sequence[CellJob]) -> list[dict[str, Any]]:
     config = jobs[0].config
     session = session_for(config)
     limits = {key: value for key, value in config["budget"].items() if key != "_target_"}
@@ -75,7 +75,7 @@ def _refuse_failures(rows: Sequence[Mapping[str, Any]], max_share: float) -> Non
         raise FailedRunError(f"{len(failed)} of {len(rows)} queries given up; first error: {failed[0]['error']}")
 
 
-def _row(output: ControllerOutput, job: Job) -> dict[str, Any]:
+def _row(output: ControllerOutput, job: CellJob) -> dict[str, Any]:
     cost = output.history[-1].cost
     return {
         "ranking": output.ranking,

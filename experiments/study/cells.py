@@ -19,7 +19,7 @@ from experiments.replay.executors import executed
 from experiments.replay.inputs import InputFiles
 from experiments.report.study import Cell, column_of
 from experiments.study import cellreplay
-from experiments.study.cellreplay import Job, run_replay
+from experiments.study.cellreplay import CellJob, run_replay
 from experiments.study.grid import Grid
 from ragtune.core.interfaces import BaseScheduler
 
@@ -30,16 +30,16 @@ START = "start"
 """Column of the cell in which a policy reranks nothing, which is its order at 0 documents."""
 
 
-def jobs_of(grid: Grid, folder: Path) -> list[Job]:
+def jobs_of(grid: Grid, folder: Path) -> list[CellJob]:
     """The jobs of all cells of a grid, full reranking first; jobs that can share a session are neighbours."""
-    jobs: list[Job] = []
+    jobs: list[CellJob] = []
     inputs = InputFiles()
 
     def add(where: tuple[str, str, str], config: Mapping[str, Any], limit: float | None, traced: bool = False) -> None:
         code = inputs.code_of(config, cellreplay.__name__)
         what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code, inputs.of(config)]
         key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
-        jobs.append(Job(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz"))
+        jobs.append(CellJob(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz"))
 
     for collection in grid.collections:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
@@ -64,11 +64,11 @@ def compares_windows(config: Mapping[str, Any]) -> bool:
     return scheduler.sends_again
 
 
-def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
+def run_jobs(jobs: Sequence[CellJob], processes: int, progress: Progress) -> dict[tuple[str, str, str], Cell]:
     """Replay the jobs whose results are not kept yet, and return the cells by (collection, policy, column)."""
     files = {job.file: job for job in jobs}  # policies of the same configuration share one
     cells = {file: cell for file in files if (cell := kept_cell(file)) is not None}
-    todo: dict[str, list[Job]] = {}
+    todo: dict[str, list[CellJob]] = {}
     for file, job in files.items():
         if file not in cells:
             todo.setdefault(results_key(job.config), []).append(job)

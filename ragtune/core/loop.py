@@ -16,7 +16,7 @@ from ragtune.core.plain import describe, plain
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
-from ragtune.core.request.accounts import Account
+from ragtune.core.request.accounts import UnitAccount
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import (
@@ -219,7 +219,7 @@ class RerankLoop:
         return price
 
 
-def _exhausted(account: Account, pool: CandidatePool, context: RAGtuneContext) -> StopRecord:
+def _exhausted(account: UnitAccount, pool: CandidatePool, context: RAGtuneContext) -> StopRecord:
     if not pool.batches:
         # Nothing was ever proposed, so this is the only place that can say what stood in the way (rule H4).
         context.trace.add("budget", "deny_rerank", **account.figures())

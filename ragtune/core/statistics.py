@@ -19,14 +19,14 @@ ABSENT = 2**31
 """The place of a document that a ranking lacks: behind all that it has."""
 
 
-class Places(NamedTuple):
+class RankPlaces(NamedTuple):
     """Places of shape (q, k) that one ranking gives the first k of another, or ABSENT; ``depths`` of shape (q,)."""
 
     places: IntArray
     depths: IntArray
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]], k: int) -> Places:
+    def of(cls, pairs: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]], k: int) -> RankPlaces:
         rows, depths = [], []
         for one, other in pairs:
             place = dict(zip(one, range(len(one)), strict=True))
@@ -66,12 +66,12 @@ class Places(NamedTuple):
 
 def overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10) -> float:
     """The share of the first k that both rankings have, in [0, 1]; 1 where there are no documents."""
-    return float(Places.of([(one, other)], k).overlap()[0])
+    return float(RankPlaces.of([(one, other)], k).overlap()[0])
 
 
 def rank_biased_overlap(one: Sequence[Hashable], other: Sequence[Hashable], k: int = 10, p: float = 0.9) -> float:
     """Extrapolated rank-biased overlap of the first k (Webber, Moffat and Zobel, TOIS 2010, equation 32), in [0, 1]."""
-    return float(Places.of([(one, other)], k).rank_biased_overlap(p)[0])
+    return float(RankPlaces.of([(one, other)], k).rank_biased_overlap(p)[0])
 
 
 def gain_kept(ranking: Sequence[int], gains: Mapping[int, float], k: int = 10) -> float:

@@ -20,7 +20,7 @@ from pydantic_core import to_json
 from ragtune.core.errors import MissingExtraError
 from ragtune.llm.credentials import Credentials
 from ragtune.llm.errors import ServiceKind
-from ragtune.llm.wire import Usage, read_json, read_usage, server_message
+from ragtune.llm.wire import TokenUsage, read_json, read_usage, server_message
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Failure:
     detail: str
     retryable: bool = True
     retry_after_s: float | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: TokenUsage = field(default_factory=TokenUsage)
     is_sent: bool = True
     is_unanswered: bool = False  # the service may have done the work, and bills it
 

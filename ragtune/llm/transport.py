@@ -14,14 +14,14 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
-from ragtune.core.batches.failures import CircuitBreaker, Permit
+from ragtune.core.batches.failures import BreakerPermit, CircuitBreaker
 from ragtune.core.errors import LLMError
 from ragtune.core.request.clock import Clock
 from ragtune.core.request.places import Places
 from ragtune.llm.connection import Connection, Failure, http_library
 from ragtune.llm.credentials import check_base_url, check_variable, host_of, read_credentials
 from ragtune.llm.errors import ServiceError
-from ragtune.llm.wire import Usage
+from ragtune.llm.wire import TokenUsage
 
 I = TypeVar("I")  # noqa: E741
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Reply(Generic[T]):
     body: T
     latency_ms: float
     attempts: int
-    wasted: Usage = field(default_factory=Usage)
+    wasted: TokenUsage = field(default_factory=TokenUsage)
     unanswered: int = 0  # earlier attempts without a whole reply, which the service may bill
 
 
@@ -117,7 +117,7 @@ class Transport:
         connection = self.connect()
         begun = self.clock.now_ms()
         failure: Failure | None = None
-        wasted, sent, unanswered = Usage(), 0, 0
+        wasted, sent, unanswered = TokenUsage(), 0, 0
         while sent <= self.settings.max_retries and (permit := self._breaker.enter()):
             send = partial(connection.post, call, body, parse)
             got, took_ms = self._attempt(send, deadline, permit)
@@ -158,7 +158,7 @@ class Transport:
         return type(self), (self.settings, self.clock, self._sleep)
 
     def _attempt(
-        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: Permit
+        self, send: Callable[[float], T | Failure], deadline: Deadline, permit: BreakerPermit
     ) -> tuple[T | Failure, float]:
         """The outcome of one request, sent once a slot is free, and its milliseconds; the breaker is told of it."""
         is_well: bool | None = None
@@ -198,7 +198,7 @@ class Transport:
         longest = min(_LONGEST_BACKOFF_S, own.backoff_initial_s * 2.0 ** min(sent - 1, 60))
         return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
 
-    def _error(self, failure: Failure, attempts: int, latency_ms: float, wasted: Usage) -> ServiceError:
+    def _error(self, failure: Failure, attempts: int, latency_ms: float, wasted: TokenUsage) -> ServiceError:
         times = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         asked = ""
         if failure.retry_after_s is not None and failure.retry_after_s > LONGEST_WAIT_S:

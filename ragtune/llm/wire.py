@@ -39,14 +39,14 @@ def _credible(count: Any) -> int | None:
 _Count = Annotated[int | None, BeforeValidator(_credible)]
 
 
-class Usage(BaseModel):
+class TokenUsage(BaseModel):
     """Tokens by the server's count; None where it gives no credible figure."""
 
     prompt_tokens: _Count = None
     completion_tokens: _Count = None
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
             prompt_tokens=(self.prompt_tokens or 0) + (other.prompt_tokens or 0),
             completion_tokens=(self.completion_tokens or 0) + (other.completion_tokens or 0),
         )
@@ -59,7 +59,7 @@ class Completion(NamedTuple):
     refusal: str
     finish_reason: str
     model: str
-    usage: Usage
+    usage: TokenUsage
 
 
 def _text_of(content: Any) -> Any:
@@ -109,10 +109,10 @@ def server_message(body: Any) -> str:
     return next(filter(None, found), "")
 
 
-def read_usage(body: Any) -> Usage:
+def read_usage(body: Any) -> TokenUsage:
     """Return the usage that a reply reports, whether it can be used otherwise or not."""
     usage = body.get("usage") if isinstance(body, dict) else None
-    return Usage.model_validate(usage) if isinstance(usage, dict) else Usage()
+    return TokenUsage.model_validate(usage) if isinstance(usage, dict) else TokenUsage()
 
 
 def read_completion(body: Any) -> Completion:
@@ -124,7 +124,7 @@ def read_completion(body: Any) -> Completion:
     return Completion(message.content or "", message.refusal or "", reason, reply.model or "", read_usage(body))
 
 
-def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], Usage]:
+def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], TokenUsage]:
     """Read a reply of ``/embeddings``: vectors of shape (count, d) in the order of the texts, and the usage."""
     rows = sorted(_Embeddings.model_validate(body).data, key=lambda row: row.index)
     if [row.index for row in rows] != list(range(count)):

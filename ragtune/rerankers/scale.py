@@ -80,7 +80,7 @@ def pair_scale(scale: ScoreScale | str) -> ScoreScale:
     return ScoreScale(check_choice("reranker scale", getattr(scale, "value", scale), PAIR_SCALES))
 
 
-class Verdict(NamedTuple):
+class ScaleObjection(NamedTuple):
     """An objection to the declared scale."""
 
     words: str
@@ -106,36 +106,36 @@ class Sample:
             return ScoreScale.IDENTITY
         return ScoreScale.COSINE if self.within(-1.0, 1.0 + 1e-6) else ScoreScale.LOGIT
 
-    def against(self, declared: ScoreScale, option: str = "scale") -> Verdict | None:
+    def against(self, declared: ScoreScale, option: str = "scale") -> ScaleObjection | None:
         seen = self.looks_like()
         if declared is ScoreScale.RANK or len(self._scores) < ENOUGH or np.ptp(self._scores) == 0.0:
             return None
         if seen is ScoreScale.LOG_PROB and declared is not ScoreScale.LOG_PROB:
             if declared is not ScoreScale.LOGIT or self._are_surely_log:
                 words = f"at most 0, and the best of the queries are near 0: these are log probabilities, use {option}"
-                return Verdict(f"{words}=log_prob", is_sure=True)
-            return Verdict(
+                return ScaleObjection(f"{words}=log_prob", is_sure=True)
+            return ScaleObjection(
                 f"at most 0, and the best are near 0: if they are log probabilities use {option}=log_prob, {_BY_ORDER} "
                 "rank"
             )
         if declared is ScoreScale.LOGIT:
             return self._against_logit(seen, option)
         if declared is ScoreScale.LOG_PROB and seen is ScoreScale.LOGIT:
-            return Verdict(
+            return ScaleObjection(
                 f"at most 0, but even the best are far below 0: if they are logits use {option}=logit, {_BY_ORDER} rank"
             )
         if declared is ScoreScale.COSINE and seen is ScoreScale.IDENTITY and self._are_rather_probabilities:
-            return Verdict(f"in [0, 1], from near 0 to near 1: if they are probabilities use {option}=identity")
+            return ScaleObjection(f"in [0, 1], from near 0 to near 1: if they are probabilities use {option}=identity")
         return None
 
-    def _against_logit(self, seen: ScoreScale, option: str) -> Verdict | None:
+    def _against_logit(self, seen: ScoreScale, option: str) -> ScaleObjection | None:
         if seen is ScoreScale.IDENTITY:
             words = f"in [0, 1], so they are no logits: use {option}=identity for probabilities, or cosine"
-            return Verdict(words, is_sure=True)
+            return ScaleObjection(words, is_sure=True)
         if seen is ScoreScale.COSINE:
-            return Verdict(f"in [-1, 1]: logits are rarely that small; {option}=cosine fits as well")
+            return ScaleObjection(f"in [-1, 1]: logits are rarely that small; {option}=cosine fits as well")
         if len(self._scores) >= FIRST_SCORES and self.within(0.0):
-            return Verdict(
+            return ScaleObjection(
                 "at least 0, and logits below 0 mean documents that are rather not relevant: divide percentages or "
                 f"grades by the highest one and use {option}=identity; {_BY_ORDER} (as of BM25) use rank"
             )

@@ -19,7 +19,7 @@ from ragtune.core.errors import InputError
 from ragtune.services import payloads as p
 from ragtune.services.payloads import CandidateList, CollectionName, Many, Model
 
-R = TypeVar("R", bound=p.Request)
+R = TypeVar("R", bound=p.Payload)
 
 Method = Literal["GET", "POST", "DELETE"]
 Effect = Literal["reads", "writes", "deletes"]
@@ -88,9 +88,9 @@ def _operation(
             for field, given in list(signature(function).parameters.items())[1:]
         }
         title = "".join(part.title() for part in name.split("_"))
-        request = create_model(f"{title}Request", __base__=p.Request, **fields)
+        request = create_model(f"{title}Request", __base__=p.Payload, **fields)
 
-        def call(service: RagService, given: p.Request) -> Any:
+        def call(service: RagService, given: p.Payload) -> Any:
             return function(service, **{field: getattr(given, field) for field in fields})
 
         summary, place = str(function.__doc__), path or f"/v1/{name}"

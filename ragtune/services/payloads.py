@@ -33,20 +33,20 @@ CollectionName = Annotated[str, Field(pattern=_NAME, description="Name of the co
 Model = Annotated[str | None, Field(description="Name of a model that the server was started with; null: its default.")]
 
 
-class Request(BaseModel):
+class Payload(BaseModel):
     """Base of all requests: unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class FuseParams(Request):
+class FuseParams(Payload):
     """Arguments of reciprocal rank fusion; ``concat`` takes none."""
 
     k: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     weights: dict[str, Annotated[float, Field(ge=0, le=1e6)]] | None = None
 
 
-class Excerpt(Request):
+class Excerpt(Payload):
     """A span of a candidate's content."""
 
     doc_id: str

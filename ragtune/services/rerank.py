@@ -25,7 +25,7 @@ from ragtune.services.metrics import Metrics
 from ragtune.services.shadow import Shadow, ShadowOptions
 from ragtune.services.telemetry import traced
 from ragtune.services.turns import LateError, Turns
-from ragtune.services.usage import Lease, Usage
+from ragtune.services.usage import KeyUsage, Lease
 
 if TYPE_CHECKING:
     from ragtune.embedders.passages import Passages
@@ -59,7 +59,7 @@ class RerankServer:
         shadow: ShadowOptions | None = None,
         failures: FailurePolicy | None = None,
         calibration: Calibration | None = None,
-        usage: Usage | None = None,
+        usage: KeyUsage | None = None,
         passages: Passages | None = None,
     ) -> None:
         from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
@@ -184,7 +184,7 @@ class RerankServer:
             raise ConfigError("--learn: allowed with policies that choose by scores, and without --passages")
         return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
 
-    def _leased(self, usage: Usage, texts: Sequence[str], limits: Mapping[str, float]) -> Any:
+    def _leased(self, usage: KeyUsage, texts: Sequence[str], limits: Mapping[str, float]) -> Any:
         count = len(texts) if self._passages is None else sum(map(self._passages.count, texts))
         return usage.lease(current().key, int(min(count, limits.get("docs", count))))
 

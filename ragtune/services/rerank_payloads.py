@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ragtune.services.payloads import Many, Request
+from ragtune.services.payloads import Many, Payload
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Column = Many[Finite | None]
 Vector = Annotated[Many[Finite], Field(min_length=1)]
 
 
-class Budget(Request):
+class Budget(Payload):
     """Limits of one query, each instead of the server's default; null lifts that one."""
 
     docs: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Documents that may be reranked.")
@@ -29,7 +29,7 @@ class Budget(Request):
     joules: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Joules.")
 
 
-class RerankQuery(Request):
+class RerankQuery(Payload):
     """A query and its candidates, best first unless there are scores. Unknown fields are ignored, with a warning."""
 
     query: str

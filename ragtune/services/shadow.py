@@ -53,7 +53,7 @@ class ShadowRecord(BaseModel):
     full_order: tuple[NonNegativeInt, ...]
 
 
-class Interval(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean over requests, and the 95% interval of it by Student's t; no bounds below two requests."""
 
     mean: float
@@ -73,7 +73,7 @@ FIGURES = {
 """What :func:`figures` tells, in words."""
 
 
-def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
+def figures(records: Sequence[ShadowRecord]) -> dict[str, MeanInterval]:
     """What the records say: agreement, estimated loss, and what a request saves."""
     return {
         "overlap": _interval([one.overlap for one in records], 0.0, 1.0),
@@ -86,16 +86,16 @@ def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
     }
 
 
-def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
+def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> MeanInterval:
     from scipy.special import stdtrit
 
     count = len(values)
     mean = math.fsum(values) / count if count else math.nan
     if count < 2:
-        return Interval(mean, math.nan, math.nan)
+        return MeanInterval(mean, math.nan, math.nan)
     spread = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     half = float(stdtrit(count - 1, 0.975)) * math.sqrt(spread / count)
-    return Interval(mean, max(low, mean - half), min(high, mean + half))
+    return MeanInterval(mean, max(low, mean - half), min(high, mean + half))
 
 
 def read_records(file: Path) -> tuple[list[ShadowRecord], int]:
@@ -195,7 +195,7 @@ class Shadow:
         with self._lock:
             return dict(self._outcomes)
 
-    def figures(self) -> dict[str, Interval]:
+    def figures(self) -> dict[str, MeanInterval]:
         """What the latest 10,000 records say together."""
         with self._lock:
             records = [*self._records]

@@ -45,7 +45,7 @@ _OVER = Refused("over_limit", "the key has used what it may use on a day")
 _UNREAD = Refused("usage_unavailable", "the usage file cannot be read at present")
 
 
-class Usage:
+class KeyUsage:
     """Counts documents, calls and dollars of each key and day (UTC); thread-safe, and durable when a process is killed.
 
     Amounts that cannot be written stay in memory, and are written with the next request.

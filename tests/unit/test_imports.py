@@ -1,11 +1,13 @@
-"""What importing costs, what must never be importable by accident, and moved modules by their old paths."""
+"""What importing costs, what must never be importable by accident, moved modules by old paths, and names of classes."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from patience import HANG_S
 from ragtune._moved import MOVED
 
 ROOT = Path(__file__).parents[2]
+
+# Depths of the controller's rounds, and the request of ragd: both are public, the second is a name in its API's schema.
+NAMED_TWICE = {"RetrievalPlan"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -60,3 +65,14 @@ def test_an_old_path_gives_the_moved_module_and_warns(old: str, new: str) -> Non
 def test_a_name_that_never_was_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError):
         import_module("ragtune.data.nothing_of_the_kind")
+
+
+def test_no_two_public_classes_have_the_same_name() -> None:
+    files = [file for top in ("ragtune", "experiments") for file in (ROOT / top).rglob("*.py")]
+    names = Counter(
+        node.name
+        for file in files
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == NAMED_TWICE

@@ -12,7 +12,7 @@ from ragtune.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from ragtune.services.chain import Model
-    from ragtune.services.usage import Usage
+    from ragtune.services.usage import KeyUsage
 
 _DAILY = {"docs": (int, "documents"), "calls": (int, "calls"), "usd": (float, "dollars")}
 _NUMBERS = ("usd_per_search_unit", "usd_per_1k_tokens", "max_length", "batch_size")
@@ -59,7 +59,7 @@ def make_fallbacks(arguments: argparse.Namespace, calls: dict[str, Any]) -> list
     return found
 
 
-def make_usage(arguments: argparse.Namespace) -> Usage | None:
+def make_usage(arguments: argparse.Namespace) -> KeyUsage | None:
     """What counts the use of keys; None without ``--usage``."""
     named = {unit: getattr(arguments, f"key_{unit}") for unit in _DAILY}
     limits = {unit: limit for unit, limit in named.items() if limit is not None}
@@ -67,11 +67,11 @@ def make_usage(arguments: argparse.Namespace) -> Usage | None:
         if limits:
             raise ConfigError(f"--key-{next(iter(limits))}: allowed with --usage FILE only")
         return None
-    from ragtune.services.usage import Usage
+    from ragtune.services.usage import KeyUsage
 
     for unit, limit in limits.items():
         check_number(f"--key-{unit}", limit, low=0.0)
-    return Usage(arguments.usage, limits, refuses=arguments.over_limit == "429")
+    return KeyUsage(arguments.usage, limits, refuses=arguments.over_limit == "429")
 
 
 def _number(name: str, text: str) -> float:

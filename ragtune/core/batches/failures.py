@@ -54,7 +54,7 @@ class BatchCount(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Permit:
+class BreakerPermit:
     """Permission to send one request; its identity tells the probe from late requests."""
 
 
@@ -68,7 +68,7 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._failures = 0
         self._opened_ms: float | None = None
-        self._probe: Permit | None = None
+        self._probe: BreakerPermit | None = None
         self.error = ""
 
     @property
@@ -84,12 +84,12 @@ class CircuitBreaker:
         opened_ms = self._opened_ms
         return 0.0 if opened_ms is None else max(0.0, opened_ms + self._cooldown_ms - self._clock.now_ms())
 
-    def enter(self) -> Permit | None:
+    def enter(self) -> BreakerPermit | None:
         """What a request may be sent with, None if none may; it must end in ``succeed``, ``fail`` or ``leave``."""
         with self._lock:
             if self.wait_ms or self._probe is not None:
                 return None
-            permit = Permit()
+            permit = BreakerPermit()
             if self._opened_ms is not None:
                 self._probe = permit
             return permit
@@ -98,7 +98,7 @@ class CircuitBreaker:
         with self._lock:
             self._failures, self._opened_ms, self._probe, self.error = 0, None, None, ""
 
-    def fail(self, permit: Permit, error: str = "") -> None:
+    def fail(self, permit: BreakerPermit, error: str = "") -> None:
         """The service failed: open after too many in a row, or at once if this was the probe, not a late request."""
         with self._lock:
             self._failures += 1
@@ -106,7 +106,7 @@ class CircuitBreaker:
             if permit is self._probe or (self._opened_ms is None and self._failures >= self._limit):
                 self._opened_ms, self._probe = self._clock.now_ms(), None
 
-    def leave(self, permit: Permit) -> None:
+    def leave(self, permit: BreakerPermit) -> None:
         """The request says nothing about the service's health (a rate limit, an interrupt)."""
         with self._lock:
             if permit is self._probe:
@@ -117,7 +117,7 @@ class CircuitBreaker:
 class _Attempts:
     """What one request has tried with one strategy."""
 
-    permit: Permit
+    permit: BreakerPermit
     is_sent: bool = False
     in_a_row: int = 0
     has_scored: bool = False

@@ -56,7 +56,7 @@ class Gate:
             )
 
 
-class Account(NamedTuple):
+class UnitAccount(NamedTuple):
     """A limited unit; ``reserved`` is kept for the context, ``asked`` is what a refused batch needs, else None."""
 
     unit: str

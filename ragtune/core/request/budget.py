@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from ragtune.core.request.accounts import (
     REFORMULATION,
     RERANK,
-    Account,
     Amount,
     Count,
     Gate,
     Spending,
+    UnitAccount,
     amount_left,
     count_left,
 )
@@ -168,14 +168,14 @@ class CostTracker:
         twin._start_ms, twin._spent = self._start_ms, copy(self._spent)
         return twin
 
-    def shortfall(self, cost: CostObject) -> Account | None:
+    def shortfall(self, cost: CostObject) -> UnitAccount | None:
         """The first unit in which ``cost`` cannot be spent on reranking, or None if it can be in all."""
         for unit, account in self._accounts():
             if not account.has(asked := getattr(cost, unit.name)):
                 return account._replace(asked=asked)
         return None
 
-    def charge(self, cost: CostObject) -> Account | None:
+    def charge(self, cost: CostObject) -> UnitAccount | None:
         """Spend ``cost`` on a rerank batch; all of it or nothing, and then what is short."""
         self.gate.require_open()
         if short := self.shortfall(cost):
@@ -273,7 +273,7 @@ class CostTracker:
         """Retrieval rounds beyond the original one that may still begin."""
         return count_left(self.budget.max_retrieval_rounds, self._spent.retrieval_rounds)
 
-    def exhausted_account(self) -> Account | None:
+    def exhausted_account(self) -> UnitAccount | None:
         """The account of the first unit in which no further batch is possible, or None."""
         return next((account for _, account in self._accounts() if account.is_exhausted()), None)
 
@@ -293,11 +293,11 @@ class CostTracker:
         """The account as plain data (``tokens``, ``latency``, ``rerank_docs``, and every further unit)."""
         return self._spent.as_plain(self.elapsed_ms, self.overrun_ms)
 
-    def _accounts(self) -> Iterator[tuple[Unit, Account]]:
+    def _accounts(self) -> Iterator[tuple[Unit, UnitAccount]]:
         self.budget_was_read |= self.gate.depth > 0
         for unit, limit, reserved in self._limited:
             used = self.elapsed_ms if unit is TIME else getattr(self._spent, unit.account)
-            yield unit, Account(unit.account, used, limit, reserved)
+            yield unit, UnitAccount(unit.account, used, limit, reserved)
 
     def _try_count(self, what: str, account: str, limit: int | None, n: int, **given: Any) -> bool:
         self.gate.require_open()

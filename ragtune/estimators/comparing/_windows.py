@@ -30,7 +30,7 @@ class Ask(NamedTuple):
     opens: bool = False  # the call belongs to the first round, whose outcome counts once the round is complete
 
 
-class Verdict(NamedTuple):
+class WindowVerdict(NamedTuple):
     """What a call said of a window: tiers of judged documents, best first, those together that were not told apart."""
 
     order: Sequence[int]  # the window, best first; documents of which nothing was said keep their places
@@ -38,11 +38,11 @@ class Verdict(NamedTuple):
     has_failed: bool = False  # the call brought no score at all (rule F6)
 
 
-Play = Generator[Ask, Verdict, Sequence[int]]
+Play = Generator[Ask, WindowVerdict, Sequence[int]]
 """A policy over one pool: it yields what it asks, is sent the verdicts, and returns its final ranking."""
 
 
-def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
+def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> WindowVerdict:
     """The verdict on a window by the scores of its documents that were judged; equal scores say nothing."""
     judged = [position for position in window if position in scores]
     best_first = sorted(judged, key=lambda position: -scores[position])
@@ -53,7 +53,7 @@ def verdict_of(window: Sequence[int], scores: Mapping[int, float]) -> Verdict:
             tiers[-1].append(position)
         else:
             tiers.append([position])
-    return Verdict([next(ordered) if position in scores else position for position in window], tiers)
+    return WindowVerdict([next(ordered) if position in scores else position for position in window], tiers)
 
 
 def best_first(values: NDArray[Any]) -> list[int]:
@@ -62,7 +62,7 @@ def best_first(values: NDArray[Any]) -> list[int]:
     return order
 
 
-def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
+def by_halves(ask: Ask) -> Generator[Ask, WindowVerdict, WindowVerdict]:
     """The verdict on a window on which all that follows hangs: where the call fails, its first half is asked for, and
     half of that, since a shorter prompt has another answer (rule F6). What was not asked about keeps its place, and the
     verdict says that the call for the whole has failed.
@@ -71,9 +71,9 @@ def by_halves(ask: Ask) -> Generator[Ask, Verdict, Verdict]:
     while size > 1:
         verdict = yield ask._replace(window=window[:size])
         if not verdict.has_failed:
-            return Verdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
+            return WindowVerdict([*verdict.order, *window[size:]], verdict.tiers, size < len(window))
         size //= 2
-    return Verdict(window, [], has_failed=True)
+    return WindowVerdict(window, [], has_failed=True)
 
 
 def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
@@ -90,7 +90,7 @@ def first_round(begin: Callable[[], Play]) -> tuple[int, int]:
             while ask.opens:
                 docs, calls = docs + len(ask.window), calls + 1
                 order = list(ask.window)[::direction]
-                ask = play.send(Verdict(order, [[position] for position in order]))
+                ask = play.send(WindowVerdict(order, [[position] for position in order]))
         counts.append((docs, calls))
     return max(counts)
 
@@ -100,7 +100,7 @@ class Game:
 
     def __init__(self, begin: Callable[[], Play]) -> None:
         self.begin = begin
-        self._verdicts: list[Verdict] = []
+        self._verdicts: list[WindowVerdict] = []
         self._play: Play | None = begin()
         self.heard = 0  # batches taken in
         self.offered = 0  # documents of the requested window that could be sent
@@ -136,7 +136,7 @@ class Game:
         self._verdicts.append(verdict_of(self.ask.window, scores)._replace(has_failed=has_failed))
         self._advance(self._verdicts[-1])
 
-    def _advance(self, verdict: Verdict | None) -> None:
+    def _advance(self, verdict: WindowVerdict | None) -> None:
         """Hand a verdict to the play, None at its beginning, and note what it asks next."""
         assert self._play is not None  # noqa: S101
         try:

@@ -13,7 +13,7 @@ from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.policy.scaling import tail
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict, best_first, by_halves
 
 _MEAN = 25.0
 """TrueSkill's own mean of a rating, to which its performance noise is scaled: here that of the best document."""
@@ -84,7 +84,7 @@ class _Ratings:
     def means(self) -> FloatArray:
         return np.array([rating.mu for rating in self._ratings])
 
-    def learn(self, verdict: Verdict) -> None:
+    def learn(self, verdict: WindowVerdict) -> None:
         """Rate the judged documents of a window by their tiers."""
         ranks = {position: rank for rank, tier in enumerate(verdict.tiers) for position in tier}
         if len(ranks) < 2:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, best_first, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict, best_first, by_halves
 
 
 class BlitzRankEstimator(WindowEstimator):
@@ -59,7 +59,7 @@ class TournamentGraph:
         self.reaches: NDArray[np.bool_] = np.zeros((n, n), dtype=bool)
         self._count()
 
-    def learn(self, verdict: Verdict) -> None:
+    def learn(self, verdict: WindowVerdict) -> None:
         """Add the preferences of a window, and close the relation again."""
         for i, tier in enumerate(verdict.tiers[:-1]):
             for worse in verdict.tiers[i + 1]:

@@ -9,7 +9,7 @@ import numpy as np
 from ragtune.core.arguments import check_count
 from ragtune.core.arrays import FloatArray
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict, by_halves
 
 _DAMPING = 0.85
 
@@ -58,7 +58,7 @@ class JointRankEstimator(WindowEstimator):
         return blocks
 
 
-def _count(wins: FloatArray, verdict: Verdict) -> None:
+def _count(wins: FloatArray, verdict: WindowVerdict) -> None:
     """Add how often the row's document was before the column's; those of one tier were not told apart."""
     for i, tier in enumerate(verdict.tiers):
         for worse in verdict.tiers[i + 1 :]:

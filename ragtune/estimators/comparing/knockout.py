@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict
 
 
 class KnockoutEstimator(WindowEstimator):
@@ -37,7 +37,7 @@ class KnockoutEstimator(WindowEstimator):
 
     def _champion(
         self, groups: Sequence[Sequence[int]], at: int, taken: Sequence[int], champions: list[int], opens: bool = False
-    ) -> Generator[Ask, Verdict, None]:
+    ) -> Generator[Ask, WindowVerdict, None]:
         """Find the champion of a group and place it among the others."""
         playing = list(groups[at])
         while len(playing) > 1:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ragtune.core.arguments import check_positive
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict
 
 _MEAN, _DEVIATION = 25.0, 25.0 / 3.0
 """TrueSkill's rating of a player of whom nothing is known."""
@@ -58,7 +58,7 @@ class REALMEstimator(WindowEstimator):
 
     def _compared(
         self, order: Sequence[int], low: int, high: int, pivot: int, ratings: list[_Rating], opens: bool
-    ) -> Generator[Ask, Verdict, None]:
+    ) -> Generator[Ask, WindowVerdict, None]:
         """Rate the documents of a part by calls that show them beside the pivot, and then the pivot."""
         others, clones = [position for position in order[low:high] if position != pivot], list[_Rating]()
         for start in range(0, len(others), self.window - 1):

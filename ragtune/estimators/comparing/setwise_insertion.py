@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 
 from ragtune.core.pool.items import PoolItem
-from ragtune.estimators.comparing._windows import Ask, Play, Verdict, WindowEstimator, by_halves
+from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, WindowVerdict, by_halves
 
 
 class SetwiseInsertionEstimator(WindowEstimator):
@@ -30,7 +30,9 @@ class SetwiseInsertionEstimator(WindowEstimator):
         first = everything[: min(self.window, self.top_k)]
         passed, gone = list[int](), list[int]()
         verdict = (
-            (yield from by_halves(Ask(first, everything, opens=True))) if len(first) > 1 else Verdict(first, [first])
+            (yield from by_halves(Ask(first, everything, opens=True)))
+            if len(first) > 1
+            else WindowVerdict(first, [first])
         )
         top = [position for tier in verdict.tiers for position in tier]
         wanted = len(top) if verdict.has_failed else len(first)
@@ -61,7 +63,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
 
     def _selected(
         self, everything: Sequence[int], champion: int
-    ) -> Generator[Ask, Verdict, tuple[list[int], list[int]]]:
+    ) -> Generator[Ask, WindowVerdict, tuple[list[int], list[int]]]:
         """The first top k, the best of what is left at a time, and the rest; ``champion`` leads the first window."""
         left, waiting, top = list(everything[: self.top_k]), list(everything[self.top_k :]), list[int]()
         rivals = left[self.window :]
@@ -77,7 +79,7 @@ class SetwiseInsertionEstimator(WindowEstimator):
 
     def _inserted(
         self, top: Sequence[int], challenger: int, behind: Sequence[int], opens: bool = False
-    ) -> Generator[Ask, Verdict, list[int]]:
+    ) -> Generator[Ask, WindowVerdict, list[int]]:
         """``top`` with the challenger at its place."""
         order, at = [*top, challenger], len(top)
         while at > 0:

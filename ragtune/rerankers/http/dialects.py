@@ -29,7 +29,7 @@ _BLANK = "."  # several servers refuse a whole call that holds an empty text
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallResults:
     """The results of a call."""
 
     scores: Mapping[int, float]
@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class UpstreamDialect:
     """One form of requests and answers."""
 
     path: str
@@ -66,7 +66,7 @@ class Dialect:
             body[self.limit] = len(texts)
         return body | dict(self.fixed)
 
-    def read(self, reply: Any, count: int) -> Answer:
+    def read(self, reply: Any, count: int) -> CallResults:
         """Read the answer to a call with ``count`` documents; a bad result costs its document only."""
         whole = reply if isinstance(reply, dict) else {}
         rows = reply if self.results is None else whole.get(self.results)
@@ -95,14 +95,14 @@ class Dialect:
                 problems.append(f"two scores, {scores[index]!r} and {score!r}, of document {index}")
                 torn.add(index)
         kept = {index: score for index, score in scores.items() if index not in torn}
-        return Answer(kept, problems, *_read_bill(reply))
+        return CallResults(kept, problems, *_read_bill(reply))
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "cohere": Dialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
-    "jina": Dialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
-    "vllm": Dialect("rerank"),
-    "tei": Dialect(
+DIALECTS: Mapping[str, UpstreamDialect] = {
+    "cohere": UpstreamDialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
+    "jina": UpstreamDialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
+    "vllm": UpstreamDialect("rerank"),
+    "tei": UpstreamDialect(
         "rerank",
         texts="texts",
         limit=None,
@@ -113,9 +113,11 @@ DIALECTS: Mapping[str, Dialect] = {
         score="score",
         batch_size=32,
     ),
-    "infinity": Dialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
-    "ragtune": Dialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
-    "voyage": Dialect(
+    "infinity": UpstreamDialect(
+        "rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT
+    ),
+    "ragtune": UpstreamDialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
+    "voyage": UpstreamDialect(
         "v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data", call_tokens=90_000
     ),
 }

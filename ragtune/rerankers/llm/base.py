@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from ragtune.core.arguments import check_count
 from ragtune.core.errors import CacheMissError, LLMError
@@ -43,8 +43,10 @@ def _numbers(value: Any) -> Any:
     return [_number(entry) for entry in value] if isinstance(value, list) else value
 
 
-class Ranking(BaseModel):
+class WindowRanking(BaseModel):
     """The documents of a window by number, from 1, best first; a bare list of two numbers or more is accepted."""
+
+    model_config = ConfigDict(title="Ranking")
 
     ranking: Annotated[list[int], BeforeValidator(_numbers)]
 
@@ -53,6 +55,9 @@ class Ranking(BaseModel):
     def _bare(cls, value: Any) -> Any:
         # One number in brackets is more often a citation than an answer.
         return {"ranking": value} if isinstance(value, list) and len(value) > 1 else value
+
+
+WindowRanking.__name__ = "Ranking"  # servers see this name and title, and the keys of stored answers contain them
 
 
 class Best(BaseModel):

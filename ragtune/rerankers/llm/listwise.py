@@ -12,7 +12,7 @@ from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import CostObject
 from ragtune.llm.client import LLMClient
 from ragtune.llm.prompts import PromptLibrary
-from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, Ranking, one_after_another
+from ragtune.rerankers.llm.base import Interview, LLMReranker, Question, WindowRanking, one_after_another
 from ragtune.rerankers.ordering import rank_scores
 
 
@@ -72,7 +72,7 @@ class LLMListwiseReranker(LLMReranker):
         self, window: Sequence[PoolItem], context: RAGtuneContext, interview: Interview
     ) -> list[PoolItem] | None:
         question = Question(self._comparison(window, context), window)
-        [outcome] = interview.ask([question], Ranking)
+        [outcome] = interview.ask([question], WindowRanking)
         if isinstance(outcome, LLMError):
             self._note(context, window, outcome)
             return None

@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
 
 @dataclass
-class Section:
+class PromptSection:
     """A part of the prompt; ``header`` is None before the first header, and after a short key line and a blank line."""
 
     header: Header | None
@@ -82,9 +82,9 @@ class PromptParser:
         prefixes = {normalize_name(start): key for key, starts in schema.line_templates.items() for start in starts}
         self._templates = sorted(prefixes.items(), key=lambda entry: (-len(entry[0]), entry[0]))
 
-    def sections(self, text: str) -> list[Section]:
+    def sections(self, text: str) -> list[PromptSection]:
         """Return the parts in order; the first is the text before any header, and may be empty."""
-        sections = [Section(None, None)]
+        sections = [PromptSection(None, None)]
         lines = list(_lines(text))
         content = content_lines(
             [line for line, _, _ in lines],
@@ -100,15 +100,15 @@ class PromptParser:
             found = None if closed else self._opening(said, last, after_gap)
             if found is None:
                 if line and after_gap and last.is_short_key_line:
-                    sections.append(Section(None, None))
+                    sections.append(PromptSection(None, None))
                 sections[-1].lines.append(line)
                 continue
             header, mapped = found
             in_run = header.form == "key_line" and (mapped.key is not None or last.is_one_key_line)
-            sections.append(Section(header, mapped, [header.rest], in_run, line))
+            sections.append(PromptSection(header, mapped, [header.rest], in_run, line))
         return sections
 
-    def _opening(self, line: str, last: Section, after_gap: bool) -> tuple[Header, Mapped] | None:
+    def _opening(self, line: str, last: PromptSection, after_gap: bool) -> tuple[Header, Mapped] | None:
         unknown: tuple[Header, Mapped] | None = None
         for header in self._readings(line):
             if not self._may_be_name(header.name):
@@ -160,7 +160,7 @@ class PromptParser:
                 return header, Mapped(key, "template", prefix, f"line template {prefix!r}")
         return None
 
-    def _opens_unknown(self, header: Header, last: Section, after_gap: bool) -> bool:
+    def _opens_unknown(self, header: Header, last: PromptSection, after_gap: bool) -> bool:
         if header.form == "heading":
             owner = last.header if last.is_known else None
             return owner is None or owner.form != "heading" or header.level <= owner.level

@@ -10,7 +10,7 @@ from ragtune.core.request.context import CostMeter
 from ragtune.superprompt.agents.chooser import Chooser, ChooserConfig
 from ragtune.superprompt.options import PipelineConfig
 from ragtune.superprompt.reading.content import asks, leading_role
-from ragtune.superprompt.reading.headers import PromptParser, Section
+from ragtune.superprompt.reading.headers import PromptParser, PromptSection
 from ragtune.superprompt.reading.schema import NEVER_DEFAULTED, Mapped, MappingLadder, PromptSchema
 from ragtune.superprompt.reading.text import clean, one_line
 from ragtune.superprompt.rendering import compose_prompt_ready
@@ -60,7 +60,7 @@ class A0PreProcessing(BaseStage):
         }
         sp.prompt_ready = compose_prompt_ready(sp, schema)
 
-    def _map_unknown(self, sections: list[Section], config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
+    def _map_unknown(self, sections: list[PromptSection], config: PipelineConfig, meter: CostMeter) -> dict[str, Any]:
         """Ask the chooser about unknown headers, and return a log of questions, answers and accepted answers."""
         modes = config.prompt_schema.modes
         unknown = dict.fromkeys(s.header.name for s in sections if s.header and not s.is_known)
@@ -103,7 +103,7 @@ def _parser(schema_json: str) -> PromptParser:
     return PromptParser(schema, MappingLadder(schema))
 
 
-def _assemble(sections: list[Section]) -> _Parts:
+def _assemble(sections: list[PromptSection]) -> _Parts:
     """Join sections of the same key in order, then apply the TASK/CONTEXT special rule."""
     if not any(section.is_known for section in sections):
         return _take_all(sections)
@@ -140,7 +140,7 @@ def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
     return rules
 
 
-def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
+def _asking_end(sections: list[PromptSection], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
     last = sections[-1]
     if last.header is None or last.mapped is None:
         return []
@@ -153,7 +153,7 @@ def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: d
     return ["\n".join(lines[begin:])]
 
 
-def _take_all(sections: list[Section]) -> _Parts:
+def _take_all(sections: list[PromptSection]) -> _Parts:
     text = "\n".join(section.written for section in sections).strip()
     rule = "no header of a known key: the whole text is the task"
     return _Parts({"task": text}, {}, [rule]) if text else _Parts({}, {}, [])
@@ -175,7 +175,7 @@ def _require_task(parts: _Parts) -> None:
     raise StageError("the prompt is empty: write what is to be done, with or without headers")
 
 
-def _decisions(sections: list[Section]) -> list[dict[str, Any]]:
+def _decisions(sections: list[PromptSection]) -> list[dict[str, Any]]:
     """One record a header in order of appearance: its key, the rung, the reason, and how often it occurs."""
     log: dict[str, dict[str, Any]] = {}
     for section in sections:

@@ -48,7 +48,7 @@ class FloorOptions(Frozen):
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GateEvidence:
     """Scores in [0, 1], coverage and support of candidates by id, and the floor for them; any may be empty."""
 
     ids: Sequence[str]
@@ -58,7 +58,7 @@ class Evidence:
     floor: FloorOptions
 
     @classmethod
-    def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> Evidence:
+    def of(cls, sp: SuperPrompt, ids: Sequence[str], floor: FloorOptions) -> GateEvidence:
         found, reranked = sp.extras["retrieval"], sp.extras["reranked"]
         weights: Mapping[str, float] = found.get("term_weights") or {}
         scores: Mapping[str, float] = reranked["scores"]
@@ -140,7 +140,7 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
         choices = zip(ids, agent.choose_each(parts, items, meter), strict=True)
         decisions |= {chunk_id: self._decision(choice) for chunk_id, choice in choices}
         kept = [chunk_id for chunk_id in ids if decisions[chunk_id]["decision"] == KEEP]
-        evidence = Evidence.of(sp, ids, self.config.floor)
+        evidence = GateEvidence.of(sp, ids, self.config.floor)
         return Gating(decisions, is_weak=bool(kept) and evidence.is_weak(kept))
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Gating:
@@ -148,7 +148,7 @@ class A3NLIGate(AgentStage[GateConfig, Chooser, Gating]):
         texts = {chunk.id: chunk.snippet for chunk in sp.chunks(ids)}
         repeats = duplicates(texts, self.config.near_duplicate)
         single = [chunk_id for chunk_id in ids if chunk_id not in repeats]
-        evidence = Evidence.of(sp, single, self.config.floor)
+        evidence = GateEvidence.of(sp, single, self.config.floor)
         above = evidence.kept() if single else []
         for chunk_id in ids:
             decisions[chunk_id] = {"decision": KEEP, "tag": None, "by": "rule"}

@@ -16,7 +16,7 @@ from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.chain import ServedRanking
 from ragtune.services.rerank import RerankServer
 from ragtune.services.rerank_payloads import RerankQuery
-from ragtune.services.usage import Usage
+from ragtune.services.usage import KeyUsage
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(file: Path) -> Iterator[RerankServer]:
     model = FunctionReranker(lambda query, texts: [len(text) / 100 for text in texts])
-    with RerankServer(model, "length", budget={"docs": 5}, usage=Usage(file, {"docs": 25})) as made:
+    with RerankServer(model, "length", budget={"docs": 5}, usage=KeyUsage(file, {"docs": 25})) as made:
         yield made
 
 
@@ -94,7 +94,7 @@ def test_a_file_of_another_kind_is_refused_with_its_name(
     else:
         file.mkdir()
     with pytest.raises(ConfigError, match=r"usage\.db: cannot be used"):
-        Usage(file, {})
+        KeyUsage(file, {})
     code = main(["serve", "--store", "memory", "--model", "http://127.0.0.1:9/v2/rerank", "--usage", str(file)])
     err = capfd.readouterr().err
     assert code == 2

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune.core.statistics import Places, gain_kept, overlap, rank_biased_overlap
+from ragtune.core.statistics import RankPlaces, gain_kept, overlap, rank_biased_overlap
 
 ABC = [*range(10)]
 
@@ -49,7 +49,7 @@ def test_kendalls_tau_is_scipys() -> None:
     from scipy.stats import kendalltau
 
     def tau(one: list[int], other: list[int], k: int = 10) -> float:
-        return float(Places.of([(one, other)], k).kendall_tau()[0])
+        return float(RankPlaces.of([(one, other)], k).kendall_tau()[0])
 
     one, other = [3, 9, 0, 1, 8, 2, 5, 4, 7, 6], [*range(10)]
     assert tau(one, other) == pytest.approx(kendalltau([one.index(i) for i in other], other).statistic)

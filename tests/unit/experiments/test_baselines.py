@@ -13,7 +13,7 @@ from experiments.evaluate import baselines as evaluations
 from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.record import QueryRecord, Ranked
+from experiments.evaluate.record import BaselineReplay, QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
@@ -31,7 +31,7 @@ Replayed = Callable[..., SimpleNamespace]
 SETTINGS: dict[str, Any] = {"resamples": 50, "level": 0.95, "seed": 0}
 
 
-def baselines_of(run: SimpleNamespace) -> dict[str, list[Ranked]]:
+def baselines_of(run: SimpleNamespace) -> dict[str, list[BaselineReplay]]:
     return dict(replay_baselines(run.config, session_for(run.config))(run.dataset.judged))
 
 
@@ -130,7 +130,7 @@ def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
     records, drawn, measures = measured(run)
     last = run.dataset.judged[-1]
 
-    def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
+    def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[BaselineReplay]]:
         found = replay_baselines(run.config, session_for(run.config))(query_ids)
         return {name: found[name] for name in found if name != FULL or last not in query_ids}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.evaluate.outcomes import (
-    Outcome,
     Outcomes,
+    QueryOutcome,
     breakdowns,
     doubts,
     short_budgets,
@@ -45,7 +45,7 @@ def _of(trace: ControllerTrace) -> QueryRecord:
 
 
 def _outcomes(records: Sequence[QueryRecord]) -> Outcomes:
-    return Outcomes(Outcome.of(replace(record, query_id=f"q{i}")) for i, record in enumerate(records))
+    return Outcomes(QueryOutcome.of(replace(record, query_id=f"q{i}")) for i, record in enumerate(records))
 
 
 def _records(mean: float, queries: int = 40) -> list[QueryRecord]:

@@ -15,7 +15,7 @@ import pytest
 
 from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
-from experiments.evaluate.outcomes import Outcome, Outcomes
+from experiments.evaluate.outcomes import Outcomes, QueryOutcome
 from experiments.evaluate.record import QueryRecord
 from experiments.evaluate.significance import Bootstrap
 from experiments.evaluate.summary import Summary
@@ -35,7 +35,7 @@ def drawn_of(run: SimpleNamespace, names: list[str]) -> Curve:
 
 def results_of(run: SimpleNamespace, drawn: Curve, summary: Summary) -> Results:
     records = {record.query_id: record for record in run.records}
-    return Results(run.config, run.dataset, records, Outcomes(map(Outcome.of, run.records)), drawn, summary)
+    return Results(run.config, run.dataset, records, Outcomes(map(QueryOutcome.of, run.records)), drawn, summary)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from experiments.evaluate.curves import at_depths
 from experiments.evaluate.measures import Measures, strictly_decreasing
 from experiments.evaluate.rankings import States
-from experiments.evaluate.record import UNITS, QueryRecord, Ranked, ties_of
+from experiments.evaluate.record import UNITS, BaselineReplay, QueryRecord, ties_of
 from ragtune.core.errors import ConfigError
 
 QRELS = {"q1": {"a": 3, "b": 1, "c": 0, "x": 2}, "q2": {"a": 1}, "q3": {"z": 2}}
@@ -96,7 +96,7 @@ def test_fixed_depth_at_each_depth_is_what_a_sort_of_each_would_give(
     first: list[int], by_score: list[int], m: int
 ) -> None:
     final = [i for i in by_score if i not in first[m:]]  # what is missing was put out by a failed call
-    found = at_depths(Ranked("q", [], np.array(first), np.array(final, dtype=int), 12), np.arange(13))
+    found = at_depths(BaselineReplay("q", [], np.array(first), np.array(final, dtype=int), 12), np.arange(13))
     best = [*final, *(i for i in first if i not in final)]
     expected = [
         [*(i for i in best if i in first[:depth]), *(i for i in first if i not in first[:depth])] for depth in range(13)

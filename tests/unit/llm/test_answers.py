@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, RootModel
 
 from ragtune.llm.jsontext import UnusableJSON, json_values, parse_json
-from ragtune.rerankers.llm.base import Best, Grade, Ranking
+from ragtune.rerankers.llm.base import Best, Grade, WindowRanking
 from ragtune.superprompt.agents.chooser import ChooserConfig
 from ragtune.superprompt.agents.writer import WriterConfig
 
@@ -26,8 +26,8 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
 numbers = st.lists(st.integers(1, 20), min_size=2, unique=True)
 # What a component asks for: its schema, and answers of the form that its prompt shows.
 ASKED: dict[str, tuple[type[BaseModel], st.SearchStrategy[Any]]] = {
-    "listwise": (Ranking, st.fixed_dictionaries({"ranking": numbers})),
-    "listwise, a bare list": (Ranking, numbers),
+    "listwise": (WindowRanking, st.fixed_dictionaries({"ranking": numbers})),
+    "listwise, a bare list": (WindowRanking, numbers),
     "setwise": (Best, st.fixed_dictionaries({"best": st.integers(1, 20)})),
     "pointwise": (Grade, st.fixed_dictionaries({"grade": st.integers(0, 3)})),
     "rewriting": (RootModel[list[str]], st.lists(texts, min_size=1)),
@@ -101,15 +101,15 @@ def chain(ranking: list[int]) -> str:
 )
 @given(numbers.filter(lambda ranking: not set(ranking) < {7, 8, 9}))
 def test_a_ranking_as_rankgpt_writes_it_is_understood(how: str, ranking: list[int]) -> None:
-    assert parse_json(how.format(chain(ranking)), Ranking).ranking == ranking
+    assert parse_json(how.format(chain(ranking)), WindowRanking).ranking == ranking
 
 
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
     [
-        ("2 > 4 > 1", Ranking, {"ranking": [2, 4, 1]}),
-        ('{"ranking": ["[2]", "1", 3]}', Ranking, {"ranking": [2, 1, 3]}),
-        ('{"ranking": [2, 1]}\nI put [2] before [1]: [2] > [1] > [3].', Ranking, {"ranking": [2, 1]}),
+        ("2 > 4 > 1", WindowRanking, {"ranking": [2, 4, 1]}),
+        ('{"ranking": ["[2]", "1", 3]}', WindowRanking, {"ranking": [2, 1, 3]}),
+        ('{"ranking": [2, 1]}\nI put [2] before [1]: [2] > [1] > [3].', WindowRanking, {"ranking": [2, 1]}),
         ("3", Grade, {"grade": 3}),
         ("\ufeff2\n", Best, {"best": 2}),
         ('{"best": "[2]"}', Best, {"best": 2}),
@@ -128,12 +128,12 @@ def test_other_forms_that_mean_one_thing_are_understood(text: str, schema: type[
 @pytest.mark.parametrize(
     ("text", "schema"),
     [
-        ("Document [2] is best.", Ranking),
+        ("Document [2] is best.", WindowRanking),
         ("true", Best),
         ("4", Grade),
         ("I compared [1] and [2].", Best),
-        ("5 > 3.", Ranking),
-        ("[2]", Ranking),
+        ("5 > 3.", WindowRanking),
+        ("[2]", WindowRanking),
         ("[2, 1]", Best),
         ("Document [2] is about tea.", Best),
         ("The best is not 2", Best),

@@ -9,7 +9,7 @@ from superprompt_agents import advance, agent_client, agent_pipeline, asked_by, 
 
 from ragtune.superprompt import SuperPrompt
 from ragtune.superprompt.agents.agent import agent_config
-from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, Evidence, GateConfig
+from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT, GateConfig, GateEvidence
 
 GATE = asked_by("A3_NLI_Gate")
 PACKAGED = agent_config("A3_NLI_Gate", GateConfig)
@@ -131,10 +131,12 @@ def test_documents_that_say_little_leave_one_candidate_and_a_notice_in_the_promp
 def test_the_floor_goes_by_the_distribution_of_the_scores_whatever_their_scale() -> None:
     for scores in ([0.8, 0.78, 0.55, 0.52, 0.5, 0.49], [0.9, 0.8, 0.03, 0.02, 0.01, 0.01]):
         ids = [str(n) for n in range(len(scores))]
-        evidence = Evidence(ids, dict(zip(ids, scores, strict=True)), {}, {}, FLOOR)
+        evidence = GateEvidence(ids, dict(zip(ids, scores, strict=True)), {}, {}, FLOOR)
         assert (evidence.kept(), evidence.is_weak(ids)) == (["0", "1"], False)
         low = evidence.background
-        near = Evidence(ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {}, {}, FLOOR)
+        near = GateEvidence(
+            ids, {name: low + (score - low) / 8 for name, score in evidence.scores.items()}, {}, {}, FLOOR
+        )
         assert (near.kept(), near.is_weak(ids)) == (["0"], True)
 
 

@@ -15,7 +15,7 @@ from experiments.advise.advice import Advice
 from experiments.advise.choose import Option, Options, bounds, choose, nearest_question, options_of
 from experiments.advise.conclude import conclude
 from experiments.advise.options import CANDIDATES, budgets_up_to, fitting
-from experiments.advise.replays import Curve, Replays, Setting, choose_setting, require_queries
+from experiments.advise.replays import PolicyCurve, Replays, Setting, choose_setting, require_queries
 from experiments.report.prices import Prices, Work, listed_services, prices_of, read_prices
 from ragtune.core.errors import ConfigError
 from ragtune.estimators.posterior.correlation import SourceCorrelation
@@ -145,7 +145,7 @@ def replays_of(values: dict[str, np.ndarray], judged: bool = True) -> Replays:
         docs = np.tile(np.array(budgets), (q, 1))
         work = Work(docs, -(-docs // 5), 1000 * docs, np.minimum(docs, 5))
         candidate = next(one for one in CANDIDATES if one.name == name)
-        curves[name] = Curve(candidate, budgets, columns[:, :, None], work)
+        curves[name] = PolicyCurve(candidate, budgets, columns[:, :, None], work)
     ids = [str(i) for i in range(len(next(iter(values.values()))))]
     dataset = SimpleNamespace(name="d", warnings={})
     return Replays(dataset, judged, ["agreement of the top 10"], Setting(0.5), Setting(0.2), ids, 20, curves)  # type: ignore[arg-type]

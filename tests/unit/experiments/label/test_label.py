@@ -12,7 +12,7 @@ import pytest
 
 from experiments.datasets.beir import read_qrels
 from experiments.label.desk import SKIPPED, Label, Labels
-from experiments.label.plan import LEAST, LEAST_DIFFERENT, Pair, Plan, changes, conclude, decide, make_plan
+from experiments.label.plan import LEAST, LEAST_DIFFERENT, LabelPair, LabelPlan, changes, conclude, decide, make_plan
 from experiments.label.verdict import Verdict, orders_of, verdict_of
 from ragtune.core.errors import ConfigError, DatasetError
 
@@ -40,9 +40,9 @@ def test_every_query_is_visited_before_any_second_pair_and_the_order_depends_on_
     assert 0 < sum(shown) < 20  # which document the reranker prefers is not given away
 
 
-def plan_of(queries: int, unchanged: int = 0) -> Plan:
-    pairs = [Pair(f"q{i}", "up", "down", 1.0) for i in range(queries)]
-    return Plan([*(f"same{i}" for i in range(unchanged)), *(pair.query_id for pair in pairs)], pairs)
+def plan_of(queries: int, unchanged: int = 0) -> LabelPlan:
+    pairs = [LabelPair(f"q{i}", "up", "down", 1.0) for i in range(queries)]
+    return LabelPlan([*(f"same{i}" for i in range(unchanged)), *(pair.query_id for pair in pairs)], pairs)
 
 
 @pytest.mark.parametrize(

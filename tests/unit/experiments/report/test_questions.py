@@ -11,22 +11,22 @@ import pandas as pd
 import pytest
 from scipy.stats import nct, t
 
-from experiments.report.claims import POWER, Held, Verdict, findings, held, side_columns
+from experiments.report.claims import POWER, ClaimVerdict, Held, findings, held, side_columns
 from experiments.report.claims_page import claims_page
 from experiments.report.families import ALL, families_table
 from experiments.report.leave_one_out import choice_page, leave_one_out
-from experiments.report.study import Cell, Choice, Claim, Collection, Policy, Study
+from experiments.report.study import Cell, Claim, PolicyChoice, StudiedCollection, StudiedPolicy, Study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import CALLS, UNITS
 
 KINDS = {"fixed": "baseline", "gar": "peer", "default": "ours", "bold": "ours", "shy": "ours"}
-CHOICE = Choice("default", [10, 20])
+CHOICE = PolicyChoice("default", [10, 20])
 Quality = Mapping[str, tuple[float, float]]
 
 
 def collection(
     name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None, family: str = ""
-) -> Collection:
+) -> StudiedCollection:
     """40 queries with a little noise around the given quality at 10 and at 20 documents."""
     noise = np.random.default_rng(len(name)).normal(0, 0.01, size=40)
     cells = {}
@@ -39,18 +39,18 @@ def collection(
             cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
-    made = Collection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
+    made = StudiedCollection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
     return replace(made, group=group or name, family=family or group or name)
 
 
-def study(*collections: Collection) -> Study:
+def study(*collections: StudiedCollection) -> Study:
     names = dict.fromkeys(policy for c in collections for policy, _ in c.cells)
     return Study(
         name="t",
         command="c",
         git_sha="abc",
         collections=collections,
-        policies=[Policy(name, f"the {name}", KINDS[name]) for name in names],
+        policies=[StudiedPolicy(name, f"the {name}", KINDS[name]) for name in names],
         reference="fixed",
         columns=["10", "20"],
         measures=["nDCG@10"],
@@ -68,7 +68,7 @@ def qualities(default: float, bold: float, shy: float = 0.4) -> Quality:
     return {"fixed": (0.4, 0.4), "default": (default, default), "bold": (bold, bold), "shy": (shy, shy)}
 
 
-def answer(claim: Claim, *collections: Collection) -> Held:
+def answer(claim: Claim, *collections: StudiedCollection) -> Held:
     found = held(study(*collections), claim)
     assert found is not None
     return found
@@ -213,16 +213,21 @@ def test_the_same_difference_is_proven_refuted_or_open_by_its_spread_and_the_num
     }
     found = findings(pd.concat([comparisons(name, differences(*case)) for name, case in cases.items()]))
     verdicts = {name: finding.verdict for name, finding in found.items()}
-    assert verdicts == {"wide": Verdict.OPEN, "narrow": Verdict.FAILS, "long": Verdict.FAILS, "level": Verdict.HOLDS}
+    assert verdicts == {
+        "wide": ClaimVerdict.OPEN,
+        "narrow": ClaimVerdict.FAILS,
+        "long": ClaimVerdict.FAILS,
+        "level": ClaimVerdict.HOLDS,
+    }
 
 
 def test_one_bad_pair_among_many_is_what_chance_brings() -> None:
     bad = comparisons("bad", differences(-0.1, 0.2, 25))
     assert 0.01 < bad["p_below"].iloc[0] < 0.05
-    assert findings(bad)["bad"].verdict is Verdict.FAILS
+    assert findings(bad)["bad"].verdict is ClaimVerdict.FAILS
     others = [comparisons(f"c{i}", differences(LINE, 0.2, 25)) for i in range(9)]
     among = findings(pd.concat([bad, *others]))["bad"]
-    assert among.verdict is Verdict.OPEN
+    assert among.verdict is ClaimVerdict.OPEN
     assert among.p == pytest.approx(10 * bad["p_below"].iloc[0])
 
 
@@ -231,7 +236,7 @@ def test_a_failure_that_was_picked_from_many_comparisons_pays_for_it_and_a_proof
     several = findings(comparisons("a", fails, *[differences(0.0, 0.2, 25)] * 3))["a"]
     assert several.p == pytest.approx(4 * side_columns(fails[:, None], LINE)["p_below"][0])
     every = findings(comparisons("a", holds, holds, holds, holds))["a"]
-    assert every.verdict is Verdict.HOLDS
+    assert every.verdict is ClaimVerdict.HOLDS
     assert every.p == pytest.approx(side_columns(holds[:, None], LINE)["p_above"][0])
 
 
@@ -239,7 +244,12 @@ def test_queries_that_differ_alike_prove_as_much_as_their_signs_and_a_single_one
     cases = {"level": (30, 0.0), "few": (2, LINE), "many": (30, LINE), "one": (1, LINE)}
     found = findings(pd.concat([comparisons(k, np.zeros(n), line=line) for k, (n, line) in cases.items()]))
     verdicts = {name: finding.verdict for name, finding in found.items()}
-    assert verdicts == {"level": Verdict.OPEN, "few": Verdict.OPEN, "many": Verdict.HOLDS, "one": Verdict.OPEN}
+    assert verdicts == {
+        "level": ClaimVerdict.OPEN,
+        "few": ClaimVerdict.OPEN,
+        "many": ClaimVerdict.HOLDS,
+        "one": ClaimVerdict.OPEN,
+    }
     assert found["one"].needed == math.inf
 
 
