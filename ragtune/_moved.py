@@ -28,6 +28,8 @@ MOVED = (
     | {f"ragtune.adapters.{name}": f"ragtune.frameworks.{name}" for name in _FRAMEWORKS}
     | {
         "ragtune.adapters": "ragtune.frameworks",
+        "ragtune.adapters.page": "ragtune.superprompt.page",
+        "ragtune.adapters.page.session": "ragtune.superprompt.page.session",
         "ragtune.canonical.fusing": "ragtune.canonical.retrieval",
         "ragtune.canonical.indexing": "ragtune.canonical.retrieval",
         "ragtune.canonical.reranking": "ragtune.canonical.retrieval",
@@ -43,6 +45,12 @@ MOVED = (
         "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",
         "ragtune.rerankers.llm_setwise": "ragtune.rerankers.llm.setwise",
         "ragtune.superprompt.build": "ragtune.superprompt.pipeline",
+        "ragtune.superprompt.options.parts": "ragtune.superprompt.parts",
+        "ragtune.superprompt.reranking": "ragtune.superprompt.stages",
+        "ragtune.superprompt.reranking.budgeted": "ragtune.superprompt.stages.reranker",
+        "ragtune.superprompt.reranking.top": "ragtune.superprompt.stages.reranker",
+        "ragtune.superprompt.retrievers": "ragtune.superprompt",
+        "ragtune.superprompt.retrievers.superprompt": "ragtune.superprompt.retriever",
     }
 )
 """New path of each moved module, by its old path."""

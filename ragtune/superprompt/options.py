@@ -22,6 +22,8 @@ from ragtune.data.caches.diskcache import AUTO
 from ragtune.superprompt.frozen import Frozen, flaws_in
 from ragtune.superprompt.reading.schema import PromptSchema
 
+__path__: list[str] = []  # a package before, whose parts.py has moved (ragtune._moved)
+
 Values = Mapping[str, Any]
 
 _TABLES = set(PromptSchema.model_fields) - {"typo", "headers", "modes"}
