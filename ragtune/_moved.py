@@ -39,7 +39,6 @@ MOVED = (
         "ragtune.data.run": "ragtune.data.runs.run",
         "ragtune.data.runfile": "ragtune.data.runs.runfile",
         "ragtune.facade.calibration": "ragtune.rerankers.calibration",
-        "ragtune.facade.defaults": "ragtune.core.policy.defaults",
         "ragtune.facade.passages": "ragtune.embedders.passages",
         "ragtune.rerankers.llm_listwise": "ragtune.rerankers.llm.listwise",
         "ragtune.rerankers.llm_pointwise": "ragtune.rerankers.llm.pointwise",

@@ -17,7 +17,7 @@ from experiments.publish.described import git_sha, policy_title
 from experiments.replay.build import load_dataset
 from experiments.report.decisions import INELIGIBLE, counted, decisions_of
 from experiments.report.report import shown
-from experiments.report.study import FINAL, Cell, StudiedCollection, StudiedPolicy, Study, column_of
+from experiments.report.study import FINAL, Cell, Study, StudyCollection, StudyPolicy, column_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
 from ragtune.core.units import UNITS as ALL
@@ -93,13 +93,13 @@ def require_comparable(runs: Sequence[FinishedRun]) -> None:
                 )
 
 
-def _policies(runs: Sequence[FinishedRun]) -> list[StudiedPolicy]:
+def _policies(runs: Sequence[FinishedRun]) -> list[StudyPolicy]:
     labels = [_label(run) for run in runs]
     found = []
     for run, label in zip(runs, labels, strict=True):
         unique = f"{label} ({run.name})" if labels.count(label) > 1 else label
         kind = "ceiling" if "oracle" in run.summary.tags["estimator"] else "ours"
-        found.append(StudiedPolicy(run.name, unique, "baseline" if _choices(run) == _choices(runs[0]) else kind))
+        found.append(StudyPolicy(run.name, unique, "baseline" if _choices(run) == _choices(runs[0]) else kind))
     return found
 
 
@@ -114,7 +114,7 @@ def _label(run: FinishedRun) -> str:
     return ", ".join([policy_title(run.summary), *(limited or ["no limit"])])
 
 
-def _notes(runs: Sequence[FinishedRun], policies: Sequence[StudiedPolicy], measure: str) -> list[str]:
+def _notes(runs: Sequence[FinishedRun], policies: Sequence[StudyPolicy], measure: str) -> list[str]:
     found = reservations(runs)
     if (first_stage := runs[0].summary.first_stage.get(measure)) is not None:
         found.append(f"The first stage alone: {measure} {first_stage:.3f}.")
@@ -129,13 +129,13 @@ def _is_shipped(config: Mapping[str, Any]) -> bool:
     return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
 
 
-def _collection(runs: Sequence[FinishedRun], measures: Sequence[str], *, texts: bool | None) -> StudiedCollection:
+def _collection(runs: Sequence[FinishedRun], measures: Sequence[str], *, texts: bool | None) -> StudyCollection:
     queries = list(runs[0].queries.index)
     cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
     reference = cells[runs[0].name, FINAL]
     config = runs[0].config
     dataset = load_dataset(config) if (_is_shipped(config) if texts is None else texts) else None
-    return StudiedCollection(
+    return StudyCollection(
         name=runs[0].summary.dataset,
         queries=queries,
         **(shown(dataset, cells.values()) if dataset else {"query_texts": {}, "doc_texts": {}, "grades": {}}),

@@ -12,15 +12,7 @@ from experiments.config.compose import compose
 from experiments.config.options import leaf
 from experiments.config.progress import Progress
 from experiments.evaluate.files import whole
-from experiments.prepare.scoring import (
-    Order,
-    ScoreJournal,
-    Scoring,
-    ScoringPlan,
-    ScoringResult,
-    manifest_of,
-    require_price,
-)
+from experiments.prepare.scoring import Order, ScoreJournal, ScorePlan, Scoring, ScoringEnd, manifest_of, require_price
 from experiments.publish.folders import locked, remove_if_empty
 from experiments.publish.progress import progress_bar
 from experiments.replay.build import build_session
@@ -99,7 +91,7 @@ def _fill(
     return _tell(order.out, len(pairs), plan, outcome, sum(bool(each.scores) for each in found))
 
 
-def _tell(out: Path, pairs: int, plan: ScoringPlan, outcome: ScoringResult, queries: int) -> int:
+def _tell(out: Path, pairs: int, plan: ScorePlan, outcome: ScoringEnd, queries: int) -> int:
     usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
@@ -112,7 +104,7 @@ def _tell(out: Path, pairs: int, plan: ScoringPlan, outcome: ScoringResult, quer
     return FAILED
 
 
-def _why(outcome: ScoringResult) -> str:
+def _why(outcome: ScoringEnd) -> str:
     if not outcome.failures:
         return f"stopped by {outcome.stopped}" if outcome.stopped else "the retriever found nothing"
     named = [f"query {query} ({n} documents): {why}" for query, (n, why) in outcome.failures.items()]
@@ -121,7 +113,7 @@ def _why(outcome: ScoringResult) -> str:
     return "; ".join([*named[:_SHOWN_FAILURES], *more, *gave_up])
 
 
-def _plan_line(plan: ScoringPlan) -> str:
+def _plan_line(plan: ScorePlan) -> str:
     known = [f"{plan.done:,} are scored already"] * bool(plan.done) + [f"{plan.kept:,} are kept in the cache"] * bool(
         plan.kept
     )

@@ -65,7 +65,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class ScoringPlan:
+class ScorePlan:
     """The work of a command."""
 
     queries: int
@@ -82,7 +82,7 @@ class ScoringPlan:
 
 
 @dataclass
-class ScoringResult:
+class ScoringEnd:
     """The end of the scoring."""
 
     paid: CostObject = FREE
@@ -101,7 +101,7 @@ class Scoring:
         self._depth = depth
         self._journal = journal
 
-    def plan(self, progress: Progress = lambda done, total: None) -> ScoringPlan:
+    def plan(self, progress: Progress = lambda done, total: None) -> ScorePlan:
         """Count the work; nothing is paid. Prices and times are the reranker's own expectation."""
         queries = pairs = done = kept = 0
         cost = FREE
@@ -115,11 +115,11 @@ class Scoring:
             progress(queries, len(self.session.dataset.queries))
         amounts = cost.by_unit()
         unknown = frozenset(unit for unit in self.reranker.facts.unpriced if not amounts.get(unit))
-        return ScoringPlan(queries, pairs, done, kept, cost, unknown)
+        return ScorePlan(queries, pairs, done, kept, cost, unknown)
 
-    def run(self, order: Order, in_a_row: int, progress: Progress, plan: ScoringPlan) -> ScoringResult:
+    def run(self, order: Order, in_a_row: int, progress: Progress, plan: ScorePlan) -> ScoringEnd:
         """Score the remaining pairs; each query is kept when it is done."""
-        outcome, failed, done = ScoringResult(), 0, plan.done
+        outcome, failed, done = ScoringEnd(), 0, plan.done
         progress(done, plan.pairs)
         for context, items in self._queries():
             left = self._left(context, items)
@@ -180,7 +180,7 @@ class Scoring:
             low, high = (low, middle) if exceeded(middle) else (middle, high)
         return items[:low], limit
 
-    def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: ScoringResult) -> bool:
+    def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: ScoringEnd) -> bool:
         unpaid = len(self.reranker.facts.unpaid(items, context))
         started = time.perf_counter()
         try:
@@ -206,7 +206,7 @@ class Scoring:
         return bool(scores)
 
 
-def require_price(order: Order, reranker: BaseReranker, plan: ScoringPlan) -> None:
+def require_price(order: Order, reranker: BaseReranker, plan: ScorePlan) -> None:
     """Refuse a limit in dollars that could never bind."""
     if order.max_usd is not None and plan.to_score and "usd" in plan.unknown:
         raise ConfigError(

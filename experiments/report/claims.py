@@ -13,7 +13,7 @@ import numpy as np
 from experiments.evaluate.curves import FloatArray
 from experiments.evaluate.significance import SIGNIFICANT, TIE, holm, paired_tests
 from experiments.report.families import means_by_family
-from experiments.report.study import Claim, StudiedCollection, Study, column_of
+from experiments.report.study import Claim, Study, StudyCollection, column_of
 from experiments.report.tables import ends, resampled_means
 from ragtune.core.errors import ConfigError
 
@@ -89,7 +89,7 @@ def held(study: Study, claim: Claim) -> Held | None:
 def _rows(
     study: Study,
     claim: Claim,
-    collection: StudiedCollection,
+    collection: StudyCollection,
     compared: Sequence[Mapping[str, Any]],
     differences: FloatArray,
     drawn: FloatArray,
@@ -115,7 +115,7 @@ def _rows(
     ]
 
 
-def _compared(study: Study, claim: Claim, collection: StudiedCollection) -> tuple[list[dict[str, Any]], FloatArray]:
+def _compared(study: Study, claim: Claim, collection: StudyCollection) -> tuple[list[dict[str, Any]], FloatArray]:
     """The policy beside each of the others at each budget, and the differences query by query, shape (q, rows)."""
     theirs = next(c for c in study.collections if c.name == collection.plain) if claim.plain else collection
     if list(theirs.queries) != list(collection.queries):
@@ -132,7 +132,7 @@ def _compared(study: Study, claim: Claim, collection: StudiedCollection) -> tupl
 
 
 def _others(
-    study: Study, claim: Claim, collection: StudiedCollection, other: str, budget: float, spent: float
+    study: Study, claim: Claim, collection: StudyCollection, other: str, budget: float, spent: float
 ) -> Iterator[tuple[float, FloatArray]]:
     """The budgets of the other policy that a claim compares with, and its values there."""
     if claim.depth == "spent":
@@ -144,7 +144,7 @@ def _others(
     yield from ((depth, collection.cells[other, column_of(depth)].values[:, 0]) for depth in depths)
 
 
-def _between(study: Study, collection: StudiedCollection, policy: str, spent: float) -> FloatArray:
+def _between(study: Study, collection: StudyCollection, policy: str, spent: float) -> FloatArray:
     """Expected values of a policy that draws one of two neighbouring budgets so that it is charged ``spent``."""
     cells = [collection.cells[policy, column] for column in study.columns]
     charged = np.array([cell.in_unit(study.unit).mean() for cell in cells])

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from experiments.evaluate.curves import FloatArray
-from experiments.report.study import StudiedCollection, Study
+from experiments.report.study import Study, StudyCollection
 from experiments.report.tables import ends, resampled_means
 
 ALL = "all families"
 
 
-def means_by_family(
-    collections: Sequence[StudiedCollection], values: Mapping[str, FloatArray]
-) -> dict[str, FloatArray]:
+def means_by_family(collections: Sequence[StudyCollection], values: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     """Means by family, of values by pair: over a test collection's pairs, then over a family's collections."""
     nested: dict[str, dict[str, list[FloatArray]]] = {}
     for collection in collections:

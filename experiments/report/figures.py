@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from experiments.publish.figures import BLACK, Style, styles_of
-from experiments.report.study import StudiedCollection, StudiedPolicy, Study
+from experiments.report.study import Study, StudyCollection, StudyPolicy
 from ragtune.core.units import DOCS
 
 WIDTH = 6.0
@@ -23,7 +23,7 @@ def styles(study: Study) -> dict[str, Style]:
     return {policy.name: style for policy, style in zip(study.policies, found, strict=True)}
 
 
-def draw_lines(file: Path, study: Study, collection: StudiedCollection) -> None:
+def draw_lines(file: Path, study: Study, collection: StudyCollection) -> None:
     """Draw the headline measure against cost, in a panel for each policy with the reference beside it, as a PNG."""
     from matplotlib import rcParams
     from matplotlib.figure import Figure
@@ -52,9 +52,7 @@ def draw_lines(file: Path, study: Study, collection: StudiedCollection) -> None:
     figure.savefig(file, dpi=120, metadata={"Software": None})
 
 
-def _panel(
-    axes: Any, study: Study, collection: StudiedCollection, policy: StudiedPolicy, look: dict[str, Style]
-) -> None:
+def _panel(axes: Any, study: Study, collection: StudyCollection, policy: StudyPolicy, look: dict[str, Style]) -> None:
     reference = study.by_name[study.reference]
     for drawn, kind in ((reference, "reference"), (policy, "own")):
         line, style = collection.curves[drawn.name], look[drawn.name]
@@ -86,7 +84,7 @@ def _panel(
     _cost_axis(axes, study, collection)
 
 
-def _frame(study: Study, collection: StudiedCollection) -> tuple[float, float]:
+def _frame(study: Study, collection: StudyCollection) -> tuple[float, float]:
     """Limits of the quality axis: all of the usable policies, and of the ceilings what does not flatten those."""
     usable = [collection.curves[policy.name] for policy in study.policies if policy.kind != "ceiling"]
     low = min(float(line.low[:, 0].min()) for line in usable)
@@ -97,7 +95,7 @@ def _frame(study: Study, collection: StudiedCollection) -> tuple[float, float]:
     return low - margin, max(high, min(ceiling, high + 0.35 * (high - low))) + margin
 
 
-def _cost_axis(axes: Any, study: Study, collection: StudiedCollection) -> None:
+def _cost_axis(axes: Any, study: Study, collection: StudyCollection) -> None:
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     if study.is_grid and any(line.spent.any() for line in collection.curves.values()):

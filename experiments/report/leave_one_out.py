@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.evaluate.curves import FloatArray
 from experiments.report.families import means_by_family
-from experiments.report.study import PolicyChoice, StudiedCollection, Study, column_of
+from experiments.report.study import PolicyChoice, Study, StudyCollection, column_of
 from experiments.report.tables import ends, resampled_means
 
 
@@ -72,7 +72,7 @@ def leave_one_out(study: Study, choice: PolicyChoice) -> LeaveOneOut:
     )
 
 
-def _gains(study: Study, choice: PolicyChoice, collection: StudiedCollection, names: Sequence[str]) -> FloatArray:
+def _gains(study: Study, choice: PolicyChoice, collection: StudyCollection, names: Sequence[str]) -> FloatArray:
     """Gains query by query, shape (q, policies)."""
 
     def mean(policy: str) -> FloatArray:

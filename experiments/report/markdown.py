@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.evaluate.significance import SIGNIFICANT
 from experiments.report.recommendation import Recommendation
-from experiments.report.study import StudiedCollection, Study
+from experiments.report.study import Study, StudyCollection
 from experiments.report.tables import p_text, verdict
 from ragtune.core.units import DOCS, UNITS, Unit
 
@@ -63,7 +63,7 @@ def _of_curves(study: Study) -> list[str]:
     return [f"{measured}; areas go from 0 to the largest number of {study.noun} that a query was charged"]
 
 
-def described(study: Study, collection: StudiedCollection) -> str:
+def described(study: Study, collection: StudyCollection) -> str:
     """How many queries a collection has, what full quality is there, and where the curves start."""
     full = f"{study.measures[0]} {collection.target[0]:.3f} at {study.unit.number.format(collection.target_spent)}"
     labels: dict[str, list[str]] = {}
@@ -80,7 +80,7 @@ def _some(labels: list[str]) -> str:
     return ", ".join(labels) if len(labels) <= 3 else f"{labels[0]} and {len(labels) - 1} others"
 
 
-def tables_of(study: Study, collection: StudiedCollection, cells: Any, policies: Any) -> list[Table]:
+def tables_of(study: Study, collection: StudyCollection, cells: Any, policies: Any) -> list[Table]:
     """The tables of a collection, from its rows of the tables of cells and of policies."""
     cells = cells[cells["collection"] == collection.name].set_index(["policy", "budget"])
     rows = policies[policies["collection"] == collection.name].set_index("policy")

@@ -17,7 +17,7 @@ from experiments.report.decisions import ROW, STEP
 from experiments.report.figures import styles
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.recommendation import Recommendation
-from experiments.report.study import Cell, Line, StudiedCollection, Study, file_stem
+from experiments.report.study import Cell, Line, Study, StudyCollection, file_stem
 from ragtune.core.errors import MissingExtraError
 from ragtune.core.units import CALLS
 from ragtune.core.units import UNITS as ALL
@@ -78,7 +78,7 @@ def _marked(cell: str) -> Any:
     return Markup(re.sub(r"^\*(.+)\*$", r"<i>\1</i>", bold))  # noqa: S704 (escaped above)
 
 
-def _collection(study: Study, collection: StudiedCollection, cells: Any, policies: Any, advice: Recommendation) -> Any:
+def _collection(study: Study, collection: StudyCollection, cells: Any, policies: Any, advice: Recommendation) -> Any:
     first, *others = tables_of(study, collection, cells, policies)
     ours = next((policy.name for policy in study.policies if policy.kind == "ours"), "")
     return {
@@ -91,7 +91,7 @@ def _collection(study: Study, collection: StudiedCollection, cells: Any, policie
     }
 
 
-def _plot(study: Study, collection: StudiedCollection, shown: Cells[str]) -> str:
+def _plot(study: Study, collection: StudyCollection, shown: Cells[str]) -> str:
     """The figure of a collection, as a division of a page that has Plotly; the legend shows the other policies."""
     from plotly import graph_objects
     from plotly.io import to_html  # type: ignore[import-untyped]
@@ -203,7 +203,7 @@ def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
     }
 
 
-def _queries(study: Study, collection: StudiedCollection) -> dict[str, Any]:
+def _queries(study: Study, collection: StudyCollection) -> dict[str, Any]:
     texts = collection.doc_texts.items()
     keys = [(policy.name, column) for policy in study.policies for column in study.columns]
     traced = {p.name: collection.cells[p.name, study.traced_column].decisions for p in study.policies}

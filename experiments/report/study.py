@@ -51,7 +51,7 @@ def unit_of(cells: Any) -> Unit:
 
 
 @dataclass(frozen=True)
-class StudiedPolicy:
+class StudyPolicy:
     """A policy; its kind is ``baseline`` (fixed depth), ``peer`` (published), ``ours`` or ``ceiling`` (an oracle)."""
 
     name: str
@@ -90,7 +90,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class StudiedCollection:
+class StudyCollection:
     """A collection with its first stage and reranker, and everything measured on it."""
 
     name: str
@@ -141,12 +141,12 @@ class Study:
     name: str
     command: str
     git_sha: str
-    collections: Sequence[StudiedCollection]
-    policies: Sequence[StudiedPolicy]
+    collections: Sequence[StudyCollection]
+    policies: Sequence[StudyPolicy]
     reference: str  # the policy that the others are tested against
     columns: Sequence[str]  # budgets as text, or FINAL where runs are compared
     measures: Sequence[str]  # the first is the headline
-    target_label: str  # what ``StudiedCollection.target`` is
+    target_label: str  # what ``StudyCollection.target`` is
     traced_column: str  # whose decisions can be looked at
     resamples: int
     permutations: int
@@ -168,11 +168,11 @@ class Study:
         return self.unit.noun
 
     @property
-    def baselines(self) -> Sequence[StudiedPolicy]:
+    def baselines(self) -> Sequence[StudyPolicy]:
         """The reference, and in a grid the other policies of kind ``baseline``."""
         others = [p for p in self.policies if p.kind == "baseline" and p.name != self.reference and self.is_grid]
         return [self.by_name[self.reference], *others]
 
     @cached_property
-    def by_name(self) -> Mapping[str, StudiedPolicy]:
+    def by_name(self) -> Mapping[str, StudyPolicy]:
         return {policy.name: policy for policy in self.policies}

@@ -21,7 +21,7 @@ from experiments.evaluate.significance import (
     pareto_front,
     wins_losses_ties,
 )
-from experiments.report.study import Cell, StudiedCollection, Study
+from experiments.report.study import Cell, Study, StudyCollection
 from ragtune.core.units import DOCS
 
 Key = tuple[str, str]
@@ -35,7 +35,7 @@ def cells_table(study: Study) -> Any:
     return pd.DataFrame([row for collection in study.collections for row in _rows(study, collection)])
 
 
-def _rows(study: Study, collection: StudiedCollection) -> list[dict[str, Any]]:
+def _rows(study: Study, collection: StudyCollection) -> list[dict[str, Any]]:
     keys = [(policy.name, column) for policy in study.policies for column in study.columns]
     values = np.stack([collection.cells[key].values for key in keys], axis=1)
     differences = values - np.stack([collection.cells[study.reference, column].values for _, column in keys], axis=1)
@@ -63,7 +63,7 @@ def _rows(study: Study, collection: StudiedCollection) -> list[dict[str, Any]]:
     return [{**row, "on_front": (row["policy"], row["budget"]) in on_front} for row in rows]
 
 
-def _beside(study: Study, collection: StudiedCollection, keys: list[Key], values: FloatArray) -> dict[str, FloatArray]:
+def _beside(study: Study, collection: StudyCollection, keys: list[Key], values: FloatArray) -> dict[str, FloatArray]:
     """The headline of each cell less that of each further baseline at the same budget, with intervals and p-values."""
     found: dict[str, FloatArray] = {}
     for other in study.baselines[1:]:
@@ -80,7 +80,7 @@ def _interval(study: Study, values: FloatArray) -> tuple[FloatArray, FloatArray]
     return Bootstrap(study.resamples, study.level, study.seed).interval(values)
 
 
-def resampled_means(study: Study, collection: StudiedCollection, values: FloatArray) -> FloatArray:
+def resampled_means(study: Study, collection: StudyCollection, values: FloatArray) -> FloatArray:
     """Means of values (q, t) by bootstrap resample; collections over the same queries draw the same ones."""
     q = len(values)
     random = np.random.default_rng([study.seed, crc32(collection.dataset.encode())])
@@ -129,7 +129,7 @@ def _tests(study: Study, keys: list[Key], differences: FloatArray, reference: st
 
 
 def _against_full(
-    study: Study, collection: StudiedCollection, keys: list[Key], values: FloatArray
+    study: Study, collection: StudyCollection, keys: list[Key], values: FloatArray
 ) -> dict[str, FloatArray]:
     """The headline of each cell less that of the baseline's dearest; all cells are one family of tests."""
     own = [key for key in keys if study.by_name[key[0]].kind == "baseline"]

@@ -17,7 +17,7 @@ from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
 from experiments.report.report import require_plotly, shown
-from experiments.report.study import Cell, Line, StudiedCollection, Study, column_of
+from experiments.report.study import Cell, Line, Study, StudyCollection, column_of
 from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
 from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
@@ -77,7 +77,7 @@ def _target_label(cells: Cells, *, by_windows: bool) -> str:
     return f"{'every pool document reranked' if is_all else 'the baseline without a limit'}, reranked_first order"
 
 
-def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudiedCollection:
+def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudyCollection:
     dataset = load_dataset(grid.configuration(entry, grid.baseline))
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
     full = mine.pop((grid.baseline.name, FULL))
@@ -85,7 +85,7 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudiedColl
     texts = shown(dataset, mine.values())
     if not grid.texts:
         texts |= {"query_texts": {}, "doc_texts": {}}
-    return StudiedCollection(
+    return StudyCollection(
         name=entry.name,
         queries=dataset.judged,
         **texts,

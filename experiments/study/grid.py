@@ -17,7 +17,7 @@ from yaml import YAMLError
 from experiments.config.compose import compose, register_resolvers
 from experiments.config.options import check_options
 from experiments.config.paths import CONF
-from experiments.report.study import CHECKED, Amounts, Claim, PolicyChoice, StudiedPolicy, Texts
+from experiments.report.study import CHECKED, Amounts, Claim, PolicyChoice, StudyPolicy, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 from ragtune.core.plain import first_line
@@ -60,8 +60,8 @@ class PolicyEntry:
         return [f"experiment={self.name}"] if self.overrides is None else self.overrides
 
     @property
-    def policy(self) -> StudiedPolicy:
-        return StudiedPolicy(self.name, self.label or self.name.replace("_", " "), self.kind)
+    def policy(self) -> StudyPolicy:
+        return StudyPolicy(self.name, self.label or self.name.replace("_", " "), self.kind)
 
 
 @dataclass(frozen=True, config=CHECKED)

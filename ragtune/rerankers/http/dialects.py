@@ -39,7 +39,7 @@ class CallResults:
 
 
 @dataclass(frozen=True)
-class UpstreamDialect:
+class HttpDialect:
     """One form of requests and answers."""
 
     path: str
@@ -98,11 +98,11 @@ class UpstreamDialect:
         return CallResults(kept, problems, *_read_bill(reply))
 
 
-DIALECTS: Mapping[str, UpstreamDialect] = {
-    "cohere": UpstreamDialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
-    "jina": UpstreamDialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
-    "vllm": UpstreamDialect("rerank"),
-    "tei": UpstreamDialect(
+DIALECTS: Mapping[str, HttpDialect] = {
+    "cohere": HttpDialect("v2/rerank", "https://api.cohere.com", "CO_API_KEY"),
+    "jina": HttpDialect("v1/rerank", "https://api.jina.ai", "JINA_API_KEY", fixed={"return_documents": False}),
+    "vllm": HttpDialect("rerank"),
+    "tei": HttpDialect(
         "rerank",
         texts="texts",
         limit=None,
@@ -113,11 +113,9 @@ DIALECTS: Mapping[str, UpstreamDialect] = {
         score="score",
         batch_size=32,
     ),
-    "infinity": UpstreamDialect(
-        "rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT
-    ),
-    "ragtune": UpstreamDialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
-    "voyage": UpstreamDialect(
+    "infinity": HttpDialect("rerank", fixed={"return_documents": False, "raw_scores": True}, scale=ScoreScale.LOGIT),
+    "ragtune": HttpDialect("v2/rerank", fixed={"budget": dict.fromkeys(("docs", "calls", "tokens", "ms", "usd"))}),
+    "voyage": HttpDialect(
         "v1/rerank", "https://api.voyageai.com", "VOYAGE_API_KEY", limit="top_k", results="data", call_tokens=90_000
     ),
 }

@@ -15,7 +15,7 @@ from experiments.report.claims import POWER, ClaimVerdict, Held, findings, held,
 from experiments.report.claims_page import claims_page
 from experiments.report.families import ALL, families_table
 from experiments.report.leave_one_out import choice_page, leave_one_out
-from experiments.report.study import Cell, Claim, PolicyChoice, StudiedCollection, StudiedPolicy, Study
+from experiments.report.study import Cell, Claim, PolicyChoice, Study, StudyCollection, StudyPolicy
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import CALLS, UNITS
 
@@ -26,7 +26,7 @@ Quality = Mapping[str, tuple[float, float]]
 
 def collection(
     name: str, quality: Quality, group: str = "", docs: Mapping[str, int] | None = None, family: str = ""
-) -> StudiedCollection:
+) -> StudyCollection:
     """40 queries with a little noise around the given quality at 10 and at 20 documents."""
     noise = np.random.default_rng(len(name)).normal(0, 0.01, size=40)
     cells = {}
@@ -39,18 +39,18 @@ def collection(
             cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
-    made = StudiedCollection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
+    made = StudyCollection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
     return replace(made, group=group or name, family=family or group or name)
 
 
-def study(*collections: StudiedCollection) -> Study:
+def study(*collections: StudyCollection) -> Study:
     names = dict.fromkeys(policy for c in collections for policy, _ in c.cells)
     return Study(
         name="t",
         command="c",
         git_sha="abc",
         collections=collections,
-        policies=[StudiedPolicy(name, f"the {name}", KINDS[name]) for name in names],
+        policies=[StudyPolicy(name, f"the {name}", KINDS[name]) for name in names],
         reference="fixed",
         columns=["10", "20"],
         measures=["nDCG@10"],
@@ -68,7 +68,7 @@ def qualities(default: float, bold: float, shy: float = 0.4) -> Quality:
     return {"fixed": (0.4, 0.4), "default": (default, default), "bold": (bold, bold), "shy": (shy, shy)}
 
 
-def answer(claim: Claim, *collections: StudiedCollection) -> Held:
+def answer(claim: Claim, *collections: StudyCollection) -> Held:
     found = held(study(*collections), claim)
     assert found is not None
     return found

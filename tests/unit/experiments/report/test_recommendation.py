@@ -15,7 +15,7 @@ from experiments.evaluate.record import UNITS as COLUMNS
 from experiments.report.decisions import STEP, decisions_of
 from experiments.report.figures import draw_lines
 from experiments.report.recommendation import recommendation, recommended_in
-from experiments.report.study import Cell, Line, StudiedCollection, StudiedPolicy, Study
+from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
 from experiments.report.tables import cells_table
 from experiments.report.write import overview_of, write_overview
 from ragtune.core.units import MONEY, UNITS
@@ -24,10 +24,9 @@ RESULTS = Path(__file__).parents[4] / "results"
 
 
 def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
-    one = StudiedCollection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
+    one = StudyCollection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
     named = [
-        StudiedPolicy(name, label, "baseline" if name.startswith("fixed") else "ours")
-        for name, label in policies.items()
+        StudyPolicy(name, label, "baseline" if name.startswith("fixed") else "ours") for name, label in policies.items()
     ]
     rest = (columns, ["nDCG@10"], "all", "", 300, 300, 0.95, 0)
     return Study("t", "c", "abc", [one], named, named[0].name, *rest, is_grid=columns != ["final"])
@@ -95,8 +94,8 @@ def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
     spent, quality = np.array([0.0, 0.0001, 0.001]), np.array([[0.5], [0.6], [0.7]])
     for number, costs in enumerate((spent, spent * 0)):  # at last every budget is too small for a batch
         lines = dict.fromkeys(("fixed", "ours"), Line(costs, costs, quality, quality, quality, costs))
-        one = StudiedCollection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
-        policies = [StudiedPolicy("fixed", "fixed", "baseline"), StudiedPolicy("ours", "ours", "ours")]
+        one = StudyCollection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
+        policies = [StudyPolicy("fixed", "fixed", "baseline"), StudyPolicy("ours", "ours", "ours")]
         rest = (["1e-05", "0.0001", "0.001"], ["nDCG@10"], "all", "", 1, 1, 0.95, 0)
         draw_lines(tmp_path / f"{number}.png", Study("t", "c", "abc", [one], policies, "fixed", *rest, unit=MONEY), one)
     assert len(list(tmp_path.glob("*.png"))) == 2

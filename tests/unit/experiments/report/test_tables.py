@@ -13,16 +13,16 @@ from experiments.report.figures import styles
 from experiments.report.markdown import markdown
 from experiments.report.recommendation import recommendation
 from experiments.report.report import html
-from experiments.report.study import Cell, Line, StudiedCollection, StudiedPolicy, Study, file_stem
+from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy, file_stem
 from experiments.report.tables import cells_table, per_query_table, policies_table
 from experiments.report.write import require_writable, write_study
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import FLOPS, UNITS
 
 POLICIES = [
-    StudiedPolicy("fixed", "fixed depth", "baseline"),
-    StudiedPolicy("ours", "ours <b>&</b>", "ours"),
-    StudiedPolicy("oracle", "oracle", "ceiling"),
+    StudyPolicy("fixed", "fixed depth", "baseline"),
+    StudyPolicy("ours", "ours <b>&</b>", "ours"),
+    StudyPolicy("oracle", "oracle", "ceiling"),
 ]
 QUALITY = {"fixed": [0.4, 0.6], "ours": [0.6, 0.7], "oracle": [0.9, 0.9]}
 
@@ -53,7 +53,7 @@ def study() -> Callable[..., Study]:
             lines[p.name] = Line(spent, spent, mean, mean - 0.1, mean + 0.1, costs)
         ids = [f"q{i}" for i in range(queries)]
         texts = dict.fromkeys(ids, text) if text else {}
-        collection = StudiedCollection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
+        collection = StudyCollection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
         fixed = {"name": "t", "command": "python x", "git_sha": "abc", "collections": [collection]}
         fixed |= {"policies": POLICIES, "reference": "fixed", "columns": ["10", "20"], "measures": ["nDCG@10", "R@100"]}
         fixed |= {"target_label": "all", "traced_column": "10", "resamples": 100}
@@ -69,7 +69,7 @@ def tables_page(study: Study) -> str:
 
 def test_all_are_tested_against_every_baseline(study: Callable[..., Study]) -> None:
     """A second baseline gets columns of differences and a table of its own; the first stays the reference."""
-    other = StudiedPolicy("ours", "ours", "baseline")
+    other = StudyPolicy("ours", "ours", "baseline")
     made = study(policies=[POLICIES[0], other, POLICIES[2]])
     rows = cells_table(made).set_index(["policy", "budget"])
     assert rows.loc[("oracle", "10"), "nDCG@10_vs_ours_diff"] == pytest.approx(0.3)
@@ -148,8 +148,8 @@ def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..
 
 
 def test_styles_tell_many_policies_apart(study: Callable[..., Study]) -> None:
-    many = [POLICIES[0], *(StudiedPolicy(f"p{i}", f"p{i}", kind) for kind in ("ours", "peer") for i in range(6))]
-    many = [StudiedPolicy(f"{p.kind}-{p.name}", p.label, p.kind) for p in many]
+    many = [POLICIES[0], *(StudyPolicy(f"p{i}", f"p{i}", kind) for kind in ("ours", "peer") for i in range(6))]
+    many = [StudyPolicy(f"{p.kind}-{p.name}", p.label, p.kind) for p in many]
     found = styles(study(policies=many)).values()
     assert len({(s.ink, str(s.dash), s.marker) for s in found}) == len(many)
 
