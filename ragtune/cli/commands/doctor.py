@@ -30,7 +30,6 @@ _FOR = {
     "onnx": "reranker.backend=onnx",
     "ray": "executor=ray",
     "submitit": "hydra/launcher=submitit_slurm",
-    "report": "HTML reports of studies",
     "pyterrier": "ragtune.frameworks.pyterrier",
     "langchain": "ragtune.frameworks.langchain",
     "llamaindex": "ragtune.frameworks.llamaindex",

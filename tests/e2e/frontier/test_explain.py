@@ -24,9 +24,9 @@ def test_a_scored_and_a_missed_document_are_explained_as_the_run_has_them(
     for doc_id in (scored, missed):
         assert main(["explain", str(two_runs.ours), query, doc_id]) == 0
     out = capsys.readouterr().out
-    assert f"sent in batch {sent[scored]} of {len(batches)}, scored 0." in out
+    assert f"batch {sent[scored]} of {len(batches)}: scored 0." in out
     assert "never sent: the request ended with " in out
-    assert "a score would have cost 1 documents, 1 calls" in out
+    assert "a score would have cost 1 document, 1 call, " in out
     places = [line.split() for line in out.splitlines() if line.startswith("place after each batch")]
     assert [int(words[-3]) for words in places] == [ranking.index(scored) + 1, ranking.index(missed) + 1]
     assert "warning" not in out

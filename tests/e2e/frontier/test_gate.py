@@ -42,6 +42,7 @@ def test_a_rise_of_cost_is_worse_however_good_the_quality(
     [
         (["--measure", "MAP"], "--measure MAP: run fixed has nDCG@10, RR@10, AP, R@100"),
         (["--unit", "joules"], "--unit joules: run fixed was charged no joules"),
+        (["--unit", "usd"], "--unit usd: run fixed was charged no dollars"),
         (["--max-loss", "-1"], "--max-loss"),
     ],
 )
