@@ -107,11 +107,11 @@ def test_whatever_a_score_depends_on_is_part_of_its_key(
     assert context.meter.actual.docs == 1
 
 
-def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
+def test_a_pass_on_a_cpu_holds_passages_of_about_one_length(
     make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = ["tea " * 400, "milk " * 200, *(f"cup {i}" for i in range(40))]
-    items = [PoolItem(doc_id=str(i), content=text) for i, text in enumerate(texts)]
+    texts = [*["tea " * 400] * 3, "milk " * 310, "milk " * 190, *["cup"] * 40]
+    items = [PoolItem(doc_id=str(i), content=f"{i} {text}") for i, text in enumerate(texts)]
     passes: list[int] = []
 
     def counted(self: CrossEncoderReranker, pairs: Sequence[Pair]) -> list[float]:
@@ -119,9 +119,9 @@ def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
         return [0.5] * len(pairs)
 
     monkeypatch.setattr(CrossEncoderReranker, "_score", counted)
-    for options in ({}, {"batch_size": 40}, {"max_length": 50}):  # of 50 tokens no text is long
+    for options in ({}, {"batch_size": 40}, {"max_length": 50}, {"dtype": "int8"}):  # of 50 tokens no text is long
         make(cache_dir=None, **options).rerank(items, make_context(QUERY), "default")
-    assert passes == [1, 1, 32, 8, 40, 2, 5, 32, 5]
+    assert passes == [4, 1, 32, 8, 40, 5, 7, 32, 6, *[1] * 45]
 
 
 def test_the_expected_cost_follows_the_prices(
