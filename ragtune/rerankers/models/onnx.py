@@ -50,6 +50,8 @@ class OnnxForward(torch.nn.Module):
 def run_by_onnx(model: CrossEncoder, identity: str, cache: DiskCache, *, quantized: bool = False) -> CrossEncoder:
     """Run a model by ONNX Runtime from a graph in the cache; it is changed in place and loses its PyTorch weights."""
     transformer: Any = model[0]
+    if len(model) > 1:
+        raise ValueError("ONNX Runtime cannot be given its layers behind the Transformer: use backend=torch")
     made_by = [f"{name}-{version(name)}" for name in ("torch", "transformers", "onnxruntime")]
     graph: bytes = cache.fetch(
         " ".join([identity, *made_by, *["int8"] * quantized]),
