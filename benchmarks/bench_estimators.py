@@ -36,6 +36,7 @@ from experiments.prepare.graphs import build_graph
 from experiments.replay.build import build_session, controller_of
 from ragtune import Corpus, CostBudget, Document
 from ragtune.acquisitions.upper_confidence import UpperConfidenceAcquisition
+from ragtune.core.component import RerankerFacts
 from ragtune.core.interfaces import BaseEstimator, BaseReranker
 from ragtune.core.policy.batching import choose
 from ragtune.core.pool.items import ItemState, PoolItem, ids_of
@@ -170,7 +171,7 @@ def policies(data: Path) -> dict[str, float]:
 class TableReranker(BaseReranker):
     """Scores by query and document."""
 
-    is_recorded = True
+    facts = RerankerFacts(is_recorded=True)
 
     def __init__(self, scores: Mapping[str, Mapping[str, float]]) -> None:
         self._scores = scores

@@ -7,8 +7,11 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,7 +146,8 @@ class FakeReranker(BaseReranker):
     ) -> None:
         self._cost = cost
         self._script = list(script)
-        self._recorded = recorded
+        if recorded:
+            self.facts = replace(self.facts, is_recorded=True)
         self._act = act
         self.batches: list[list[str]] = []
         self.strategies: list[str] = []
@@ -160,10 +164,6 @@ class FakeReranker(BaseReranker):
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self._cost(items) if self._cost else super().expected_cost(items, context)
-
-    @property
-    def is_recorded(self) -> bool:
-        return self._recorded
 
 
 def _reversing(items: Sequence[PoolItem]) -> dict[str, float]:
@@ -244,6 +244,15 @@ def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
     cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
     monkeypatch.setenv("RAGTUNE_CACHE", str(cache))
     return cache
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Open to the user that PostgreSQL runs as where tests run as root, unlike pytest's own folders."""
+    path = Path(tempfile.mkdtemp(prefix="ragtune-tests-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -261,7 +261,6 @@ def latency(advice: Advice) -> str:
 
 
 def _instead(advice: Advice, recommended: str, everything: str) -> str:
-    """Both amounts, or one where everything is recommended."""
     is_everything = advice.recommended.label == advice.everything.label
     return everything if is_everything else f"{recommended} instead of {everything}"
 

@@ -123,7 +123,6 @@ _LOOK: dict[str, dict[str, Any]] = {
 
 
 def _svg(advice: Advice) -> str:
-    """The figure as an SVG element without fonts or links of its own."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments.config.compose import Jobs, later_budgets
 from experiments.config.options import RunConfig, leaf, policy_name
-from experiments.conformance.check import conformance_of
+from experiments.conformance.golden import conformance_of
 from experiments.datasets.dataset import Dataset
 from experiments.evaluate.baselines import Evaluation, by_agreement, compare, in_full
 from experiments.evaluate.curves import curve
@@ -196,7 +196,6 @@ def _report(results: Results, folder: Path, verbosity: int) -> None:
 
 @cache
 def _warn_once(line: str) -> None:
-    """Print a warning that all jobs of a sweep have in common."""
     print_warning(line)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 
 import yaml
 
@@ -85,12 +84,7 @@ def _group(group: str, default: str | None, place: str | None = None) -> Iterato
     yield f"\n{group}" + (f"@{place}" if place else "")
     for file in sorted((CONF / group).glob("*.yaml")):
         mark = "*" if file.stem == default else " "
-        first, *others = textwrap.wrap(_sentence(file), _WIDTH - _INDENT, break_on_hyphens=False) or [""]
+        comments = re.findall(r"^# (?!@package)(.*)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        first, *others = textwrap.wrap("".join(comments[:1]), _WIDTH - _INDENT, break_on_hyphens=False) or [""]
         yield f"  {mark} {file.stem:<{_INDENT - 5}} {first}"
         yield from (" " * _INDENT + line for line in others)
-
-
-def _sentence(file: Path) -> str:
-    """The first comment of a file: what the choice is."""
-    comments = re.findall(r"^# (?!@package)(.*)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return str(comments[0]) if comments else ""

@@ -34,7 +34,7 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
     from experiments.replay.build import build_session
     from experiments.report.prices import prices_of
 
-    if build_session(config).rerankers["default"].is_recorded:
+    if build_session(config).rerankers["default"].facts.is_recorded:
         return config
     with progress_bar("forecasting", enabled=True) as update:
         figures = costs_of_scoring(config, update)

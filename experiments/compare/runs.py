@@ -29,7 +29,7 @@ TRACED_RUNS = 4
 
 def study_of_runs(runs: Sequence[Run], command: str, *, texts: bool | None = None) -> Study:
     """Make a study of runs, the first the reference; ``texts`` None shows texts of the shipped collection only."""
-    _require_comparable(runs)
+    require_comparable(runs)
     first = runs[0]
     bootstrap = first.config["bootstrap"]
     measures = [name for name in first.summary.measures if all(name in run.summary.measures for run in runs)]
@@ -71,7 +71,8 @@ def reservations(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _require_comparable(runs: Sequence[Run]) -> None:
+def require_comparable(runs: Sequence[Run]) -> None:
+    """Refuse runs of different collections or judged queries."""
     if len(runs) < 2:
         raise ConfigError("name at least two runs: the first is what the others are compared with")
     first = runs[0]
@@ -124,7 +125,6 @@ def _notes(runs: Sequence[Run], policies: Sequence[Policy], measure: str) -> lis
 
 
 def _is_shipped(config: Mapping[str, Any]) -> bool:
-    """Whether the runs are of the collection that ships with RAGtune, and it is here."""
     path = config["dataset"].get("path")
     return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
 

@@ -154,7 +154,6 @@ _BY_NAME = "a group is chosen by a name, GROUP=NAME"
 
 
 def _nearest_choice(lines: Sequence[str]) -> str:
-    """What may have been meant where Hydra lists the choices of a group."""
     wanted = re.search(r"Could not find '(?:.*/)?(.+)'", lines[0])
     listed = next((i for i, line in enumerate(lines) if line.startswith("Available options")), None)
     if wanted is None or listed is None:
@@ -207,7 +206,6 @@ def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
 
 
 def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
-    """The words of a job that do not set an option, and those that do."""
     sets = [word for word in job if word.startswith(f"{key}=")]
     return [word for word in job if word not in sets], sets
 
@@ -255,12 +253,9 @@ class JobConfigs:
         return config
 
     def _is_value(self, override: Override) -> bool:
-        """Whether it sets an option of what is chosen, rather than choosing."""
         key = override.key_or_group
-        return override.package is None and "/" not in key and not self._is_group(key)
-
-    def _is_group(self, key: str) -> bool:
-        return any(source.is_group(key) for source in self._loader.get_sources())
+        is_group = any(source.is_group(key) for source in self._loader.get_sources())
+        return override.package is None and "/" not in key and not is_group
 
 
 def _checked(config: DictConfig) -> DictConfig:

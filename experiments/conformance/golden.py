@@ -1,9 +1,12 @@
-"""Golden decisions: fixed inputs in ``v<spec>/``, and the decisions of every estimator and scheduler on them."""
+"""Golden decisions: fixed inputs in ``v<spec>/``, and the decisions of every estimator and scheduler on them.
+
+Each run checks those of its own estimator and scheduler, once for the same code.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,13 @@ from typing import Any
 from hydra.utils import get_class
 
 from experiments.config.compose import compose
+from experiments.config.options import leaf
 from experiments.config.paths import CONF
+from experiments.config.sources import Sources
+from experiments.config.targets import targets_of
 from experiments.replay.build import build_session
 from ragtune.core.output import ControllerOutput
+from ragtune.data.caches.diskcache import DiskCache
 
 SPECS = {"decisions": "0.55.0", "canonical": "1.1.0"}
 """The suites, and the version of the specification that each holds the code to.
@@ -111,7 +118,6 @@ def _file(component: str) -> Path:
 
 
 def _lines(decisions: Decisions) -> str:
-    """JSON with one line a query."""
     blocks = []
     for counterpart, queries in decisions.items():
         lines = [f"  {json.dumps(query_id)}: {json.dumps(decision)}" for query_id, decision in queries.items()]
@@ -150,3 +156,48 @@ def _config(group: str, name: str) -> dict[str, Any]:
             f"budget.max_reranker_docs={BUDGET_DOCS}",
         ]
     )
+
+
+def conformance_of(config: Mapping[str, Any]) -> str:
+    """``passed``, or ``failed`` with the first difference; and the classes that no golden decision covers."""
+    found, without = [], []
+    for group in COUNTERPARTS:
+        name, target = leaf(config, group), str(config[group]["_target_"])
+        file = CONF / group / f"{name}.yaml"
+        if file.is_file() and target in targets_of([file]) and _file(f"{group}/{name}").is_file():
+            found += _differences(group, name)
+        else:
+            without.append(target)
+    said = [f"failed: {found[0]}"] if found else ["passed"] if len(without) < len(COUNTERPARTS) else []
+    return "; ".join([*said, *([f"no golden decisions for {', '.join(without)}"] if without else [])])
+
+
+@cache
+def _differences(group: str, name: str) -> list[str]:
+    (other,) = COUNTERPARTS.keys() - {group}
+    conf = [CONF / group / f"{name}.yaml", *(CONF / other / f"{each}.yaml" for each in COUNTERPARTS[group])]
+    conf += [CONF / "scheduler" / f"{each}.yaml" for each in COMPARING]
+    data = [*conf, *sorted(FIXTURES.glob("*.*")), _file(f"{group}/{name}")]
+    modules = {__name__, *_SHARED, *targets_of(conf)}
+    key = f"{group}/{name} {_sources().digest(sorted(modules), data)}"
+
+    def save(found: list[str], folder: Path) -> None:
+        (folder / _KEPT).write_text(json.dumps(found), encoding="utf-8")
+
+    def load(folder: Path) -> list[str]:
+        known: list[str] = json.loads((folder / _KEPT).read_text(encoding="utf-8"))
+        return known
+
+    return DiskCache("conformance").fetch(key, lambda: differences_of(f"{group}/{name}"), save, load)
+
+
+_KEPT = "differences.json"
+
+_SHARED = ("experiments.datasets.beir", "ragtune.retrievers.runs", "ragtune.rerankers.replay")
+"""Modules of the fixed inputs, which the golden decisions name in their configuration only."""
+
+
+@cache
+def _sources() -> Sources:
+    """The code of this process, which is read once."""
+    return Sources()

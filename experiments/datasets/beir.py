@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,6 @@ def _splits(folder: Path) -> dict[str, Path]:
 
 
 def _grade(value: object, where: str) -> int:
-    """A whole number, also where a table holds it as a float or text."""
     text = str(value)
     with suppress(ValueError):  # too many digits
         if _WHOLE.fullmatch(text):
@@ -195,13 +194,13 @@ class BeirDataset(DatasetLoader):
         return queries
 
     def _asked(self) -> Iterator[tuple[str, str, str]]:
-        """Place, id and text of each query."""
         file = self._queries_file
         if file.is_file() and text_form(file) == "markup":
             from experiments.datasets.topics import read_topics
 
             for where, number, fields in read_topics(file):
-                wanted = self._fields or [_first(fields)]
+                first = next((name for name in ("title", "query", *fields) if name in fields), "title")
+                wanted = self._fields or [first]
                 text = chosen_fields(fields, wanted, f"{where}: topic {number} has")
                 query_id = require_id(number, f"{where}: id")
                 yield where, query_id, require_text(text, f"{where}: query {query_id!r} is")
@@ -214,11 +213,6 @@ class BeirDataset(DatasetLoader):
             found = _id(query_id, where)
             text = " ".join(_text(text, name, where) for text, name in zip(texts, wanted, strict=True))
             yield where, found, require_text(text, f"{where}: query {found!r} is")
-
-
-def _first(fields: Mapping[str, str]) -> str:
-    """The name of the field that is the query."""
-    return next((name for name in ("title", "query", *fields) if name in fields), "title")
 
 
 def _id(value: Any, where: str) -> str:

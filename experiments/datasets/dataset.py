@@ -162,8 +162,6 @@ def assemble(name: str, corpus: Corpus, queries: Mapping[str, str], qrels: Qrels
 
 
 class _DocumentIds(Collection[str]):
-    """The ids of a corpus, read one by one on demand."""
-
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
 

@@ -52,7 +52,6 @@ def read_topics(file: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _field_after(tag: str, is_end: bool, field: str | None, texts: Mapping[str, str]) -> str | None:
-    """The field that the text after a tag belongs to."""
     if tag in _INLINE or tag in _BREAKS:
         return field
     name = _OURS.get(tag, tag)
@@ -67,7 +66,8 @@ def _tags(file: Path) -> Iterator[tuple[int, bool, str, str, str]]:
     content = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), content)
     tags = list(_TAG.finditer(content))
     line, at = 1, 0
-    for tag, after in zip(tags, [*(tag.start() for tag in tags[1:]), len(content)], strict=True):
+    ends = [*(tag.start() for tag in tags), len(content)][1:]
+    for tag, after in zip(tags, ends, strict=True):
         line, at = line + content.count("\n", at, tag.start()), tag.start()
         yield line, bool(tag[1]), tag[2].lower(), tag[3], unescape(content[tag.end() : after])
 

@@ -132,9 +132,9 @@ def depth_line(everything: Iterable[Sequence[Ranked]], run: Curve, measures: Mea
 
 
 def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArray:
-    """The columns of :attr:`ComparedQueries.alike`."""
     alike = Places.of(map(_comparable, records, others), k=10)
-    holds = np.fromiter(map(_holds, records, others), bool, len(records))  # an expander may let the run look elsewhere
+    pairs = zip(records, others, strict=True)
+    holds = [set(other.ranking) <= set(record.ranking) for record, other in pairs]  # an expander may look elsewhere
     tau = np.where(holds, alike.kendall_tau(), np.nan)
     return np.stack([alike.overlap(), alike.rank_biased_overlap(p=0.9), tau], axis=1)
 
@@ -142,11 +142,6 @@ def _alike(records: Sequence[QueryRecord], others: Sequence[Ranked]) -> FloatArr
 def _agreement(alike: FloatArray) -> Agreement:
     overlap, rbo, tau = (float(np.mean(np.ascontiguousarray(column))) for column in alike.T)
     return Agreement(overlap=overlap, rbo=rbo, tau=None if np.isnan(tau) else tau)
-
-
-def _holds(record: QueryRecord, other: Ranked) -> bool:
-    """Whether the run has ranked all that the other has."""
-    return set(other.ranking) <= set(record.ranking)
 
 
 def _comparable(record: QueryRecord, other: Ranked) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
@@ -197,7 +192,6 @@ class Evaluation:
         return depth_line(self._everything, run, self._measures)
 
     def _conclude(self) -> None:
-        """Measure the waiting queries and let their records go."""
         records, self._waiting = self._waiting, []
         self._outcomes.extend(map(Outcome.of, records))
         judged = [record for record in records if self._dataset.counts(record.query_id)]

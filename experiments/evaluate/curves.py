@@ -180,7 +180,6 @@ def area(x: FloatArray, y: FloatArray, low: float, high: float, *, stepwise: boo
 
 
 def _depths(steps: Steps) -> IntArray:
-    """Every number of documents that a query has been charged at some step, ascending."""
     is_one = np.zeros(int(steps.costs[:, 0].max()) + 1, dtype=bool)  # np.unique loads all of masked arrays
     for part in steps.parts():
         is_one[part.costs[:, 0].astype(np.int64)] = True

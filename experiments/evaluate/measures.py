@@ -141,7 +141,6 @@ def _not_negative(judged: Mapping[str, int]) -> dict[str, int]:
 
 
 def _in_blocks(states: Iterable[States]) -> Iterator[list[States]]:
-    """The same rankings, about :data:`_BLOCK` at a time."""
     block: list[States] = []
     held = 0
     for each in states:
@@ -169,7 +168,6 @@ def _silent_tools() -> Iterator[None]:
 
 
 def _one_state_a_query(queries: Sequence[str]) -> list[dict[str, int]]:
-    """Positions in ``queries`` in groups of ``{query: position}``."""
     groups: defaultdict[int, dict[str, int]] = defaultdict(dict)
     seen: Counter[str] = Counter()
     for i, query in enumerate(queries):

@@ -160,7 +160,6 @@ class _Graded(NamedTuple):
 
 
 def _padded(blocks: Sequence[FloatArray]) -> FloatArray:
-    """Blocks of rows below one another, with zeros behind the shorter rows."""
     grades = np.zeros((sum(map(len, blocks)), max((block.shape[1] for block in blocks), default=0)))
     start = 0
     for block in blocks:
@@ -175,7 +174,9 @@ def _ndcg(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
 
 def _dcg(grades: FloatArray, cutoff: int | None) -> FloatArray:
     first = grades[:, :cutoff]
-    return _total(first / _discounts(first.shape[1]))
+    if not first.shape[1]:
+        return np.zeros(len(first))
+    return np.cumsum(first / _discounts(first.shape[1]), axis=1)[:, -1]  # from the left; NumPy's sum adds in pairs
 
 
 @lru_cache(maxsize=8)
@@ -207,11 +208,6 @@ def _precision(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
 
 def _recall(graded: _Graded, cutoff: int | None, rel: int) -> FloatArray:
     return _share(graded.is_relevant(rel, cutoff).sum(axis=1), graded.relevant(rel))
-
-
-def _total(terms: FloatArray) -> FloatArray:
-    """Sums of the rows, term by term from the left; NumPy's own sum adds in pairs."""
-    return np.cumsum(terms, axis=1)[:, -1] if terms.shape[1] else np.zeros(len(terms))
 
 
 def _share(part: FloatArray, whole: FloatArray) -> FloatArray:

@@ -54,7 +54,6 @@ def judge_in_terminal(desk: Desk, most: int | None) -> None:
 
 
 def _act(desk: Desk, task: Task, key: str) -> int:
-    """Do what a key says, and return by how many the labels have grown."""
     if key in "0123":
         desk.grade(task, int(key))
         return 1

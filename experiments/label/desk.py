@@ -141,7 +141,9 @@ class Desk:
             if not skipped & {(pair.query_id, pair.up), (pair.query_id, pair.down)}:
                 for doc_id in pair.shown:
                     if (pair.query_id, doc_id) not in judged:
-                        yield self._task(pair.query_id, doc_id)
+                        document = self.dataset.corpus[doc_id]
+                        query = self.dataset.queries[pair.query_id]
+                        yield Task(pair.query_id, query, doc_id, document.title, document.text)
 
     def next(self) -> Task | None:
         """The document to judge now; None where all are judged."""
@@ -170,7 +172,3 @@ class Desk:
     def write(self) -> None:
         self.labels.write_qrels()
         write_text(self.labels.folder / FILE, json.dumps(self.verdict().model_dump(), indent=1) + "\n")
-
-    def _task(self, query_id: str, doc_id: str) -> Task:
-        document = self.dataset.corpus[doc_id]
-        return Task(query_id, self.dataset.queries[query_id], doc_id, document.title, document.text)

@@ -62,7 +62,7 @@ def both_orders(config: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str],
     """Id of each query, its candidates in the first stage's order, and in the reranker's."""
     everything = compose(["experiment=fixed_depth", "budget=tight", "budget.max_reranker_docs=null"])
     session = session_for({**config, **{group: everything[group] for group in _POLICY}})
-    if not all(reranker.is_recorded for reranker in session.rerankers.values()):
+    if not all(reranker.facts.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError("the scores must be recorded: reranker.scores=FILE")
     for record in records_of(session, session.dataset.query_ids, traced=False):
         yield record.query_id, record.states([0]).rankings()[0], record.ranking

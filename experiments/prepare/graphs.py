@@ -120,7 +120,8 @@ def build_graph(
     check_choice("graph kind", kind, ("tfidf", "dense", "vectors"))
     check_count("graph k", k, low=1)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _require_replaceable(out)
+    if out.exists() and not (out.is_dir() and ({file.name for file in out.iterdir()} <= GRAPH_FILES)):
+        raise ConfigError(f"{str(out)!r} exists and is no corpus graph: name a new folder")
     started = time.perf_counter()
     if kind == "vectors":
         nearness = _given(corpus, vectors)
@@ -162,13 +163,7 @@ def _fill(folder: Path, block: Block, manifest: GraphManifest, progress: Progres
         array.flush()
 
 
-def _require_replaceable(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and ({file.name for file in out.iterdir()} <= GRAPH_FILES)):
-        raise ConfigError(f"{str(out)!r} exists and is no corpus graph: name a new folder")
-
-
 def _is_kept(out: Path, corpus: Corpus, wanted: GraphManifest) -> bool:
-    """Whether the graph in ``out`` serves as well."""
     if not (out / MANIFEST).is_file():
         return False
     try:

@@ -29,12 +29,14 @@ _SHOWN_FAILURES = 5
 def write_score_table(config: Mapping[str, Any], order: Order) -> int:
     """Score query-document pairs of a dataset, and write them as a score table with its manifest."""
     _check(order)
-    ours = identity(_what_decides(config, order))
+    decisive = {name: config[name] for name in ("dataset", "retriever", "reranker")}
+    ours = identity({**decisive, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs})
     if _is_complete(order.out, ours):
         sys.stderr.write("nothing to do: this table is complete; delete it to score again\n")
         return DONE
-    session = build_session({**config, "reranker": _loaded_first(config["reranker"])})
-    if session.rerankers["default"].is_recorded:
+    loaded_first = {name: name == "preload" or value for name, value in config["reranker"].items()}
+    session = build_session({**config, "reranker": loaded_first})  # so that the time of a call is measured
+    if session.rerankers["default"].facts.is_recorded:
         raise ConfigError(f"reranker={leaf(config, 'reranker')} scores nothing: choose a live one, e.g. cross_encoder")
     for gap, missing in session.dataset.warnings.items():
         sys.stderr.write(f"warning: {missing} {gap}\n")
@@ -76,7 +78,7 @@ def _fill(
             "scale": "identity",
             "model": order.model or _describe(config["reranker"]),
             "text_hash": scoring.session.dataset.corpus.digest,
-            **manifest_of(found, "usd" not in scoring.reranker.unpriced),
+            **manifest_of(found, "usd" not in scoring.reranker.facts.unpriced),
             "pairs": len(pairs),
             **({"missing_pairs": missing} if missing else {}),
             "dataset": scoring.session.dataset.name,
@@ -90,7 +92,6 @@ def _fill(
 
 
 def _tell(out: Path, pairs: int, plan: Plan, outcome: Outcome, queries: int) -> int:
-    """Print the outcome, and return the exit code."""
     usd = f"; paid ${outcome.paid.usd:.4f}" if outcome.paid.usd else ""
     sys.stdout.write(f"{pairs} pairs of {queries} queries: {out}{usd}\n")
     missing = plan.pairs - pairs
@@ -135,25 +136,13 @@ def _check(order: Order) -> None:
         check_number("--max-usd", order.max_usd, low=0.0)
 
 
-def _what_decides(config: Mapping[str, Any], order: Order) -> dict[str, Any]:
-    """The options that decide the pairs and their scores."""
-    groups = {name: config[name] for name in ("dataset", "retriever", "reranker")}
-    return {**groups, "depth": config["retrieval"]["original_query_depth"], "pairs": order.pairs}
-
-
 def _is_complete(out: Path, ours: Mapping[str, Any]) -> bool:
-    """Whether the complete table of this command exists."""
     manifest = out.with_name(f"{out.name}.manifest.json")
     try:
         said = read_json(manifest.read_bytes()) if out.is_file() else None
     except (OSError, ValueError):
         return False
     return isinstance(said, dict) and said.get("fingerprint") == ours["fingerprint"] and "missing_pairs" not in said
-
-
-def _loaded_first(reranker: Mapping[str, Any]) -> dict[str, Any]:
-    """The reranker with its model loaded, even with a full cache, so that the time of a call is measured."""
-    return {name: name == "preload" or value for name, value in reranker.items()}
 
 
 def _describe(reranker: Mapping[str, Any]) -> str:
@@ -210,7 +199,6 @@ def write_table(file: Path, pairs: Sequence[Pair], manifest: Mapping[str, Any]) 
 
 
 def _run(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Best first, equal scores by document id."""
     last, rank = None, 0
     for query_id, doc_id, score in sorted(pairs, key=lambda pair: (pair[0], -pair[2], pair[1])):
         last, rank = query_id, rank + 1 if query_id == last else 1
@@ -218,7 +206,6 @@ def _run(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that suits it: ``40 s``, ``12 min``, ``3.5 h``."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -107,14 +107,14 @@ class Scoring:
         cost = FREE
         for context, items in self._queries():
             left = self._left(context, items)
-            unpaid = self.reranker.unpaid(left, context)
+            unpaid = self.reranker.facts.unpaid(left, context)
             queries, pairs = queries + 1, pairs + len(items)
             done, kept = done + len(items) - len(left), kept + len(left) - len(unpaid)
             if unpaid:
                 cost += self.reranker.expected_cost(unpaid, context)
             progress(queries, len(self.session.dataset.queries))
         amounts = cost.by_unit()
-        unknown = frozenset(unit for unit in self.reranker.unpriced if not amounts.get(unit))
+        unknown = frozenset(unit for unit in self.reranker.facts.unpriced if not amounts.get(unit))
         return Plan(queries, pairs, done, kept, cost, unknown)
 
     def run(self, order: Order, in_a_row: int, progress: Progress, plan: Plan) -> Outcome:
@@ -161,10 +161,9 @@ class Scoring:
     def _within(
         self, items: list[PoolItem], context: RAGtuneContext, order: Order, paid: CostObject
     ) -> tuple[list[PoolItem], str | None]:
-        """The first documents that the limits allow, and the limit if these are not all."""
 
         def exceeded(n: int) -> str | None:
-            unpaid = self.reranker.unpaid(items[:n], context)
+            unpaid = self.reranker.facts.unpaid(items[:n], context)
             if order.max_docs is not None and paid.docs + len(unpaid) > order.max_docs:
                 return f"--max-docs {order.max_docs}"
             if order.max_usd is not None and unpaid:
@@ -182,8 +181,7 @@ class Scoring:
         return items[:low], limit
 
     def _score(self, items: Sequence[PoolItem], context: RAGtuneContext, outcome: Outcome) -> bool:
-        """Score the documents and keep the scores; whether there were any."""
-        unpaid = len(self.reranker.unpaid(items, context))
+        unpaid = len(self.reranker.facts.unpaid(items, context))
         started = time.perf_counter()
         try:
             scores = self.reranker.rerank(items, context, "default")
@@ -197,7 +195,8 @@ class Scoring:
         expected = self.reranker.expected_cost(items, context)
         # The cost of the scores when they were made, which may have been in an earlier run.
         cost = context.meter.charged or expected.model_copy(update={"latency_ms": elapsed_ms})
-        outcome.paid += self._actual(context, cost, unpaid)
+        actual = context.meter.actual if context.meter.charged or context.meter.actual != FREE else cost
+        outcome.paid += actual.model_copy(update={"docs": unpaid})
         per_call = self.reranker.expected_cost([], context).latency_ms
         fresh = Scored(context.query_id, dict(scores), dict(cost.by_unit()), 1, per_call)
         if self._journal is not None:
@@ -205,10 +204,6 @@ class Scoring:
         if lost := len(items) - len(scores):
             outcome.failures[context.query_id] = (lost, "the reranker returned no usable score for them")
         return bool(scores)
-
-    def _actual(self, context: RAGtuneContext, cost: CostObject, unpaid: int) -> CostObject:
-        actual = context.meter.actual if context.meter.charged or context.meter.actual != FREE else cost
-        return actual.model_copy(update={"docs": unpaid})
 
 
 def require_price(order: Order, reranker: BaseReranker, plan: Plan) -> None:

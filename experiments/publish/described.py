@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,17 @@ def _tuned(overrides: Sequence[str]) -> Iterator[str]:
 
 def budget_name(budget: Mapping[str, Any]) -> str:
     """The name of the file in conf/budget that has these limits, else the limits."""
-    for file in sorted((CONF / "budget").glob("*.yaml")):
-        if yaml.safe_load(file.read_text(encoding="utf-8")) == budget:
-            return file.stem
+    for name, limits_of in _budgets().items():
+        if limits_of == budget:
+            return name
     limits = [f"{budget[key]:g} {unit}" for unit, key in LIMITS.items() if budget.get(key) is not None]
     return " ".join(limits) or "unlimited"
+
+
+@cache
+def _budgets() -> dict[str, Any]:
+    files = sorted((CONF / "budget").glob("*.yaml"))
+    return {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
 
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,7 +127,6 @@ def tags(summary: Summary, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _source(program: str, sha: str) -> dict[str, str]:
-    """MLflow's own fields for code and user."""
     found = {"mlflow.source.type": "LOCAL", "mlflow.source.name": program}
     if sha != "unknown":
         found["mlflow.source.git.commit"] = sha.removesuffix("-dirty")
@@ -131,7 +136,6 @@ def _source(program: str, sha: str) -> dict[str, str]:
 
 
 def _finding(summary: Summary) -> str:
-    """The headline measure, its cost and the difference from each baseline, in as few characters as say it."""
     name, value = next(iter(summary.measures.items()))
     said = [f"{name} {value:.3f}", f"{summary.cost_per_query.charged['docs']:.1f} docs"]
     said += [f"{against.difference[name]:+.3f} vs {other}" for other, against in (summary.baselines or {}).items()]

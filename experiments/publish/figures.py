@@ -66,7 +66,9 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
     from matplotlib.figure import Figure
 
     panels = [("documents reranked per query (at most)", "documents")]
-    panels += [(f"{name} per query (mean)", column) for name, column in _further(curve)]
+    further = [("tokens", TOKENS.column), ("US dollars", MONEY.column)] if any(curve[MONEY.column]) else []
+    further += [(unit.label, unit.column) for unit in UNITS if unit.column in curve and not unit.is_always_told]
+    panels += [(f"{name} per query (mean)", column) for name, column in further]
     figure = Figure(figsize=(6.4 * len(panels), 4.6))
     for i, (label, column) in enumerate(panels):
         axes = figure.add_axes(((i + 0.11) / len(panels), 0.27, 0.86 / len(panels), 0.66))
@@ -80,12 +82,6 @@ def draw_curve(file: Path, curve: Columns, summary: Summary) -> None:
         axes.set_title(f"{summary.dataset}: {summary.policy}", fontsize=10, y=1.0)
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.15), ncols=2, frameon=False, fontsize=9)
     figure.savefig(file, dpi=120, metadata={"Software": None})
-
-
-def _further(curve: Columns) -> list[tuple[str, str]]:
-    """What else is paid in: its name on an axis, and its column."""
-    money = [("tokens", TOKENS.column), ("US dollars", MONEY.column)] if any(curve[MONEY.column]) else []
-    return money + [(unit.label, unit.column) for unit in UNITS if unit.column in curve and not unit.is_always_told]
 
 
 def _draw(axes: Any, costs: Column, curve: Columns, summary: Summary) -> None:

@@ -90,7 +90,6 @@ def _areas(folder: Path, summaries: Mapping[str, Summary], headline: str) -> tup
 def _rows(
     summaries: Mapping[str, Summary], choices: Sequence[Mapping[str, str]], areas: Mapping[str, float], headline: str
 ) -> list[dict[str, Any]]:
-    """All figures of each job; the p-values of the differences from fixed depth are corrected for the jobs."""
     baselines = {job: summary.baselines or {} for job, summary in summaries.items()}
     against = {job: found[FIXED_DEPTH] for job, found in baselines.items() if FIXED_DEPTH in found}
     corrected = dict(zip(against, holm([found.p[headline] for found in against.values()]).tolist(), strict=True))
@@ -211,7 +210,6 @@ class SweepFigures:
         return sum(job.mlflow_run_id is None for job in self.jobs.values())
 
     def _best(self) -> list[str]:
-        """The first of the jobs with the highest headline, of each collection."""
         best: dict[str, str] = {}
         for name, job in self.jobs.items():
             if job.headline > self.jobs[best.setdefault(job.dataset, name)].headline:

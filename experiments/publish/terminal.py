@@ -41,7 +41,11 @@ def print_run(summary: Summary, curve: Curve) -> None:
     stops = ", ".join(f"{reason} {count}" for reason, count in summary.stop_reasons.items())
     console.print(f"stopped: {stops}; 95% of the final quality at {summary.docs_to_95pct} documents a query")
     if summary.tied_share and summary.tied_share >= MANY_TIES:
-        console.print(_ties_line(summary.tied_share))
+        console.print(
+            f"ties: {summary.tied_share:.0%} of the scores that decide a top 10 are equal to another one; the "
+            "first stage orders them (reranker.ties=trec_eval orders them as trec_eval does, to compare "
+            "with published figures)"
+        )
     failures, lost = summary.failures, ""
     if summary.dropped_docs:
         lost = f"without a score, ordered like unscored candidates: {summary.dropped_docs} documents; "
@@ -70,7 +74,6 @@ def _fitting(summary: Summary, curve: Curve, console: Console) -> Iterator[Table
 
 
 def _run_table(summary: Summary, curve: Curve, names: Sequence[str], prices: Mapping[str, tuple[str, str]]) -> Table:
-    """The table of some of the measures, with the costs of each row."""
     # With the costs of each row beside it, every interval still fits into 80 columns.
     spacing: dict[str, Any] = {"padding": 0, "pad_edge": False} if prices else {}
     title = f"{summary.dataset} - {summary.queries} queries - {summary.policy}"
@@ -115,11 +118,11 @@ def width_of(table: Table, console: Console) -> int:
 def _add_curve(
     table: Table, summary: Summary, curve: Curve, prices: Mapping[str, tuple[str, str]], places: Sequence[int]
 ) -> None:
-    """Add the first stage, where the policy's own order is another one, and the curve in a few rows."""
     if _starts_apart(summary, curve):
         first = list(summary.first_stage.values())
         table.add_row("first stage", *([""] * len(prices)), *(f"{first[place]:.3f}" for place in places))
-    for step in _few(len(curve.docs)):
+    last = len(curve.docs) - 1
+    for step in sorted({round(i * last / 7) for i in range(8)}):
         costs = [shape.format(curve.costs[step, UNITS.index(unit)]) for unit, shape in prices.values()]
         table.add_row(f"{curve.docs[step]}", *costs, *(f"{curve.mean[step][place]:.3f}" for place in places))
 
@@ -132,13 +135,6 @@ def _starts_apart(summary: Summary, curve: Curve) -> bool:
 
 MANY_TIES = 0.05
 """Share of tied scores from which a run reports it."""
-
-
-def _ties_line(share: float) -> str:
-    return (
-        f"ties: {share:.0%} of the scores that decide a top 10 are equal to another one; the first stage orders them "
-        "(reranker.ties=trec_eval orders them as trec_eval does, to compare with published figures)"
-    )
 
 
 def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
@@ -194,11 +190,6 @@ def _costs_line(summary: Summary) -> str:
         f"{charged['tokens']:.0f} tokens, {charged['latency_ms']:.0f} ms, ${charged['usd']:.4f}{further}; "
         f"actually paid: {actual['docs']:.1f} documents, {actual['tokens']:.0f} tokens, ${actual['usd']:.4f}"
     )
-
-
-def _few(n: int, limit: int = 8) -> list[int]:
-    """At most ``limit`` positions out of ``n``, evenly spread, ends included."""
-    return sorted({round(i * (n - 1) / (limit - 1)) for i in range(limit)})
 
 
 def print_queries(table: Columns) -> None:

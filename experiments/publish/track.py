@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,6 @@ def parent_of(folder: Path) -> str | None:
 
 
 def _of_sweep(folder: Path) -> dict[str, Any]:
-    """The parent file of the sweep that a run folder is in; empty outside a sweep."""
     file = folder.parent / PARENT_FILE
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
@@ -90,7 +90,7 @@ class MlflowTracking(Tracking):
         self._client: Any = None
 
     def start_sweep(self, name: str) -> str | None:
-        run = self._connect().create_run(self._experiment_id(), run_name=name, tags=described.sweep_tags(sys.argv))
+        run = self._connect().create_run(self._experiment_id, run_name=name, tags=described.sweep_tags(sys.argv))
         return str(run.info.run_id)
 
     def describe_sweep(self, run_id: str, tables: Sequence[Path], figures: SweepFigures) -> None:
@@ -132,7 +132,7 @@ class MlflowTracking(Tracking):
     def _logged_before(self, results: str) -> str | None:
         """The finished run of those files, if there is one. A kill or a dead server leaves others: those go."""
         finished = None
-        for run in self._connect().search_runs([self._experiment_id()], f"tags.`{RESULTS_TAG}` = '{results}'"):
+        for run in self._connect().search_runs([self._experiment_id], f"tags.`{RESULTS_TAG}` = '{results}'"):
             if run.info.status == "FINISHED":
                 finished = str(run.info.run_id)
             else:
@@ -149,7 +149,7 @@ class MlflowTracking(Tracking):
         tags[RESULTS_TAG] = results
         name = described.run_name(summary, config, _of_sweep(folder).get("varies", ()))
         started = int((time.time() - summary.wall_s) * 1000)  # so that MLflow's duration is the run's
-        run = self._connect().create_run(self._experiment_id(), start_time=started, run_name=name, tags=tags)
+        run = self._connect().create_run(self._experiment_id, start_time=started, run_name=name, tags=tags)
         run_id = str(run.info.run_id)
         try:
             self._fill(run_id, folder, summary, config)
@@ -161,17 +161,17 @@ class MlflowTracking(Tracking):
         return run_id
 
     def _fill(self, run_id: str, folder: Path, summary: Summary, config: dict[str, Any]) -> None:
-        from mlflow.entities import Param
+        from mlflow.entities import Param, RunTag
 
         client = self._connect()
-        client.set_tag(run_id, described.NOTE, described.description(summary, run_id))
+        picture_of(folder)
+        for name in ARTIFACTS:  # before the numbers, as the client reads the whole run to learn where they go
+            client.log_artifact(run_id, str(folder / name))
+        note = RunTag(described.NOTE, described.description(summary, run_id))
         named = described.params(config).items()
         params = [Param(described.allowed(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in named]
-        client.log_batch(run_id, params=params, metrics=described.metrics(summary, folder / CURVE))
+        client.log_batch(run_id, params=params, metrics=described.metrics(summary, folder / CURVE), tags=[note])
         self._log_datasets(run_id, [described.dataset_input(summary)])
-        picture_of(folder)
-        for name in ARTIFACTS:
-            client.log_artifact(run_id, str(folder / name))
 
     def _log_datasets(self, run_id: str, inputs: list[Any]) -> None:
         from mlflow.exceptions import MlflowException
@@ -194,6 +194,7 @@ class MlflowTracking(Tracking):
             self._client = MlflowClient(tracking_uri=self.uri)
         return self._client
 
+    @cached_property
     def _experiment_id(self) -> str:
         client = self._connect()
         found = client.get_experiment_by_name(self.experiment)

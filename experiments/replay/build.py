@@ -140,13 +140,14 @@ def controller_of(
     config: Mapping[str, Any], parts: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]
 ) -> RAGtuneController:
     """The controller of a configuration, made of the given parts."""
+    failures = {key: value for key, value in config["failures"].items() if key != "max_share"}
     return RAGtuneController(
         **parts,
         reranker=rerankers,
         plan=_plan(config),
         clock_factory=_clock_factory(config["clock"], rerankers),
         seed=config["seed"],
-        failures=_failures(config),
+        failures=_validated(FailurePolicy, failures, "failures"),
     )
 
 
@@ -189,7 +190,6 @@ def _rerankers(config: Mapping[str, Any], dataset: Dataset) -> dict[str, BaseRer
 
 
 def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseRetriever:
-    """The first stage, with the signals that have an opinion of what it finds."""
     retriever: BaseRetriever = component(config, "retriever", resources)
     if not config["signal"]:
         return retriever
@@ -201,11 +201,6 @@ def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseR
             )
     signals = {name: component({"signal": node}, "signal", resources) for name, node in config["signal"].items()}
     return SignalledRetriever(retriever, signals, component(config, "fusion"))
-
-
-def _failures(config: Mapping[str, Any]) -> FailurePolicy:
-    node = {key: value for key, value in config["failures"].items() if key != "max_share"}
-    return _validated(FailurePolicy, node, "failures")
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
@@ -225,7 +220,7 @@ def _validated(kind: type[Model], values: Mapping[str, Any], group: str) -> Mode
 
 
 def _clock_factory(kind: str, rerankers: Mapping[str, BaseReranker]) -> type[Clock]:
-    simulated = all(reranker.simulates_time for reranker in rerankers.values())
+    simulated = all(reranker.facts.simulates_time for reranker in rerankers.values())
     auto = VirtualClock if simulated else MonotonicClock
     clocks: dict[str, type[Clock]] = {"auto": auto, "virtual": VirtualClock, "monotonic": MonotonicClock}
     if kind not in clocks:

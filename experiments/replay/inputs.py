@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from experiments.config.sources import OWN_PACKAGES, Sources
 from experiments.config.targets import targets
 from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
-from ragtune.core.component import Component
+from ragtune.core.component import Component, FileArguments, files_of
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.data.caches.diskcache import file_digests
 from ragtune.rerankers.score_table import manifest_of
@@ -128,7 +128,7 @@ def _texts(node: Any, is_read: bool = False) -> Iterator[tuple[str, bool]]:
         yield node, is_read
     elif isinstance(node, Mapping):
         target = node.get("_target_")
-        reads, keeps = _declared(str(target)) if target else ((), Component.keeps_files)
+        reads, keeps = _declared(str(target)) if target else FileArguments()
         for name, value in node.items():
             if name not in keeps and not str(name).startswith("_"):
                 yield from _texts(value, name in reads or (is_read and not target))
@@ -138,10 +138,9 @@ def _texts(node: Any, is_read: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 @lru_cache(maxsize=256)
-def _declared(target: str) -> tuple[Collection[str], Collection[str]]:
-    """The options of a component that name what it reads, and those that name what it keeps itself."""
+def _declared(target: str) -> FileArguments:
     try:
         found = get_object(target)
     except Exception:
         found = Component
-    return getattr(found, "reads_files", ()), getattr(found, "keeps_files", Component.keeps_files)
+    return files_of(found)

@@ -94,7 +94,6 @@ class JournalOf(Generic[R]):
                 raise
 
     def _read(self) -> int:
-        """Load the whole lines; the length in bytes that they take."""
         kept = 0
         with self.path.open("rb") as lines:
             for number, line in enumerate(lines):

@@ -164,7 +164,7 @@ def is_free(session: Session) -> bool:
     """Whether asking again costs nothing: scores are recorded, and no model rewrites the queries."""
     reformulator = session.parts["reformulator"]
     asks_nobody = type(reformulator).expected_cost is BaseReformulator.expected_cost
-    return asks_nobody and all(reranker.is_recorded for reranker in session.rerankers.values())
+    return asks_nobody and all(reranker.facts.is_recorded for reranker in session.rerankers.values())
 
 
 def baselines_of(config: RunConfig, session: Session) -> Beaten:

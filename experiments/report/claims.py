@@ -48,7 +48,6 @@ class Held:
     order: Sequence[str]  # all collections, the worst first
     findings: Mapping[str, Finding]
     queries: Mapping[str, int]
-    by_chance: Mapping[str, float]  # share of resamples below the claim if no difference were other than 0
     mean: float  # over the rows of a pair, the pairs of a collection, the collections of a family, and the families
     low: float
     high: float
@@ -61,42 +60,30 @@ def held(study: Study, claim: Claim) -> Held | None:
     rows: list[dict[str, Any]] = []
     means: dict[str, FloatArray] = {}
     resampled: dict[str, FloatArray] = {}
-    by_chance: dict[str, float] = {}
     for collection in (c for c in study.collections if claim.is_about(c.name, c.plain)):
         compared, differences = _compared(study, claim, collection)
         drawn = resampled_means(study, collection, differences)
         rows += _rows(study, claim, collection, compared, differences, drawn)
         means[collection.name] = np.asarray(differences.mean())
         resampled[collection.name] = drawn.mean(axis=1)
-        below = (drawn - differences.mean(axis=0) < -claim.margin - TIE).any(axis=1)
-        by_chance[collection.name] = float(below.mean()) if claim.ahead is None else np.nan
     if not rows:
         return None
     low, high = ends(study, np.mean([*means_by_family(study.collections, resampled).values()], axis=0))
     mean = float(np.mean([*means_by_family(study.collections, means).values()]))
     table = pd.DataFrame(rows)
-    standing = {str(name): _standing(claim, mine) for name, mine in table.groupby("collection", sort=False)}
-    order = sorted(standing, key=lambda name: standing[name])
+    worst = table.groupby("collection", sort=False)["difference"].min()
+    order = sorted(worst.index, key=lambda name: worst[name])
     return Held(
         claim,
         table,
-        short=[name for name in order if standing[name][0] < 0],
+        short=[name for name in order if worst[name] < -claim.margin - TIE],
         order=order,
-        findings=findings(table, 1.0 if claim.ahead is None else claim.ahead),
-        queries={name: len(c.queries) for c in study.collections if (name := c.name) in standing},
-        by_chance=by_chance,
+        findings=findings(table),
+        queries={name: len(c.queries) for c in study.collections if (name := c.name) in order},
         mean=mean,
         low=float(low),
         high=float(high),
     )
-
-
-def _standing(claim: Claim, rows: Any) -> tuple[float, float]:
-    """Sort key of a collection: what it lacks, negative where it is below the claim, and its worst difference."""
-    worst = float(rows["difference"].min())
-    if claim.ahead is not None:
-        return float(rows.groupby("against")["ahead"].mean().min()) - claim.ahead, worst
-    return (worst if not rows["holds"].all() else 0.0), worst
 
 
 def _rows(
@@ -110,7 +97,7 @@ def _rows(
     low, high = ends(study, drawn)
     tests = paired_tests(differences, permutations=study.permutations, seed=study.seed)
     p_holm = np.maximum(holm(tests.t), holm(tests.randomization))
-    sides = side_columns(differences, -claim.margin if claim.ahead is None else 0.0)
+    sides = side_columns(differences, -claim.margin)
     return [
         {
             "collection": collection.name,
@@ -122,7 +109,6 @@ def _rows(
             "high": high[i],
             "p_holm": p_holm[i],
             "holds": bool(mean >= -claim.margin - TIE),
-            "ahead": bool(mean > 0 and p_holm[i] < SIGNIFICANT),
             **{name: values[i] for name, values in sides.items()},
         }
         for i, (row, mean) in enumerate(zip(compared, differences.mean(axis=0).tolist(), strict=True))
@@ -189,53 +175,19 @@ def side_columns(differences: FloatArray, line: float) -> dict[str, FloatArray]:
     }
 
 
-def findings(rows: Any, share: float) -> Mapping[str, Finding]:
-    """What a claim's comparisons prove, by collection (partial conjunction: Benjamini and Heller, Biometrics 2008)."""
-    collections = {
-        str(name): [group for _, group in mine.groupby("against", sort=False)]
-        for name, mine in rows.groupby("collection", sort=False)
-    }
-    proven = holm([_proven(groups, share) for groups in collections.values()])
-    refuted = holm([_refuted(groups, share) for groups in collections.values()])
+def findings(rows: Any) -> Mapping[str, Finding]:
+    """What a claim's comparisons prove, by collection: that all lie above its line, or that one lies below it."""
+    collections = {str(name): mine for name, mine in rows.groupby("collection", sort=False)}
+    proven = holm([mine["p_above"].max() for mine in collections.values()])
+    refuted = holm([min(1.0, len(mine) * mine["p_below"].min()) for mine in collections.values()])
     found = {}
-    for i, (name, groups) in enumerate(collections.items()):
+    for i, (name, mine) in enumerate(collections.items()):
         verdict = Verdict.HOLDS if proven[i] < SIGNIFICANT else Verdict.OPEN
         verdict = Verdict.FAILS if refuted[i] < SIGNIFICANT else verdict
-        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), _needed(groups, share, len(collections)))
+        effect, tests = float(mine["effect"].min()), len(collections)
+        needed = _queries(effect, tests) if effect > 0.0 else _queries(-effect, tests * len(mine))
+        found[name] = Finding(verdict, float(min(proven[i], refuted[i])), needed)
     return found
-
-
-def _wanted(count: int, share: float) -> int:
-    return math.ceil(share * count - TIE)
-
-
-def _proven(groups: Sequence[Any], share: float) -> float:
-    """p-value of: against each policy, at least the share of the comparisons lie above the line."""
-    p = []
-    for group in groups:
-        wanted = _wanted(len(group), share)
-        p.append(float((len(group) - wanted + 1) * np.sort(group["p_above"])[wanted - 1]))
-    return min(1.0, max(p))
-
-
-def _refuted(groups: Sequence[Any], share: float) -> float:
-    """p-value of: against some policy, fewer than the share of the comparisons lie above the line."""
-    p = []
-    for group in groups:
-        wanted = _wanted(len(group), share)
-        p.append(float(wanted * np.sort(group["p_below"])[len(group) - wanted]))
-    return min(1.0, len(groups) * min(p))
-
-
-def _needed(groups: Sequence[Any], share: float, collections: int) -> float:
-    """Queries that would prove it where enough measured differences are above the line, else refute it."""
-    prove, refute = [], []
-    for group in groups:
-        count, wanted = len(group), _wanted(len(group), share)
-        effect = float(np.sort(group["effect"])[count - wanted])
-        prove.append(_queries(effect, collections * (count - wanted + 1)))
-        refute.append(_queries(-effect, collections * wanted * len(groups)))
-    return max(prove) if np.isfinite(prove).all() else min(refute)
 
 
 def _queries(effect: float, tests: int) -> float:

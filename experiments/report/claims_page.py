@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from experiments.evaluate.significance import SIGNIFICANT
-from experiments.publish.figures import BLACK, VERMILION
 from experiments.report.claims import POWER, Held, Verdict
 from experiments.report.study import Study, column_of
 from experiments.report.tables import p_text
@@ -21,16 +19,14 @@ _MANY = 100_000
 def claims_page(study: Study, found: Sequence[Held]) -> str:
     """All claims in one table, then each claim with its collections."""
     lines = [
-        "| | claim | holds | fails | open | as measured, falls short | by chance | queries to tell | mean difference "
+        "| | claim | holds | fails | open | as measured, falls short | queries to tell | mean difference "
         "| worst collection |",
-        "|---:|---|---:|---:|---:|---:|---:|---:|---:|---|",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     lines += [f"| {i} | {_summary(held)} |" for i, held in enumerate(found, 1)]
     parts = [_head(study, found), "\n".join([*lines, ""])]
     for i, held in enumerate(found, 1):
-        figure = f"![{held.claim.name}](claim-{i}.png)\n\n"
-        table = _ahead(study, held) if held.claim.ahead is not None else figure + _worst(study, held)
-        parts.append(f"## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{table}")
+        parts.append(f"## {i}. {held.claim.name}\n\n{_said(study, held)}\n\n{_worst(study, held)}")
     return "\n".join(parts)
 
 
@@ -53,8 +49,6 @@ without a test, {kept} of {len(found)} hold everywhere.
 - holds: all differences that the claim is about are proven to lie above its line, by paired t-tests; fails: one is
   proven to lie below it; two-sided at {SIGNIFICANT:.2f}, both Holm-corrected over the collections, a failure also over
   the comparisons of a collection. A line of .000 can be proven by being ahead only, never by being equal
-- by chance: as many collections would fall short as measured if no true difference were other than 0, by the
-  bootstrap; of a collection, how probable that is
 - queries to tell: as many would prove or refute the claim with probability {POWER:.0%}, if the differences and
   deviations measured here were the true ones; of a claim the median over its open collections
 - p: the larger of paired t-test and paired randomization test ({study.permutations} random sign vectors) against no
@@ -73,7 +67,6 @@ def _summary(held: Held) -> str:
         held.claim.name,
         *(f"{counts[verdict]}" for verdict in Verdict),
         f"{len(held.short)} of {len(held.order)}",
-        "" if held.claim.ahead is not None else f"{sum(held.by_chance.values()):.1f}",
         _queries(float(np.median(needed))) if needed else "",
         _interval(held.mean, held.low, held.high),
     ]
@@ -89,13 +82,11 @@ def _said(study: Study, held: Held) -> str:
         "fewer": "at each smaller budget",
     }.get(str(claim.depth), f"at {claim.depth} {study.noun}")
     without = ", which do without the signals" if claim.plain else ""
-    asked = f"at most {claim.margin:.3f} below"
-    if claim.ahead is not None:
-        asked = f"above, p < {SIGNIFICANT:.2f}, at {claim.ahead:.0%} of the budgets or more"
     budgets = ", ".join(map(column_of, claim.budgets))
     above = int((held.rows.groupby("collection")["difference"].min() > 0).sum())
     return (
-        f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: {asked}. "
+        f"*{study.by_name[claim.policy].label}* at {budgets} {study.noun} against {others}{without}, {depth}: at most "
+        f"{claim.margin:.3f} below. "
         f"As measured, it falls short on {len(held.short)} of {len(held.order)} collections, and is above in every "
         f"comparison on {above}."
     )
@@ -104,8 +95,8 @@ def _said(study: Study, held: Held) -> str:
 def _worst(study: Study, held: Held) -> str:
     compared = f"{study.noun} | against | theirs | difference | p"
     lines = [
-        f"| collection | | finding | queries | to tell | by chance | {compared} |",
-        "|---|---|---|---:|---:|---:|---:|---|---:|---:|---:|",
+        f"| collection | | finding | queries | to tell | {compared} |",
+        "|---|---|---|---:|---:|---:|---|---:|---:|---:|",
     ]
     for name in held.order:
         mine = held.rows[held.rows["collection"] == name]
@@ -113,27 +104,11 @@ def _worst(study: Study, held: Held) -> str:
         difference = _interval(row["difference"], row["low"], row["high"])
         spent, theirs = (study.unit.number.format(row[name]) for name in (study.unit.name, "depth"))
         compared = f"{spent} | {study.by_name[row['against']].label} | {theirs} | {difference}"
-        lines.append(f"| {_finding(held, name)} | {held.by_chance[name]:.0%} | {compared} | {p_text(row['p_holm'])} |")
-    return "\n".join([*lines, ""])
-
-
-def _ahead(study: Study, held: Held) -> str:
-    labels = [study.by_name[name].label for name in held.claim.against]
-    lines = [
-        f"| collection | | finding | queries | to tell | {' | '.join(labels)} |",
-        f"|---|---|---|---:|---:|{'---:|' * len(labels)}",
-    ]
-    counts = held.rows.groupby(["collection", "against"], sort=False)["ahead"].agg(["sum", "size"])
-    for name in held.order:
-        cells = [
-            f"{counts.loc[name, other]['sum']} of {counts.loc[name, other]['size']}" for other in held.claim.against
-        ]
-        lines.append(f"| {_finding(held, name)} | {' | '.join(cells)} |")
+        lines.append(f"| {_finding(held, name)} | {compared} | {p_text(row['p_holm'])} |")
     return "\n".join([*lines, ""])
 
 
 def _finding(held: Held, name: str) -> str:
-    """The first cells of a collection's row."""
     finding, sign = held.findings[name], "▼" if name in held.short else ""
     verdict = finding.verdict if finding.verdict is Verdict.OPEN else f"**{finding.verdict}**"
     needed = _queries(finding.needed) if finding.verdict is Verdict.OPEN else ""
@@ -147,28 +122,3 @@ def _queries(needed: float) -> str:
 
 def _interval(mean: float, low: float, high: float) -> str:
     return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-
-
-def draw_claim(file: Path, study: Study, found: Held) -> None:
-    """Draw the differences of a claim that allows a margin, the worst collection on top."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 1.0 + 0.19 * len(found.order)), layout="constrained")
-    axes = figure.subplots()
-    for place, name in enumerate(reversed(found.order)):
-        mine = found.rows[found.rows["collection"] == name]
-        row = mine.loc[mine["difference"].idxmin()]
-        ink = VERMILION if found.findings[name].verdict is Verdict.FAILS else BLACK
-        axes.plot([row["low"], row["high"]], [place, place], color=ink, linewidth=1)
-        fill = "full" if name in found.short else "none"
-        axes.plot([row["difference"]], [place], marker="o", color=ink, markersize=4, fillstyle=fill)
-    axes.axvline(0.0, color="0.6", linewidth=0.8)
-    axes.axvline(-found.claim.margin, color=VERMILION, linewidth=1, linestyle=(0, (4, 2)))
-    axes.set_yticks(range(len(found.order)), list(reversed(found.order)), fontsize=7)
-    axes.set_ylim(-0.7, len(found.order) - 0.3)
-    interval = f"worst comparison of each collection, {study.level:.0%} interval; dashed: {-found.claim.margin:+.3f}"
-    axes.set_xlabel(f"difference in {study.measures[0]}, {interval}", fontsize=8)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.grid(visible=True, axis="x", color="0.93")
-    axes.set_axisbelow(True)
-    figure.savefig(file, dpi=120, metadata={"Software": None})

@@ -70,19 +70,6 @@ def recommended_in(text: str) -> Recommendation | None:
     return Recommendation(title, summary, tuple(re.findall("^- (.*)", evidence, re.MULTILINE)), rule, "", "")
 
 
-def nearest_for_less(cells: Any, measure: str) -> str:
-    """The cheaper cell that is as good as the baseline on most collections, in a sentence; empty without any."""
-    if "full_diff" not in cells:
-        return ""
-    _, _, by_cell = _beside(cells, measure)
-    held, share = by_cell["good"].sum(), by_cell["share"].mean().round(9)
-    key = min(held.index, key=lambda key: (-held[key], share[key]))
-    if not held[key]:
-        return ""
-    chosen = by_cell.get_group(key)
-    return f"{_named(chosen)} comes nearest: it is shown to keep {AS_GOOD:.0%} on {held[key]} of {len(chosen)}."
-
-
 def _beside(cells: Any, measure: str) -> tuple[Any, Any, Any]:
     """The cells beside the baseline at its largest cost, that baseline, and the cells by policy and budget."""
     spent = f"{unit_of(cells).name}_mean"
@@ -109,14 +96,12 @@ def _keep_full(rows: Any, full: Any, measure: str) -> Recommendation:
 
 
 def _named(rows: Any) -> str:
-    """Label and budget of the cells of one policy under one budget."""
     first = rows.iloc[0]
     limit = f" with at most {first['budget']} {unit_of(rows).noun} a query" if first["budget"] != FINAL else ""
     return f"{first['label']}{limit}"
 
 
 def _of(chosen: Any, full: Any) -> str:
-    """The mean cost of a query, of the baseline's."""
     unit = unit_of(full)
     mine, theirs = (unit.number.format(cell[f"{unit.name}_mean"].mean()) for cell in (chosen, full))
     if mine == theirs:

@@ -157,7 +157,6 @@ def _rounded(values: FloatArray) -> list[float]:
 
 
 def _front(study: Study, cells: Any) -> Table:
-    """The cells that no other beats in cost and quality, the cheapest first."""
     spent, headline = f"{study.unit.name}_mean", study.measures[0]
     rows = []
     for _, cell in cells.sort_values(spent).iterrows():

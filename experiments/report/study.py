@@ -119,7 +119,6 @@ class Claim:
     budgets: Amounts
     depth: Amount | str = "same"  # of the others: same, spent (as charged), fewer (every smaller budget), or one
     margin: NotNegative = 0.0
-    ahead: Annotated[float, Field(gt=0, le=1)] | None = None
     collections: Texts = ("*",)  # shell patterns of names
     plain: bool = False  # the others do without the signals of the collection
 

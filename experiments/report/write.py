@@ -11,12 +11,13 @@ from typing import Any
 from experiments.publish.files import write_text
 from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
-from experiments.report.claims_page import claims_page, draw_claim
+from experiments.report.claims_page import claims_page
 from experiments.report.families import families_page, families_table
 from experiments.report.figures import draw_lines
+from experiments.report.latex import latex
 from experiments.report.leave_one_out import choice_page, leave_one_out
-from experiments.report.markdown import markdown
-from experiments.report.recommendation import Recommendation, nearest_for_less, recommendation, recommended_in
+from experiments.report.markdown import markdown, tables_of
+from experiments.report.recommendation import Recommendation, recommendation, recommended_in
 from experiments.report.report import html
 from experiments.report.study import Study, file_stem, unit_of
 from experiments.report.tables import cells_table, curves_table, per_query_table, policies_table
@@ -27,7 +28,13 @@ KINDS_OF_STUDY = {"frontier": "Studies", "compare": "Compared runs"}
 """Folders of studies below the folder of results, with their headings. A study's table is named after its folder."""
 
 FILES = {"report.html": "report", "claims.md": "claims", "choice.md": "choice of a policy"}
-FILES |= {"changes.md": "what changed", "{}.md": "tables", "{}.csv": "cells (CSV)", "policies.csv": "policies (CSV)"}
+FILES |= {
+    "changes.md": "what changed",
+    "{}.md": "tables",
+    "{}.tex": "tables (LaTeX)",
+    "{}.csv": "cells (CSV)",
+    "policies.csv": "policies (CSV)",
+}
 FILES |= {"families.csv": "families (CSV)"}
 """Files that the page links to where they are there, with what it calls them."""
 
@@ -58,7 +65,7 @@ summary { color: #57606a; font-size: .9rem; } .note { color: #57606a; font-size:
 {% if widest %}<section>
 <h2>Recommendation</h2>
 <p>Asked: {{ widest.question }}</p>
-<p>Found: {{ widest.advice.summary }} {{ nearest }}</p>
+<p>Found: {{ widest.advice.summary }}</p>
 <p><strong>{{ widest.advice.title }}</strong></p>
 <p>This is one rule for all {{ widest.collections|length }} pairs of collection, first stage and reranker of
 <a href="#{{ widest.folder.name }}">the study with the most of them</a>. For your own data, ask
@@ -109,6 +116,8 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     advice = recommendation(kept, study.measures[0])
     families = _families(study, folder)
     write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
+    papers = (latex(study, one.name, tables_of(study, one, kept, kept_policies)) for one in study.collections)
+    write_text(folder / f"{name}.tex", "\n".join(papers))
     for collection in study.collections if figures else ():
         draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
     _write_answers(study, folder)
@@ -129,23 +138,18 @@ def _write_csv(file: Path, table: Any) -> Any:
 
 
 def _families(study: Study, folder: Path) -> str:
-    """Write the means over families, and return their page; empty for a study of one family."""
     if len({collection.family for collection in study.collections}) < 2:
         return ""
     return families_page(study, _write_csv(folder / "families.csv", families_table(study)))
 
 
 def _write_answers(study: Study, folder: Path) -> None:
-    """The claims with their results, and the choice of a policy, where the study asks for them."""
     import pandas as pd
 
     if found := [answer for claim in study.claims if (answer := held(study, claim))]:
         rows = [answer.rows.assign(claim=answer.claim.name) for answer in found]
         _write_csv(folder / "claims.csv", pd.concat(rows, ignore_index=True))
         write_text(folder / "claims.md", claims_page(study, found))
-        for number, answer in enumerate(found, 1):
-            if answer.claim.ahead is None:
-                draw_claim(folder / f"claim-{number}.png", study, answer)
     if study.choice:
         write_text(folder / "choice.md", choice_page(study, study.choice, leave_one_out(study, study.choice)))
 
@@ -189,16 +193,10 @@ def write_overview(results: Path) -> Path:
     found = {kind: [*_studies(results, kind)] for kind in KINDS_OF_STUDY}
     in_documents = [study for study in found["frontier"] if unit_of(study.cells) is DOCS]
     widest = max(in_documents, key=lambda study: len(study.collections), default=None)
-    nearest = "" if widest is None else nearest_for_less(widest.cells, _headline(widest.cells))
     page = Environment(autoescape=True, keep_trailing_newline=True).from_string(PAGE)
     file = results / "index.html"
-    write_text(file, page.render(found=found, kinds=KINDS_OF_STUDY, widest=widest, nearest=nearest))
+    write_text(file, page.render(found=found, kinds=KINDS_OF_STUDY, widest=widest))
     return file
-
-
-def _headline(cells: Any) -> str:
-    """The first measure of a table of cells."""
-    return str(next(name for name in cells.columns if f"{name}_diff_low" in cells.columns))
 
 
 def _studies(results: Path, kind: str) -> Iterator[_Found]:

@@ -41,7 +41,9 @@ def run_replay(jobs: Sequence[Job]) -> int:
     """Replay cells that differ by their limits alone, and write their files. Returns the number of cells."""
     try:
         for job, cell in zip(jobs, _replayed(jobs), strict=True):
-            _write_cell(job.file, job.column, cell)
+            job.file.parent.mkdir(parents=True, exist_ok=True)
+            with whole(job.file, f".{job.column}") as beside:
+                beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
     except (InputError, FailedRunError) as error:
         job = jobs[0]
         kind = FailedRunError if isinstance(error, FailedRunError) else ConfigError
@@ -82,7 +84,9 @@ def _row(output: ControllerOutput, job: Job) -> dict[str, Any]:
         "ineligible": sum(event.details["count"] for event in output.trace.find(INELIGIBLE)),
         "stops": output.stop.reason,
         "error": output.stop.details.get("error"),
-        "decisions": _decisions(output) if job.traced else None,
+        "decisions": decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)
+        if job.traced
+        else None,
     }
 
 
@@ -94,13 +98,3 @@ def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Me
         **{name: [row[name] for row in rows] for name in ("charged", "expanded", "ineligible", "stops")},
         "decisions": {q: row["decisions"] for q, row in by_query.items() if row["decisions"] is not None},
     }
-
-
-def _write_cell(file: Path, column: str, cell: Mapping[str, Any]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with whole(file, f".{column}") as beside:
-        beside.write_bytes(gzip.compress(json.dumps(cell).encode(), compresslevel=5, mtime=0))
-
-
-def _decisions(output: ControllerOutput) -> dict[str, Any]:
-    return decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)

@@ -65,7 +65,6 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
 
 
 def _gaps(grid: Grid, cells: Cells) -> list[str]:
-    """Missing ids of each collection and its recorded inputs, such as queries that a run does not answer."""
     full = {entry.name: cells[entry.name, grid.baseline.name, FULL] for entry in grid.collections}
     return [f"warning: {name}: {n} {what}" for name, cell in full.items() for what, n in cell.warnings.items()]
 
@@ -103,7 +102,6 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> Collection:
 
 
 def _spent(grid: Grid, entry: CollectionEntry, full: Cell) -> float:
-    """What full quality is charged a query, in the unit that the budgets limit."""
     spent = float(full.in_unit(grid.limited).mean())
     if not spent:
         raise ConfigError(

@@ -171,7 +171,6 @@ def _file(name: str) -> Path:
 
 
 def _read(file: Path) -> DictConfig:
-    """What the file says, on top of what its base says."""
     own = OmegaConf.load(file)
     if not isinstance(own, DictConfig):
         raise ConfigError(f"{file.name} holds no KEY: VALUE pairs")
@@ -199,7 +198,6 @@ def grid_of(raw: Mapping[str, Any]) -> Grid:
 
 
 def _require(grid: Grid) -> None:
-    """Refuse parts that do not fit together."""
     _require_known("unit", [grid.unit], list(BY_SHORT))
     budgets = grid.budgets
     if list(budgets) != sorted(set(budgets)) or (grid.limited.is_count and any(b != int(b) for b in budgets)):

@@ -160,5 +160,4 @@ def _explained(error: BaseException, kept: str, folder: Path | None) -> tuple[st
 
 
 def _close_output() -> None:
-    """Have the interpreter flush what is left to nowhere when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,6 +16,8 @@ COMMANDS = {
     "sweep": "run every combination of choices, and compare them in one table",
     "study": "compare policies over budgets and collections, with an interactive report",
     "compare": "test finished runs against the first one",
+    "gate": "let a run replace another only if it loses little and costs no more",
+    "explain": "say why a document of a run is where it is",
     "advise": "recommend a policy and a budget for your data",
     "label": "find out with a few judgments whether your reranker helps",
     "calibrate": "turn a reranker's scores into probabilities of relevance",

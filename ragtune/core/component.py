@@ -1,27 +1,64 @@
-"""What all parts of a controller have in common, and what recorded, cached and priced rerankers state."""
+"""What all parts of a controller have in common, and what a reranker states about its scores and prices."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
+from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import SOMETIMES_TOLD
 
+Kind = TypeVar("Kind", bound=type)
 
-class Component:
-    """A part of a controller.
 
-    Attributes:
-        reads_files: names of the constructor's arguments for files or folders whose content belongs to the identity of
-            a run.
-        keeps_files: names of those for files that the part writes itself, such as a cache. A file that an argument in
-            neither list names counts as read; the contract suites report it.
+class FileArguments(NamedTuple):
+    """Names of the arguments of a class for files and folders: those that it reads, and those that it writes itself."""
+
+    reads: frozenset[str] = frozenset()
+    keeps: frozenset[str] = frozenset({"cache_dir"})
+
+
+def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> Callable[[Kind], Kind]:
+    """Declare, as a decorator of a class, which of its arguments name files or folders.
+
+    Args:
+        reads: arguments whose content belongs to the identity of a run.
+        keeps: arguments for what the class writes itself, beside ``cache_dir``, which counts as one.
+
+    An argument that names a file and is in neither list counts as read; the contract suites report it.
+
+    Examples:
+        >>> @declare_files(reads=["table"])
+        ... class Popularity(Component):
+        ...     def __init__(self, table): ...
+        >>> sorted(files_of(Popularity).reads)
+        ['table']
     """
 
-    reads_files: Collection[str] = ()
-    keeps_files: Collection[str] = ("cache_dir",)
+    def declared(kind: Kind) -> Kind:
+        found = files_of(kind)
+        kind._files = FileArguments(found.reads | set(reads), found.keeps | set(keeps))  # type: ignore[attr-defined]
+        return kind
+
+    return declared
+
+
+def files_of(kind: Any) -> FileArguments:
+    """The arguments of a class for files, by :func:`declare_files` on itself or a base."""
+    return getattr(kind, "_files", FileArguments())
+
+
+class Component:
+    """A part of a controller."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "facts"):  # a reranker; what it states elsewhere nobody reads
+            for name in {*RerankerFacts.__dataclass_fields__, "simulates_time"} & vars(cls).keys():
+                raise ConfigError(f"{cls.__name__}.{name}: allowed is a field of facts = RerankerFacts(...)")
 
     def prepare(self) -> None:
         """Load models and warm up: work that must not run on a request's clock. A second call does nothing.
@@ -31,31 +68,42 @@ class Component:
         """
 
 
-class AccountedReranker(Component):
-    """What the harness and caches ask of a reranker; the defaults fit a live one that knows no prices."""
+def _any(doc_id: str, context: RAGtuneContext) -> bool:
+    return True
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether every score is known beforehand, so that asking for one costs nothing."""
-        return False
+
+def _all(items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+    return items
+
+
+@dataclass(frozen=True)
+class RerankerFacts:
+    """What the loop, the harness and the caches know of a reranker; the defaults fit a live one that knows no prices.
+
+    Attributes:
+        compares: whether a score ranks a document within its batch only (rule F6).
+        is_recorded: whether every score is known beforehand, so that asking for one costs nothing.
+        has_recorded_times: whether the times that it reports were recorded, though its scores may be live.
+        unpriced: units in which an expected cost of 0 means that the price is unknown.
+        can_score: whether it can score a document for a request; a score table may lack it.
+        unpaid: the documents whose scores would have to be paid for now; a cache leaves out those that it holds.
+
+    Examples:
+        >>> RerankerFacts(is_recorded=True).simulates_time
+        True
+    """
+
+    compares: bool = False
+    is_recorded: bool = False
+    has_recorded_times: bool = False
+    unpriced: frozenset[str] = frozenset({"tokens", "latency_ms", "usd", *SOMETIMES_TOLD})
+    can_score: Callable[[str, RAGtuneContext], bool] = _any
+    unpaid: Callable[[Sequence[PoolItem], RAGtuneContext], Sequence[PoolItem]] = _all
 
     @property
     def simulates_time(self) -> bool:
-        """Whether the charged time was recorded, so that a virtual clock must keep it."""
-        return self.is_recorded
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        """Whether the reranker can score the document for this request; a score table may lack it."""
-        return True
-
-    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
-        """The documents whose scores would have to be paid for now; a cache leaves out those it holds."""
-        return items
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Units in which an expected cost of 0 means that the price is unknown."""
-        return frozenset({"tokens", "latency_ms", "usd", *SOMETIMES_TOLD})
+        """Whether a virtual clock must keep the time that the reranker reports."""
+        return self.is_recorded or self.has_recorded_times
 
 
 def queries_of(part: Any) -> Mapping[str, Collection[str]]:

@@ -108,7 +108,7 @@ class RAGtuneController:
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
-        simulated = all(r.simulates_time for r in rerankers.values())
+        simulated = all(r.facts.simulates_time for r in rerankers.values())
         self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
         self._is_prepared = False
         self._reads_budget = False
@@ -195,7 +195,7 @@ class RAGtuneController:
     @property
     def shares_budgets(self) -> bool:
         """Whether :meth:`run_under` shares decisions: all scores are recorded, and no part has looked at the budget."""
-        return not self._reads_budget and all(reranker.is_recorded for reranker in self.rerankers.values())
+        return not self._reads_budget and all(reranker.facts.is_recorded for reranker in self.rerankers.values())
 
     def run_many(self, requests: Iterable[Request], width: int = 32) -> list[ControllerOutput]:
         """Answer many queries, ``width`` of them in lockstep: what they want scored next goes into one model call.

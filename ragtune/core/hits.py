@@ -12,7 +12,7 @@ import numpy as np
 from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.plain import quoted, well_formed
-from ragtune.core.tokens import count_tokens
+from ragtune.core.tokens import count_each
 from ragtune.core.types import ScoredDocument
 
 T = TypeVar("T")
@@ -33,16 +33,17 @@ class Facts:
 
 
 class TokenCounts:
-    """Tokens of n documents, each counted by its position when it is first asked for."""
+    """Tokens of n documents, counted by their positions when they are first asked for."""
 
-    def __init__(self, n: int, count: Callable[[int], int]) -> None:
+    def __init__(self, n: int, count: Callable[[Sequence[int]], Sequence[int]]) -> None:
         self._known = np.full(n, -1)
         self._count = count
 
     def __getitem__(self, positions: Any) -> IntArray:
         counts: IntArray = self._known[positions]
-        for i in (counts < 0).nonzero()[0].tolist():
-            counts[i] = self._known[positions[i]] = self._count(int(positions[i]))
+        if len(new := (counts < 0).nonzero()[0]):
+            asked = np.asarray(positions)[new]
+            counts[new] = self._known[asked] = self._count(asked.tolist())
         return counts
 
 
@@ -78,13 +79,18 @@ class Entries(_Made[T]):
     """Documents of a pool, most of which are ranked and never read; ``make`` makes each once. They travel as a list."""
 
     def __init__(
-        self, doc_ids: Sequence[str], token_counts: IntArray | TokenCounts, make: Callable[[int], T], places: IntArray
+        self,
+        doc_ids: Sequence[str],
+        token_counts: IntArray | TokenCounts,
+        make: Callable[[int], T],
+        places: IntArray,
+        facts: Sequence[Facts] | None = None,
     ) -> None:
         self.doc_ids = doc_ids
         self._token_counts = token_counts
         self._places = places
-        self.facts: Sequence[Facts] | None = None  # of all members, and their scores by source, where known as columns
-        self.views: Mapping[str, FloatArray] | None = None
+        self.all_facts = facts  # of all documents, by place
+        self.views: Mapping[str, FloatArray] | None = None  # scores by source of all members, where known as columns
         self._make = make
         self._made: dict[int, T] = {}
 
@@ -93,6 +99,11 @@ class Entries(_Made[T]):
         """Tokens of each document."""
         counts: list[int] = self._token_counts[self._places].tolist()
         return counts
+
+    @property
+    def facts(self) -> list[Facts] | None:
+        """Those of the members, where they are known as columns."""
+        return None if self.all_facts is None else [self.all_facts[i] for i in self._places.tolist()]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -123,8 +134,10 @@ class Hits(_Made[ScoredDocument]):
             TokenCounts(len(doc_ids), self._tokens_of) if token_counts is None else np.asarray(token_counts)
         )
 
-    def _tokens_of(self, position: int) -> int:
-        return self.facts[position].token_count or count_tokens(self.facts[position].content)
+    def _tokens_of(self, positions: Sequence[int]) -> list[int]:
+        found = [self.facts[i] for i in positions]
+        counted = iter(count_each([one.content for one in found if not one.token_count]))
+        return [one.token_count or next(counted) for one in found]
 
     def _at(self, position: int) -> ScoredDocument:
         score, facts = self.scores[position], self.facts[position]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.component import AccountedReranker, Component
+from ragtune.core.component import Component, RerankerFacts
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.ordering import Ordering, best_that_fit
 from ragtune.core.pool.pool import CandidatePool
@@ -212,13 +212,13 @@ class BaseAcquisition(ABC):
         """Return shape (n,), any scale; the scheduler takes the eligible documents with the highest values."""
 
 
-class BaseReranker(AccountedReranker, ABC):
+class BaseReranker(Component, ABC):
     """The expensive scorer.
 
     State: none between requests; within a request, ``context.remember``.
 
     Attributes:
-        compares: whether a score ranks a document within its batch only (rule F6).
+        facts: what it states of its scores and prices. A class states what its instances share; an instance may add.
 
     Examples:
         >>> class Mentions(BaseReranker):
@@ -228,7 +228,7 @@ class BaseReranker(AccountedReranker, ABC):
         {'a': 1.0, 'b': 0.0}
     """
 
-    compares: bool = False
+    facts: RerankerFacts = RerankerFacts()
 
     @abstractmethod
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:

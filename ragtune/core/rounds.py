@@ -105,7 +105,7 @@ class RetrievalRounds:
                 eligible = [
                     doc
                     for doc in found
-                    if doc.id in known or all(reranker.can_score(doc.id, context) for reranker in self._rerankers)
+                    if doc.id in known or all(reranker.facts.can_score(doc.id, context) for reranker in self._rerankers)
                 ]
         except InputError:
             raise

@@ -212,8 +212,8 @@ class Corpus:
     def _fact(self, position: int) -> Facts:
         return self._known.get(position) or self._look_up(position)
 
-    def _tokens_of(self, position: int) -> int:
-        return self._count(self._document(position).content)
+    def _tokens_of(self, positions: Sequence[int]) -> list[int]:
+        return [self._count(self._document(i).content) for i in positions]
 
     def _look_up(self, position: int) -> Facts:
         document = self._document(position)

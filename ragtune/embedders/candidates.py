@@ -159,11 +159,13 @@ def _term_vectors(texts: Sequence[str]) -> Any:
 def _made_vectors(texts: Sequence[str]) -> Any:
     from scipy.sparse import csr_matrix
 
-    n, found = len(texts), [list(map(_columns.__getitem__, words_or_pairs(text))) for text in texts]
+    n, found = len(texts), list(map(words_or_pairs, texts))
     places = np.repeat(np.arange(n), list(map(len, found))) * _COLUMNS
-    columns = np.fromiter(chain.from_iterable(found), np.int64, len(places))
-    places, counts = np.unique((places + columns)[columns >= 0], return_counts=True)
-    rows, columns = np.divmod(places, _COLUMNS)
+    columns = np.fromiter(map(_columns.__getitem__, chain.from_iterable(found)), np.int64, len(places))
+    places = np.sort((places + columns)[columns >= 0])
+    begins = np.diff(places, prepend=-1).nonzero()[0]
+    counts = np.diff(begins, append=len(places))
+    rows, columns = np.divmod(places[begins], _COLUMNS)
     data = 1.0 + np.log(counts)
     data /= np.sqrt(np.bincount(rows, data * data, n))[rows]
     ends = np.searchsorted(rows, np.arange(n + 1))

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtune.core.arguments import check_count
+from ragtune.core.component import declare_files
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.data.models import load_model, model_identity
 
 _BAR_FROM = 512  # texts; fewer are embedded before a progress bar would be of use
 
 
+@declare_files(reads=["model"])
 class SentenceTransformerEmbedder(BaseEmbedder):
     """A bi-encoder of sentence-transformers (Reimers and Gurevych 2019); the model is loaded on first use."""
-
-    reads_files = ("model",)
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ class ScoreOracleEstimator(BaseEstimator):
     """Values a candidate by the score that the reranker will give it (rule C5)."""
 
     def __init__(self, reranker: BaseReranker) -> None:
-        if not reranker.is_recorded:
+        if not reranker.facts.is_recorded:
             raise ConfigError(
                 f"estimator 'score_oracle' needs a recorded reranker, not {type(reranker).__name__}: "
                 "use reranker=replay"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from ragtune.core.arguments import check_count
+from ragtune.core.component import declare_files
 from ragtune.core.interfaces import BaseExpander, BaseReranker
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.pool.pool import CandidatePool
@@ -26,6 +27,7 @@ class _Walk:
     settled: set[int] = field(default_factory=lambda: {NOBODY})  # in the pool, or cannot be scored
 
 
+@declare_files(reads=["graph"])
 class CorpusGraphExpander(BaseExpander):
     """Adds the corpus graph's neighbours of reranked documents (the clustering hypothesis, Jardine and van Rijsbergen
     1971; the graph, MacAvaney, Tonellotto and Macdonald, CIKM 2022): documents that no first stage found.
@@ -36,8 +38,6 @@ class CorpusGraphExpander(BaseExpander):
     Neighbours that the reranker cannot score (a replayed table without the pair) are no candidates: they are counted
     in the trace, event ``ineligible``. Each neighbour is examined once a request.
     """
-
-    reads_files = ("graph",)
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class CorpusGraphExpander(BaseExpander):
         cannot = [
             position
             for position, doc_id in zip(new, self._corpus.ids_at(new), strict=True)
-            if not self._reranker.can_score(doc_id, context)
+            if not self._reranker.facts.can_score(doc_id, context)
         ]
         walk.settled.update(cannot)
         for score, *edges in zip(sources.values(), *rows, strict=True):

@@ -81,7 +81,8 @@ def language_model(
 
     Examples:
         >>> from ragtune.facade.models import language_model
-        >>> language_model("qwen2.5", "listwise", base_url="http://127.0.0.1:11434/v1").compares  # calls nothing yet
+        >>> qwen = language_model("qwen2.5", "listwise", base_url="http://127.0.0.1:11434/v1")  # calls nothing yet
+        >>> qwen.facts.compares
         True
     """
     check_choice("how a language model compares", how, COMPARING)

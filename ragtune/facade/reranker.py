@@ -271,7 +271,7 @@ class BudgetedReranker:
         return Request(job.query, budget=limits, candidates=found)
 
     def _require_scores(self, name: str, value: Any) -> None:
-        if value is not None and self._reranker.compares:
+        if value is not None and self._reranker.facts.compares:
             raise ConfigError(f"{name}: allowed with a reranker that gives scores; this one compares documents")
 
     def _final(
@@ -299,7 +299,7 @@ class BudgetedReranker:
         for unit in (MONEY, FLOPS, SEARCH_UNITS, ENERGY):
             limit = getattr(budget, unit.limit)
             # A price of nothing is one that no limit in dollars can bind on either.
-            is_known = unit is not MONEY and unit.name not in self._reranker.unpriced
+            is_known = unit is not MONEY and unit.name not in self._reranker.facts.unpriced
             if limit is None or is_known or getattr(self._cost_of_two_texts, unit.name):
                 continue
             raise ConfigError(

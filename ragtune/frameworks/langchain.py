@@ -32,17 +32,20 @@ class BudgetedCompressor(BaseDocumentCompressor):
     of the metadata.
     """
 
+    model: Any
     top_k: int | None = None
     signals: Sequence[str] = ()
+    options: dict[str, Any]
     _reranker: BudgetedReranker = PrivateAttr()
 
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(top_k=top_k, signals=signals)  # type: ignore[call-arg]
+        super().__init__(model=model, top_k=top_k, signals=signals, options=options)  # type: ignore[call-arg]
         self._reranker = reranker_from(model, options)
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
+        documents = list(documents)
         texts = [document.page_content for document in documents]
         scores = if_all(document.metadata.get(SCORE) for document in documents)
         signals = signals_of(self.signals, [document.metadata for document in documents])

@@ -8,14 +8,19 @@ from typing import Any
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
-from ragtune.frameworks.shared import ESTIMATED, if_all, reranker_from, signals_of, warn_of
+from ragtune.frameworks.shared import ESTIMATED, if_all, name_of, reranker_from, signals_of, warn_of
 
 try:
-    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
+    from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+    from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+    from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.llamaindex", "llamaindex") from error
+
+_dispatcher = get_dispatcher(__name__)
 
 
 class BudgetedPostprocessor(BaseNodePostprocessor):
@@ -32,12 +37,23 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     of the metadata.
     """
 
+    model: Any = Field(exclude=True)
     top_k: int | None = None
     signals: Sequence[str] = ()
+    options: dict[str, Any]
     _reranker: BudgetedReranker = PrivateAttr()
 
-    def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(top_k=top_k, signals=signals)  # type: ignore[call-arg]
+    def __init__(
+        self,
+        model: Any,
+        *,
+        top_k: int | None = None,
+        signals: Sequence[str] = (),
+        callback_manager: CallbackManager | None = None,
+        **options: Any,
+    ) -> None:
+        arguments = {"model": model, "top_k": top_k, "signals": signals, "options": options}
+        super().__init__(**arguments, callback_manager=callback_manager or CallbackManager())
         self._reranker = reranker_from(model, options)
 
     @classmethod
@@ -49,6 +65,21 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise InputError("nodes without a query: give query_str or query_bundle, which they are ranked for")
+        model, top_n = name_of(self.model), len(nodes) if self.top_k is None else self.top_k
+        _dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, top_n=top_n, model_name=model))
+        payload: dict[str, Any] = {
+            EventPayload.NODES: nodes,
+            EventPayload.MODEL_NAME: model,
+            EventPayload.QUERY_STR: query_bundle.query_str,
+            EventPayload.TOP_K: top_n,
+        }
+        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
+            found = self._reranked(nodes, query_bundle)
+            event.on_end(payload={EventPayload.NODES: found})
+        _dispatcher.event(ReRankEndEvent(nodes=found))
+        return found
+
+    def _reranked(self, nodes: list[NodeWithScore], query_bundle: QueryBundle) -> list[NodeWithScore]:
         ranking = self._reranker.rank(
             query_bundle.query_str,
             [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],

@@ -11,7 +11,7 @@ from scipy.optimize import isotonic_regression
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker, Job
-from ragtune.frameworks.shared import reranker_from, warn_of
+from ragtune.frameworks.shared import name_of, reranker_from, warn_of
 
 try:
     import pandas as pd
@@ -29,7 +29,9 @@ class BudgetedTransformer(pt.Transformer):
     ``score``, without it of ``rank``, without either of the rows; a column ``doc_vec`` tells which documents are alike.
     All queries of a frame are reranked in lockstep.
 
-    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. Signals are columns.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``, which are parameters
+    for ``pt.GridScan``, too. Signals are columns. A ``ScorerCache`` would keep estimates as scores: put
+    ``cache_dir="auto"`` among the options instead, which caches the model's scores alone.
     """
 
     def __init__(
@@ -42,15 +44,30 @@ class BudgetedTransformer(pt.Transformer):
         **options: Any,
     ) -> None:
         super().__init__()
-        self._top_k, self._text_field, self._signals = top_k, text_field, list(signals)
+        self.model, self.options = model, options
+        self.top_k, self.text_field, self.signals = top_k, text_field, list(signals)
         self._reranker: BudgetedReranker = reranker_from(model, options)
 
+    def __repr__(self) -> str:
+        told = [name_of(self.model), *(f"{name}={value}" for name, value in self.options.items())]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def get_parameter(self, name: str) -> Any:
+        return self.options[name] if name in self.options else super().get_parameter(name)
+
+    def set_parameter(self, name: str, value: Any) -> None:
+        if name in self.options:
+            self.options = {**self.options, name: value}
+        else:
+            super().set_parameter(name, value)
+        self._reranker = reranker_from(self.model, self.options)
+
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        pt.validate.columns(inp, includes=["qid", "query", "docno", self._text_field, *self._signals])
+        pt.validate.columns(inp, includes=["qid", "query", "docno", self.text_field, *self.signals])
         if inp.empty:
             return _ranked(inp, [])
         queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
-        rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self._top_k)
+        rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self.top_k)
         warn_of(*rankings)
         return pd.concat(map(_ranked, queries, rankings), ignore_index=True)
 
@@ -61,8 +78,8 @@ class BudgetedTransformer(pt.Transformer):
 
     def _job(self, rows: pd.DataFrame) -> Job:
         scores, vectors = (rows[name].tolist() if name in rows else None for name in ("score", "doc_vec"))
-        signals = {name: [None if pd.isna(value) else value for value in rows[name]] for name in self._signals}
-        return Job(rows["query"].iloc[0], rows[self._text_field].tolist(), scores, vectors, signals)
+        signals = {name: [None if pd.isna(value) else value for value in rows[name]] for name in self.signals}
+        return Job(rows["query"].iloc[0], rows[self.text_field].tolist(), scores, vectors, signals)
 
 
 def _ranked(rows: pd.DataFrame, ranking: Sequence[RankedDocument]) -> pd.DataFrame:

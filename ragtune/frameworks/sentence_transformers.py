@@ -1,20 +1,32 @@
-"""A budget behind the ``rank()`` of sentence-transformers' ``CrossEncoder``."""
+"""A budget behind the ``rank()`` and ``predict()`` of sentence-transformers' ``CrossEncoder``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtune.core.errors import InputError
+from ragtune.core.plain import quoted
 from ragtune.facade.reranker import BudgetedReranker, Given
 from ragtune.frameworks.shared import ESTIMATED, reranker_from, warn_of
 
-_UNUSED = frozenset({"batch_size", "show_progress_bar", "num_workers", "convert_to_numpy", "convert_to_tensor"})
+_HOW_NOT_WHAT = {"batch_size", "show_progress_bar", "num_workers", "convert_to_numpy", "device", "pool", "chunk_size"}
+"""Arguments of a ``CrossEncoder`` that decide no score; the model has its own."""
+
+_OF_THE_MODEL = ("prompt", "prompt_name", "activation_fn", "apply_softmax", "convert_to_tensor")
 
 
 class BudgetedCrossEncoder:
-    """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()``."""
+    """Takes the place of a ``CrossEncoder`` in code that calls its ``rank()`` or ``predict()``.
+
+    Arguments that decide a score, such as ``prompt``, belong to the model: they are refused.
+    """
 
     def __init__(self, model: Any, **options: Any) -> None:
+        self.model, self.options = model, options
         self.reranker: BudgetedReranker = reranker_from(model, options)
 
     def rank(
@@ -28,12 +40,42 @@ class BudgetedCrossEncoder:
         """``corpus_id`` and ``score`` of every document, best first, and its ``text`` if ``return_documents``.
 
         ``score`` is the model's, or an estimate where ``estimated`` is true.
+
+        Raises:
+            InputError: on unusable input, naming it.
         """
-        further = {name: value for name, value in further.items() if name not in _UNUSED}
-        ranking = self.reranker.rank(query, documents, top_k=top_k, **further)
+        ranking = self.reranker.rank(query, documents, top_k=top_k, **_of_rank(further))
         warn_of(ranking)
         return [
             {"corpus_id": ranked.index, "score": ranked.score, ESTIMATED: ranked.estimated}
             | ({"text": ranked.document} if return_documents else {})
             for ranked in ranking
         ]
+
+    def predict(self, inputs: Sequence[tuple[str, str]], **further: Any) -> NDArray[np.float32]:
+        """Scores of (query, text) pairs, shape (n,); each query has the budget, its pairs best first.
+
+        Where the model did not score a pair the number is an estimate: :meth:`rank` tells which.
+
+        Raises:
+            InputError: on unusable input, naming it.
+        """
+        places: dict[str, list[int]] = {}
+        for place, pair in enumerate(inputs):
+            if isinstance(pair, str) or len(pair) != 2:
+                raise InputError(f"pair {place} is {quoted(pair)}: allowed is a query with a text")
+            places.setdefault(pair[0], []).append(place)
+        jobs = [(query, [inputs[place][1] for place in own]) for query, own in places.items()]
+        rankings = self.reranker.rank_many(jobs, **_of_rank(further))
+        warn_of(*rankings)
+        scores = np.empty(len(inputs), dtype=np.float32)
+        for own, ranking in zip(places.values(), rankings, strict=True):
+            scores[[own[ranked.index] for ranked in ranking]] = [ranked.score for ranked in ranking]
+        return scores
+
+
+def _of_rank(further: dict[str, Any]) -> dict[str, Any]:
+    for name in _OF_THE_MODEL:
+        if further.pop(name, None) not in (None, False):
+            raise InputError(f"{name}: give it to the CrossEncoder that the budget is put around")
+    return {name: value for name, value in further.items() if name not in _HOW_NOT_WHAT}

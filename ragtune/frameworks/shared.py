@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +26,12 @@ def reranker_from(model: Any, options: dict[str, Any]) -> BudgetedReranker:
     if options:
         raise InputError(f"a BudgetedReranker has its options already: {', '.join(options)} cannot be given")
     return model
+
+
+def name_of(model: Any) -> str:
+    """A model's name for logs and files: a function's, the last part of a path or address, or a class's."""
+    told = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
+    return re.sub(r"[^\w.-]", "_", told.rstrip("/").rpartition("/")[2])
 
 
 def warn_of(*rankings: Ranking) -> None:

@@ -15,6 +15,8 @@ from time import time
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic_core import to_json
+
 from ragtune.core.errors import MissingExtraError
 from ragtune.llm.credentials import Credentials
 from ragtune.llm.errors import ServiceKind
@@ -26,6 +28,7 @@ MOST_BODY_BYTES = 16 * 2**20
 """The size of an unpacked reply; a longer one is not read to its end."""
 
 _DETAIL_CHARS = 300
+_JSON = {"Content-Type": "application/json"}
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
@@ -98,7 +101,10 @@ class Connection:
         import httpx2
 
         try:
-            async with asyncio.timeout(within_s), self._client.stream("POST", url, json=dict(body)) as response:
+            async with (
+                asyncio.timeout(within_s),
+                self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON) as response,
+            ):
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
                     # Other codings unpack a few bytes to gigabytes at once.
                     return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)

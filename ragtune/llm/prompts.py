@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.llm.types import ROLES, Message, well_formed
 
@@ -18,6 +19,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 _DIGEST_CHARS = 12
 
 
+@declare_files(reads=["source"])
 class PromptLibrary:
     """Templates by dotted key, e.g. ``reformulation.llm_rewrite`` (rule R4).
 
@@ -36,8 +38,6 @@ class PromptLibrary:
         >>> prompts.render("greet", {"name": "Ada"})
         [Message(role='user', content='Hello, Ada.')]
     """
-
-    reads_files = ("source",)
 
     def __init__(self, source: str | Path | Mapping[str, Any] | None = None) -> None:
         source = SHIPPED if source is None else source

@@ -209,7 +209,9 @@ class Transport:
 
 
 def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T | LLMError]:
-    """``call`` on every input in daemon threads, ``at_once`` at a time; an ``LLMError`` takes the place of a result."""
+    """``call`` on every input, ``at_once`` at a time in daemon threads; an ``LLMError`` takes the place of a result."""
+    if len(inputs) == 1:
+        return [_outcome(call, inputs[0])]
     results: dict[int, T | LLMError] = {}
     errors: dict[int, BaseException] = {}
     places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
@@ -221,9 +223,7 @@ def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T
             except Empty:
                 return
             try:
-                results[place] = call(inputs[place])
-            except LLMError as error:
-                results[place] = error
+                results[place] = _outcome(call, inputs[place])
             except BaseException as error:
                 errors[place] = error
             ended.put(None)
@@ -240,3 +240,10 @@ def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T
     if errors:
         raise errors[min(errors)]
     return [results[place] for place in range(len(inputs))]
+
+
+def _outcome(call: Callable[[I], T], given: I) -> T | LLMError:
+    try:
+        return call(given)
+    except LLMError as error:
+        return error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ragtune.core.arguments import check_count, check_number
 from ragtune.core.interfaces import BaseReranker
-from ragtune.core.pool.items import PoolItem, RerankBatch, tokens_of
+from ragtune.core.pool.items import PoolItem, RerankBatch, facts_of, ids_of, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
@@ -72,6 +72,8 @@ class CachedReranker(BaseReranker):
         self.ms_per_doc = check_number("reranker ms_per_doc", ms_per_doc, low=0.0)
         self.ms_per_call = check_number("reranker ms_per_call", ms_per_call, low=0.0)
         self.usd_per_1k_tokens = check_number("reranker usd_per_1k_tokens", usd_per_1k_tokens, low=0.0)
+        unpriced = frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})  # tokens are counted
+        self.facts = replace(self.facts, unpriced=unpriced, unpaid=self._unpaid)
         self._folder = resolve_cache_dir(cache_dir)
         self._caches: dict[str, SqliteCache[float]] = {}
         if self._folder is not None:
@@ -96,12 +98,7 @@ class CachedReranker(BaseReranker):
     def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
         """Score pairs that the cache lacks, keep their scores, and add them to ``known``."""
 
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time and money, and the units that only some rerankers report."""
-        return frozenset({"latency_ms", "usd", *SOMETIMES_TOLD})
-
-    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
+    def _unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
         """Documents whose pair is not in the cache; of several with one text, the first."""
         keys = self._keys(items, context)
         first = {keys[item.doc_id]: item for item in reversed(items)}
@@ -109,11 +106,12 @@ class CachedReranker(BaseReranker):
         return [item for item in items if keys[item.doc_id] not in known and first[keys[item.doc_id]] is item]
 
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
+        texts = {doc_id: fact.content for doc_id, fact in zip(ids_of(items), facts_of(items), strict=True)}
         if not self._caches:  # nothing outlives the batch, so the pair itself will do
-            return {item.doc_id: f"{context.query}\0{item.content}".encode() for item in items}
+            return {doc_id: f"{context.query}\0{text}".encode() for doc_id, text in texts.items()}
         with context.tracker.clock.paused():
             identity = self._identity()
-        return {item.doc_id: SqliteCache.key(identity, context.query, item.content) for item in items}
+        return {doc_id: SqliteCache.key(identity, context.query, text) for doc_id, text in texts.items()}
 
     def _open_caches(self) -> None:
         for cache in self._caches.values():
@@ -141,7 +139,7 @@ class CachedReranker(BaseReranker):
     def _lengths(self, items: Sequence[PoolItem], context: RAGtuneContext) -> list[int]:
         query = count_tokens(context.query)
         limit = self.max_length
-        pairs = [query + tokens_of(item) for item in items]
+        pairs = [query + length for length in lengths_of(items)]
         return pairs if limit is None else [min(limit, pair) for pair in pairs]
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
@@ -188,7 +186,7 @@ class CachedReranker(BaseReranker):
     def _priced_ms(self, docs: int) -> float:
         return self.ms_per_call + self.ms_per_doc * docs if docs else 0.0
 
-    def _made_ms(self, pairs: Pairs, known: Known) -> float:
+    def _made_ms(self, pairs: Collection[bytes], known: Known) -> float:
         """The time that the pairs took when they were scored, and the price of pairs without a time."""
         timed = [known.times[key] for key in pairs if key in known.times]
         return sum(timed) + self._priced_ms(len(pairs) - len(timed))

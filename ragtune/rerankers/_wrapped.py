@@ -15,28 +15,10 @@ class WrappedReranker(BaseReranker):
 
     def __init__(self, inner: BaseReranker) -> None:
         self.inner = inner
-        self.compares = inner.compares
+        self.facts = inner.facts
 
     def prepare(self) -> None:
         self.inner.prepare()
 
-    def unpaid(self, items: Sequence[PoolItem], context: RAGtuneContext) -> Sequence[PoolItem]:
-        return self.inner.unpaid(items, context)
-
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         return self.inner.expected_cost(items, context)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        return self.inner.unpriced
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return self.inner.can_score(doc_id, context)
-
-    @property
-    def is_recorded(self) -> bool:
-        return self.inner.is_recorded
-
-    @property
-    def simulates_time(self) -> bool:
-        return self.inner.simulates_time

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from ragtune.core.arguments import check_number
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
@@ -13,7 +14,6 @@ from ragtune.core.pool.items import PoolItem, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.rerankers.scale import PAIR_SCALES, ScaleWatch, ScoreScale, calibrated, pair_scale
 
 
@@ -38,6 +38,7 @@ class FunctionReranker(BaseReranker):
         self._watch = ScaleWatch(self._scale)
         self._function = function
         self.usd_per_doc = check_number("usd_per_doc", usd_per_doc, low=0.0)
+        self.facts = RerankerFacts(unpriced=RerankerFacts.unpriced - {"tokens", *(["usd"] if self.usd_per_doc else [])})
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         returned = self._function(context.query, [item.content for item in items])
@@ -57,11 +58,6 @@ class FunctionReranker(BaseReranker):
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         tokens = len(items) * count_tokens(context.query) + sum(lengths_of(items))
         return CostObject(tokens=tokens, docs=len(items), calls=1, usd=self.usd_per_doc * len(items))
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time, and money unless a price is given."""
-        return frozenset({"latency_ms", *SOMETIMES_TOLD} | (set() if self.usd_per_doc else {"usd"}))
 
     def _relevance(self, score: float) -> float:
         if not math.isfinite(score):

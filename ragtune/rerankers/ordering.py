@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from ragtune.core.arguments import check_number
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.plain import quoted
@@ -14,19 +15,18 @@ from ragtune.core.pool.items import PoolItem, lengths_of
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.tokens import count_tokens
 from ragtune.core.types import CostObject
-from ragtune.core.units import SOMETIMES_TOLD
 
 
 class OrderingReranker(BaseReranker):
     """Compares documents, given best first, by a function; scores are 1 / (1 + r) by rank in the batch."""
-
-    compares = True
 
     def __init__(self, function: Callable[[str, list[str]], Sequence[int]], usd_per_call: float = 0.0) -> None:
         if not callable(function):
             raise ConfigError(f"function={quoted(function)}: allowed is a function (query, texts) -> positions")
         self._function = function
         self.usd_per_call = check_number("usd_per_call", usd_per_call, low=0.0)
+        unpriced = RerankerFacts.unpriced - {"tokens", *(["usd"] if self.usd_per_call else [])}
+        self.facts = RerankerFacts(compares=True, unpriced=unpriced)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if not items:
@@ -40,11 +40,6 @@ class OrderingReranker(BaseReranker):
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         tokens = count_tokens(context.query) + sum(lengths_of(items))
         return CostObject(tokens=tokens, docs=len(items), calls=1, usd=self.usd_per_call)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time, and money unless a price is given."""
-        return frozenset({"latency_ms", *SOMETIMES_TOLD} | (set() if self.usd_per_call else {"usd"}))
 
 
 def _positions(returned: Any, n: int) -> list[int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragtune.core.arguments import check_count, check_number
+from ragtune.core.component import RerankerFacts, declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem, ids_of, lengths_of
@@ -21,10 +22,9 @@ from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.score_table import ScoreTable
 
 
+@declare_files(reads=["scores"])
 class ReplayReranker(BaseReranker):
     """Looks scores up in a table (rule C2), at the prices of the arguments, else of its manifest, else in tokens."""
-
-    reads_files = ("scores",)
 
     def __init__(
         self,
@@ -63,17 +63,18 @@ class ReplayReranker(BaseReranker):
             raise ConfigError(
                 f"usd_per_search_unit={self.usd_per_search_unit:g}: name docs_per_search_unit too, 100 at most services"
             )
-        self._unpriced = {
+        unpriced = {
             "latency_ms": given["ms_per_doc"] is None and given["ms_per_call"] is None,
             "usd": given["usd_per_doc"] is None and given["usd_per_search_unit"] is None,
             "flops": self.architecture is None,
             "search_units": self.docs_per_search_unit is None,
             "joules": True,
         }
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
+        self.facts = RerankerFacts(
+            is_recorded=True,
+            unpriced=frozenset(unit for unit, is_unknown in unpriced.items() if is_unknown),
+            can_score=self.table.has,
+        )
 
     @property
     def doubts(self) -> Mapping[str, int]:
@@ -82,16 +83,8 @@ class ReplayReranker(BaseReranker):
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         return self.table.recorded_queries()
 
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Energy, and the units without a price: time, money, FLOPs, search units."""
-        return frozenset(unit for unit, is_unknown in self._unpriced.items() if is_unknown)
-
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         return self.table.scores(context.query_id, ids_of(items))
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         query, lengths = context.query, lengths_of(items)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragtune.core.arguments import check_member
 from ragtune.core.errors import DatasetError, ScoreTableError
 from ragtune.core.plain import quoted
+from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.files.textfile import read_json
 from ragtune.data.join import form_hint
 from ragtune.data.runs.run import Run
@@ -74,7 +75,7 @@ class ScoreTable:
         ties: order of equal scores, see :class:`TieRule`.
 
     Attributes:
-        doubts: see :attr:`ragtune.core.component.Component.doubts`: a scale that is probably another one.
+        doubts: see :func:`ragtune.core.component.doubts_of`: a scale that is probably another one.
 
     Raises:
         ScoreTableError: if the file is missing or malformed, or holds a number that the scale does not allow.
@@ -114,6 +115,10 @@ class ScoreTable:
     def of_query(self, query_id: str) -> Mapping[str, float]:
         """All calibrated scores of a query; empty if the table does not know it."""
         return _calibrated_scores(self, query_id)
+
+    def has(self, doc_id: str, context: RAGtuneContext) -> bool:
+        """Whether the table has the document for the query of the request."""
+        return doc_id in self.of_query(context.query_id)
 
     def score(self, query_id: str, doc_id: str) -> float:
         """The calibrated score of a pair, in [0, 1].

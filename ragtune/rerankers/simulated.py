@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_flag, check_number
+from ragtune.core.component import RerankerFacts, declare_files
 from ragtune.core.errors import LLMError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.policy.scaling import logits
@@ -24,15 +25,13 @@ _INSTRUCTIONS, _SHOWN = 100, 300
 _DOC_MARKS = 8  # tokens of the fence and the number that a prompt puts around each document
 
 
+@declare_files(reads=["scores"])
 class SimulatedReranker(BaseReranker):
     """Compares the documents of a batch in one call by a score table, as a listwise, setwise or pairwise model would.
 
     The i-th of b documents has the utility u = z - ``position_bias`` i / (b - 1) + ``noise`` g: z its standardised
     logit, g standard Gumbel, so that orders follow the Plackett-Luce model (Plackett 1975; Yellott 1977).
     """
-
-    compares = True
-    reads_files = ("scores",)
 
     def __init__(
         self,
@@ -57,10 +56,13 @@ class SimulatedReranker(BaseReranker):
         self.ms_per_call = check_number("reranker.ms_per_call", ms_per_call, low=0.0)
         self.shuffled = check_flag("reranker.shuffled", shuffled)
         self.price = None if prices is None else Price.of("simulated", prices)
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
+        unknown = {"latency_ms": not self.ms_per_call, "usd": self.price is None}
+        self.facts = RerankerFacts(
+            compares=True,
+            is_recorded=True,
+            unpriced=frozenset(unit for unit, is_unknown in unknown.items() if is_unknown),
+            can_score=self.table.has,
+        )
 
     @property
     def doubts(self) -> Mapping[str, int]:
@@ -68,12 +70,6 @@ class SimulatedReranker(BaseReranker):
 
     def recorded_queries(self) -> Mapping[str, Collection[str]]:
         return self.table.recorded_queries()
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time and money, unless an argument gives a price."""
-        unknown = {"latency_ms": not self.ms_per_call, "usd": self.price is None}
-        return frozenset(unit for unit, is_unknown in unknown.items() if is_unknown)
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         shown = in_order(items, context, self.shuffled)
@@ -87,9 +83,6 @@ class SimulatedReranker(BaseReranker):
         order = [shown[i] for i in np.argsort(-utility, kind="stable")]
         scores = rank_scores(order, self.told)
         return {item.doc_id: scores[item.doc_id] for item in items}
-
-    def can_score(self, doc_id: str, context: RAGtuneContext) -> bool:
-        return doc_id in self.table.of_query(context.query_id)
 
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """Exact: one call, its tokens, and their price."""

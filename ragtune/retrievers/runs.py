@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ragtune.core.arrays import IntArray
+from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError, DatasetError
 from ragtune.core.interfaces import BaseFusion, BaseRetriever
 from ragtune.core.plain import quoted
@@ -19,10 +20,9 @@ from ragtune.data.runs.run import Run
 from ragtune.data.runs.runfile import read_run, source_name
 
 
+@declare_files(reads=["paths"])
 class RunsRetriever(BaseRetriever):
     """Answers from one or more files of ranked documents; each file's stem is a named source of their provenance."""
-
-    reads_files = ("paths",)
 
     def __init__(
         self,

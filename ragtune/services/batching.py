@@ -121,7 +121,6 @@ class SharedCalls(WrappedReranker):
         return [self._outcome(each) for each in [self._put(batch) for batch in batches]]
 
     def _put(self, batch: RerankBatch) -> _Waiting:
-        """The batch in the queue; one without documents, or without a place, has ended."""
         waiting = _Waiting(batch, current(), deque(batch.items))
         with self._changed:
             if self._is_closed:
@@ -155,7 +154,6 @@ class SharedCalls(WrappedReranker):
             self._changed.notify_all()
 
     def _end(self, waiting: _Waiting, why_not: str) -> None:
-        """Take a batch out of the queue; the lock is held."""
         self._queue.remove(waiting)
         waiting.finish(NotAskedError(why_not))
 
@@ -164,7 +162,6 @@ class SharedCalls(WrappedReranker):
             self._score(call)
 
     def _next_call(self) -> dict[_Waiting, RerankBatch]:
-        """The parts of batches that go into the next call; none once the server is closed."""
         with self._changed:
             while not self._is_closed:
                 self._drop_ended()
@@ -209,7 +206,7 @@ class SharedCalls(WrappedReranker):
         while room > 0 and (turns := [w for w in order if counts.get(w, 0) < len(w.rest)]):
             for waiting in turns:
                 part = self._part(waiting, counts.get(waiting, 0))
-                part = part if self.inner.compares else min(part, room)
+                part = part if self.inner.facts.compares else min(part, room)
                 docs = sum(counts.values()) + part
                 if counts and (part > room or not self._is_in_time(docs, [*counts, waiting])):
                     room = 0
@@ -223,9 +220,8 @@ class SharedCalls(WrappedReranker):
         return call
 
     def _part(self, waiting: _Waiting, taken: int = 0) -> int:
-        """Documents of its next turn, fewer where no more can be scored in time."""
         docs = len(waiting.rest) - taken
-        if self.inner.compares:
+        if self.inner.facts.compares:
             return docs
         docs = min(_TURN, self._docs, docs)
         while docs > 1 and not self._is_in_time(docs, [waiting]):

@@ -178,7 +178,6 @@ def _count(count: int | None) -> str:
 
 
 def _counts(file: Path) -> dict[str, int]:
-    """Sums of the counters that a page of metrics has."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
+from ragtune.core.policy.scaling import rank_correlation
 from ragtune.core.statistics import BETS, gain_kept
 
 if TYPE_CHECKING:
@@ -61,11 +62,6 @@ class Learner:
             self._write()
 
     @property
-    def is_closed(self) -> bool:
-        """Whether nothing is scored any more."""
-        return bool(self._closed)
-
-    @property
     def limits(self) -> dict[str, float]:
         """The budget of the next request; none to read all its documents."""
         with self._lock:
@@ -91,16 +87,21 @@ class Learner:
             self._shown |= shown
             self._steps = int(np.logical_and.accumulate(self._shown).sum())
             if self._worse.mean() >= _ALARM:
-                self._forget()
+                self._seen = self._steps = 0
+                for evidence in (self._wealth, self._shown, self._worse):
+                    evidence[:] = 0
                 self._tell("the learned budget loses more than before: all documents are read, and it is learned anew")
             self._write()
 
     def hear(self, job: Job, ranking: Ranking) -> None:
         """Take the rank correlation of an answer's scores with the first stage."""
-        scored = [(one.index, one.reranker_score) for one in ranking if one.reranker_score is not None]
-        if len(scored) < _LEAST:
+        named = next(iter(job.scores.values()), None) if isinstance(job.scores, Mapping) else job.scores
+        first = [-float(index) for index in range(len(ranking))] if named is None else named
+        both = [(first[one.index], one.reranker_score) for one in ranking]
+        known = np.array([pair for pair in both if None not in pair], dtype=float)
+        if len(known) < _LEAST:
             return
-        correlation = _correlation(job, dict(scored))
+        correlation = rank_correlation(*known.T)
         with self._lock:
             if self._closed:
                 return
@@ -115,11 +116,6 @@ class Learner:
                 self._write()
             elif self._heard % 20 == 0:
                 self._write()
-
-    def _forget(self) -> None:
-        self._seen = self._steps = 0
-        for evidence in (self._wealth, self._shown, self._worse):
-            evidence[:] = 0
 
     def _write(self) -> None:
         evidence = {name: np.asarray(getattr(self, f"_{name}")).tolist() for name in _EVIDENCE}
@@ -166,14 +162,6 @@ def replayed(policy: Policy) -> Orders:
         return [[one.index for one in ranker.rank(**job._asdict(), budget={"docs": docs})] for docs in budgets]
 
     return orders
-
-
-def _correlation(job: Job, scores: dict[int, float]) -> float:
-    """Spearman's, of scores with the first of the first stages, or with the order of the documents; 0 if all tie."""
-    named = next(iter(job.scores.values()), None) if isinstance(job.scores, Mapping) else job.scores
-    first = [-index if named is None else named[index] or 0.0 for index in scores]
-    ranks = [np.unique(each, return_inverse=True)[1] for each in (first, list(scores.values()))]
-    return float(np.asarray(np.corrcoef(ranks))[0, 1]) if all(map(np.ptp, ranks)) else 0.0
 
 
 def _bet(sums: FloatArray, gain: float, most: float) -> FloatArray:

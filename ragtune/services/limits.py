@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -228,17 +232,34 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
 def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
     """The result of work in a daemon thread, which the end of the process does not wait for."""
     future: Future[T] = Future()
+    try:
+        inbox = _idle.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_work_on, args=(inbox,), daemon=True).start()
+    inbox.put((work, future, name))
+    return future
 
-    def run() -> None:
+
+_Inbox = SimpleQueue[tuple[Callable[[], Any], Future[Any], str]]
+
+_idle: deque[_Inbox] = deque()
+"""Inboxes of the threads that wait for work: to start a thread takes longer than to wake one."""
+
+os.register_at_fork(after_in_child=_idle.clear)  # a child has none of them
+
+
+def _work_on(inbox: _Inbox) -> None:
+    while True:
+        work, future, threading.current_thread().name = inbox.get()
         try:
-            tell = partial(future.set_result, work())
+            tell = partial(future.set_result, Context().run(work))  # a new one, as in a new thread
         except BaseException as error:
             tell = partial(future.set_exception, error)
         with suppress(InvalidStateError):  # nobody waits any more
             tell()
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return future
+        del work, future, tell
+        _idle.append(inbox)
 
 
 def _decode(operation: Operation[Any], data: bytes) -> Any:

@@ -71,8 +71,6 @@ def http_routes(server: MCPServer, limits: ServerLimits) -> list[BaseRoute]:
 
 
 class _Endpoint:
-    """The server's ASGI application."""
-
     def __init__(self, server: MCPServer) -> None:
         self._manager = server.session_manager
 
@@ -114,7 +112,6 @@ def _tool(operation: Operation[Any], runner: Runner, ranker: RerankServer | None
 
 
 def _with_documents(block: Operation[Any], parameters: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Description and schemas of a tool that takes documents, or the candidates of a block."""
     own, output = RERANK.request.model_json_schema(), TypeAdapter(RERANK.response | block.response)
     joined = {name: {**parameters.get(name, {}), **own.get(name, {})} for name in ("$defs", "properties")}
     return (

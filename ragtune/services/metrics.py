@@ -130,8 +130,6 @@ class Metrics:
 
 
 class _ShadowFigures:
-    """Prometheus' collector of what shadowed requests came to."""
-
     def __init__(self, shadow: Shadow) -> None:
         self._shadow = shadow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -143,7 +143,7 @@ class RerankServer:
             )
         from ragtune.facade.reranker import Job
 
-        if request.min_score is not None and self._links[0].asked.compares:
+        if request.min_score is not None and self._links[0].asked.facts.compares:
             raise InputError("/min_score: allowed with a model that gives scores; this one compares documents")
         texts = [_text(i, document, request) for i, document in enumerate(request.documents)]
         job = Job(request.query, texts, request.scores, request.vectors, request.signals, request.query_vector)
@@ -152,8 +152,9 @@ class RerankServer:
         learned = {} if learner is None else learner.limits
         limits = self._capped(_set(self._defaults | learned | named))
         wanted = int(min(len(texts), limits.get("docs", len(texts))))
+        leased = nullcontext(Lease({}, [])) if self._usage is None else self._usage.lease(current().key, wanted)
         with (
-            self._lease(wanted) as (left, costs, refused),
+            leased as (left, costs, refused),
             traced(self.model, request, texts) as tell,
             self._chain.expected(),
         ):
@@ -178,9 +179,6 @@ class RerankServer:
         if self._policy.compares:
             raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
         return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
-
-    def _lease(self, documents: int) -> AbstractContextManager[Lease]:
-        return nullcontext(Lease({}, [])) if self._usage is None else self._usage.lease(current().key, documents)
 
     def _ranked(self, job: Job, limits: dict[str, float], *, in_full: bool) -> tuple[float, ServedRanking]:
         """The milliseconds that the request had, and its ranking."""

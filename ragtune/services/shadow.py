@@ -87,7 +87,6 @@ def figures(records: Sequence[ShadowRecord]) -> dict[str, Interval]:
 
 
 def _interval(values: Sequence[float], low: float = -math.inf, high: float = math.inf) -> Interval:
-    """The mean of values between low and high, and its 95% interval, cut there."""
     from scipy.special import stdtrit
 
     count = len(values)

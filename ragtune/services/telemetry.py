@@ -80,6 +80,5 @@ def _instruments(get_meter: Callable[[str], Any]) -> tuple[Any, Any]:
 
 
 def _flat(name: str, documents: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
-    """Attributes of documents, as OpenInference flattens lists."""
     first = enumerate(islice(documents, _MOST_DOCUMENTS))
     return {f"{name}.{place}.{key}": value for place, document in first for key, value in document.items()}

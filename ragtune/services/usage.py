@@ -96,7 +96,9 @@ class Usage:
             with self._lock:
                 self._reserved[key] -= reserved
                 for cost in lease.costs:
-                    self._note(key, cost)
+                    amounts = self._unwritten.setdefault((_today(), key), [0, 0, 0.0])
+                    for i, amount in enumerate((cost.docs, cost.calls, cost.usd)):
+                        amounts[i] += amount
             self._write(_TURN_S)
 
     def close(self) -> None:
@@ -111,7 +113,6 @@ class Usage:
             self._database.close()
 
     def _begun(self, key: str, documents: int) -> tuple[Lease, int]:
-        """The lease and the number of documents that are reserved for it."""
         used = dict.fromkeys(UNITS, 0.0)
         if self.limits:
             if not self._turn.acquire(timeout=_TURN_S):
@@ -144,13 +145,7 @@ class Usage:
         self._failing.discard("read")
         return dict(zip(UNITS, found or (0, 0, 0.0), strict=True))
 
-    def _note(self, key: str, cost: CostObject) -> None:
-        amounts = self._unwritten.setdefault((_today(), key), [0, 0, 0.0])
-        for i, amount in enumerate((cost.docs, cost.calls, cost.usd)):
-            amounts[i] += amount
-
     def _write(self, turn_s: float) -> None:
-        """Write what is in memory; it stays there if that fails."""
         if not self._turn.acquire(timeout=turn_s):
             return
         try:

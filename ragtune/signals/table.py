@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ragtune.core.arguments import check_choice, check_flag
+from ragtune.core.component import declare_files
 from ragtune.core.errors import DatasetError
 from ragtune.core.interfaces import BaseSignal
 from ragtune.core.plain import quoted
@@ -21,13 +22,12 @@ _PAIR, _DOCUMENT = "pair", "document"
 _SCHEMA = Schema({"doc_id": DOC_ID, "score": ("score", "value")}, frozenset({"doc_id", "score"}))
 
 
+@declare_files(reads=["path"])
 class TableSignal(BaseSignal):
     """Numbers from a file: another model's scores or clicks of query and document, or what is known of a document.
 
     Nothing is known of what the file lacks.
     """
-
-    reads_files = ("path",)
 
     def __init__(
         self,

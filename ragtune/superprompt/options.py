@@ -206,7 +206,6 @@ def write_options(options: PromptOptions) -> str:
 
 
 def _over(below: Values, above: Values, place: str = "") -> dict[str, Any]:
-    """Merge ``above`` into ``below``, mapping by mapping; a ``ValueError`` names an unknown option."""
     merged = dict(below)
     for key, value in above.items():
         old, where = merged.get(key), f"{place}.{key}".strip(".")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.clock import VirtualClock
@@ -20,10 +21,9 @@ from ragtune.superprompt.stages.base import ORDER, FailedStageError
 from ragtune.superprompt.super_prompt import ContextChunk, SuperPrompt
 
 
+@declare_files(reads=["config"])
 class SuperPromptRetriever(BaseRetriever):
     """A0, A2 and Retrieval (rules E5 to E7) of the raw prompt, one chunk a document, with scores in [-1, 1]."""
-
-    reads_files = ("config",)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ragtune.core.component import files_of
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
@@ -73,18 +74,18 @@ class ComponentContract:
         kind: Any = type(self.make())
         if (constructor := kind.__init__) is object.__init__:
             return  # it takes no arguments
-        reads, keeps = getattr(kind, "reads_files", ()), getattr(kind, "keeps_files", ())
+        reads, keeps = files_of(kind)
         with patch.object(kind, "__init__", autospec=True, side_effect=constructor) as recorded:
             self.make()
         given = inspect.signature(constructor).bind(*recorded.call_args.args, **recorded.call_args.kwargs)
         given.apply_defaults()
-        assert set(reads) <= given.signature.parameters.keys(), "reads_files names no argument"
+        assert set(reads) <= given.signature.parameters.keys(), "declare_files(reads=...) names no argument"
         for name, value in list(given.arguments.items())[1:]:
             further = given.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
             for argument, one in value.items() if further else [(name, value)]:
                 assert argument in {*reads, *keeps} or not list(_paths(one)), (
-                    f"{kind.__name__}({argument}={one!r}) names a file or folder: declare the argument in reads_files, "
-                    "or in keeps_files if the component writes it itself"
+                    f"{kind.__name__}({argument}={one!r}) names a file or folder: name the argument in "
+                    "@declare_files(reads=...), or in keeps=... if the component writes it itself"
                 )
 
 

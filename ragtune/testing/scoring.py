@@ -101,7 +101,7 @@ class RerankerContract(_CommonContract):
     """
 
     def test_a_score_does_not_depend_on_the_rest_of_the_batch(self, made: BaseReranker, items: list[PoolItem]) -> None:
-        assert not made.compares
+        assert not made.facts.compares
         together = made.rerank(items, make_context(_QUERY), "default")
         for item in items:
             alone = made.rerank([item], make_context(_QUERY), "default")
@@ -114,7 +114,7 @@ class ComparingRerankerContract(_CommonContract):
     def test_the_best_of_a_batch_scores_a_half_and_no_two_score_alike(
         self, made: BaseReranker, items: list[PoolItem]
     ) -> None:
-        assert made.compares
+        assert made.facts.compares
         scores = made.rerank(items, make_context(_QUERY), "default")
         assert sorted(scores.values(), reverse=True) == [1 / (1 + rank) for rank in range(1, len(items) + 1)]
 

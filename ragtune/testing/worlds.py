@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.component import RerankerFacts
 from ragtune.core.controller import RAGtuneController
 from ragtune.core.interfaces import BaseExpander, BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -61,7 +62,7 @@ class World:
 class WorldReranker(BaseReranker):
     """Gives the scores of a world."""
 
-    is_recorded = True
+    facts = RerankerFacts(is_recorded=True)
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,14 +29,10 @@ INGEST = ["embedder._target_=misbehaving.SlowEmbedder", "batch=2"]
 SLOW = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0.2", "scheduler.batch_size=3", "tracking=none"]
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A working directory that the user of a server that root starts may pass."""
-    with tempfile.TemporaryDirectory(prefix="ragtune-chaos-", ignore_cleanup_errors=True) as name:
-        path = Path(name)
-        path.chmod(0o711)
-        yield path
-        assert server_pid(path) is None or not psutil.pid_exists(server_pid(path) or 0), "a server was left running"
+@pytest.fixture(autouse=True)
+def no_server_is_left(folder: Path) -> Iterator[None]:
+    yield
+    assert server_pid(folder) is None or not psutil.pid_exists(server_pid(folder) or 0), "a server was left running"
 
 
 def server_pid(cwd: Path) -> int | None:

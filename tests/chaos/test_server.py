@@ -12,10 +12,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import psutil
@@ -24,6 +23,9 @@ import serve_process
 from patience import HANG_S
 
 from tests.support.llm_server import Fault
+
+PATH = "/v2/rerank"
+JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -39,57 +41,34 @@ class Answer:
         return json.loads(self.text)
 
 
+def connected(url: str, timeout_s: float) -> httpx2.AsyncClient:
+    """A client of as many connections as there are requests at once."""
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    return httpx2.AsyncClient(base_url=url, headers=JSON, timeout=timeout_s, limits=limits, verify=False)
+
+
 async def answers(url: str, clients: list[Iterator[bytes]], seconds: float) -> list[Answer]:
-    """What clients get who send one request after the other, each over a connection of its own."""
+    """What clients get who send one request after the other."""
     until = time.monotonic() + seconds
-    return [answer for seen in await asyncio.gather(*(_ask(url, each, until) for each in clients)) for answer in seen]
+    async with connected(url, HANG_S) as http:
+        return [seen for each in await asyncio.gather(*(_ask(http, one, until) for one in clients)) for seen in each]
 
 
-async def abandon(url: str, requests: Iterator[bytes], seconds: float, patience_s: float = 0.2) -> None:
-    """A client who hangs up before the answer, again and again."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        _, writer = await _connect(url)
-        writer.write(_sent(next(requests)))
-        await writer.drain()
-        await asyncio.sleep(patience_s)
-        writer.close()
-
-
-async def _ask(url: str, requests: Iterator[bytes], until: float) -> list[Answer]:
+async def _ask(http: httpx2.AsyncClient, requests: Iterator[bytes], until: float) -> list[Answer]:
     seen: list[Answer] = []
-    reader, writer = await _connect(url)
-    try:
-        for request in requests:
-            if time.monotonic() >= until:
-                break
-            begun = time.monotonic()
-            writer.write(_sent(request))
-            status, text, is_kept = await _answer(reader)
-            seen.append(Answer(status, 1000.0 * (time.monotonic() - begun), text))
-            if not is_kept:
-                writer.close()
-                reader, writer = await _connect(url)
-    finally:
-        writer.close()
+    while (begun := time.monotonic()) < until:
+        answer = await http.post(PATH, content=next(requests))
+        seen.append(Answer(answer.status_code, 1000.0 * (time.monotonic() - begun), answer.content))
     return seen
 
 
-def _sent(body: bytes) -> bytes:
-    head = "POST /v2/rerank HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-async def _connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    address = urlsplit(url)
-    return await asyncio.open_connection(address.hostname, address.port)
-
-
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bool]:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
-    text = await reader.readexactly(int(fields[b"content-length"]))
-    return int(head.split(b" ", 2)[1]), text, fields.get(b"connection") != b"close"
+async def abandon(url: str, requests: Iterator[bytes], seconds: float) -> None:
+    """A client who hangs up before the answer, again and again."""
+    until = time.monotonic() + seconds
+    async with connected(url, 0.2) as http:
+        while time.monotonic() < until:
+            with suppress(httpx2.TimeoutException):
+                await http.post(PATH, content=next(requests))
 
 
 SECONDS = float(os.environ.get("CHAOS_SERVER_SECONDS", "1"))

@@ -39,7 +39,6 @@ class MlflowServer:
     @property
     def pid(self) -> int:
         """Of the server's process group."""
-        assert self._process is not None
         return self._process.pid
 
     def start(self) -> None:
@@ -59,7 +58,6 @@ def relog(job: Job) -> SimpleNamespace:
 
 def is_logged(job: Job) -> bool:
     summary = read_summary(job.out)
-    assert summary is not None
     return summary.mlflow_run_id is not None
 
 

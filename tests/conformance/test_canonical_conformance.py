@@ -27,15 +27,7 @@ from experiments.commands import conformance as command
 from experiments.conformance import canonical
 from experiments.conformance.canonical import LibraryTarget, pin_canonical
 from ragtune.canonical import conformance
-from ragtune.canonical.conformance import (
-    GOLDEN,
-    SPEC,
-    Json,
-    Observations,
-    generated_chunks,
-    load_fixtures,
-    load_golden,
-)
+from ragtune.canonical.conformance import GOLDEN, SPEC, Json, Observations, generated_chunks, load_fixtures, load_golden
 from ragtune.canonical.conformance.observing import observe
 from ragtune.canonical.conformance.suite import SCORE_TOLERANCE, differences, run_suite
 from ragtune.canonical.conformance.targets import RestTarget

@@ -12,6 +12,7 @@ import pytest
 from pyterrier_adaptive import GAR
 
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
+from ragtune.core.component import RerankerFacts
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.request.context import Request
 from ragtune.data.graph import CorpusGraph
@@ -63,7 +64,7 @@ def make_recorded(fakes: Any, scores: Mapping[str, float]) -> Any:
     """A reranker whose scores are known, so that budgets share what they agree on."""
 
     class Recorded(fakes.Reranker):
-        is_recorded = True
+        facts = RerankerFacts(is_recorded=True)
 
         def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
             return {item.doc_id: scores[item.doc_id] for item in items}

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragtune import CostBudget, RAGtuneController
 from ragtune.assemblers.greedy import GreedyAssembler
+from ragtune.core.component import RerankerFacts
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.items import PoolItem
@@ -29,15 +30,13 @@ BUDGET, PLAN = CostBudget.only(max_reranker_docs=7), RetrievalPlan(num_reformula
 class ByQuery(BaseReranker):
     """Every query likes other documents, and one query finds nobody there."""
 
+    facts = RerankerFacts(is_recorded=True)
+
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         number = int(context.query.split()[0])
         if number == 4:
             raise OSError("no host")
         return {item.doc_id: (int(item.doc_id[1:]) * (2 * number + 3) % 11) / 10 for item in items}
-
-    @property
-    def is_recorded(self) -> bool:
-        return True
 
 
 def requests() -> list[Request]:

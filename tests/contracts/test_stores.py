@@ -368,29 +368,14 @@ def test_a_query_vector_of_another_shape_is_refused(store: BaseStore, shape: tup
         store.vector_candidates(np.ones(shape, dtype=np.float32), 1, ALL)
 
 
-ODD = {
-    "controls": "\x01\x02\x7f\u202e\ufeff tea",
-    "binary": bytes(range(1, 256)).decode("latin-1"),
-    "many_of_one_word": "tea " * 100_000,
-    "quotes": "it''s \\'tea\\\\ $1 %s %(x)s {0} :1,2",
-}
-
-
-@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
-def test_odd_texts_are_kept_as_they_are_and_found(store: BaseStore, content: str) -> None:
-    put(store, chunk("x", content=content), chunk("y", content="coffee"))
-    assert store.chunks("x")[0].content == content
-    assert by_term(store, "tea") == [("x", 0)] * ("tea" in content)
-
-
 def test_a_document_of_2_mb_is_kept_and_found(store: BaseStore) -> None:
     content = " ".join(f"w{i:x}" for i in range(300_000))
     assert len(content) > 1_900_000
-    put(store, chunk("large", content=content), chunk("y"))
+    put(store, chunk("large", content=content), chunk("many", content="tea " * 100_000), chunk("y"))
     assert store.chunks("large")[0].content == content
     assert by_term(store, "w7") == [("large", 0)]
     assert by_term(store, f"w{299_999:x}") == []  # beyond what a tsvector can hold: documented in store.lexical
-    assert by_term(store, "tea") == [("y", 0)]
+    assert sorted(by_term(store, "tea")) == [("many", 0), ("y", 0)]
 
 
 def test_threads_may_write_and_search_at_once(store: BaseStore) -> None:

@@ -112,11 +112,7 @@ FILES: dict[str, tuple[str, Callable[[list[str]], list[str]], list[str]]] = {
         lambda old: [line for line in old if not line.startswith("q1 Q0 blank-1 ")],
         ["scores.run", "query 'q1' and document 'blank-1'"],
     ),
-    "scores of another scale": (
-        "scores.run",
-        lambda old: [*old, "q1 Q0 extra 13 7.5 x\n"],
-        ["7.5", "'identity'"],
-    ),
+    "scores of another scale": ("scores.run", lambda old: [*old, "q1 Q0 extra 13 7.5 x\n"], ["7.5", "'identity'"]),
 }
 
 

@@ -10,14 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from llm_server import Chat, Fault, Rule
 
 Main = Callable[..., SimpleNamespace]
-
-CALLS = 3
-POLICY = ["experiment=plackett_luce", "estimator.window=5", "budget=unlimited", f"budget.max_reranker_calls={CALLS}"]
 
 
 def by_shared_words(chat: Chat) -> str:
@@ -26,34 +22,6 @@ def by_shared_words(chat: Chat) -> str:
     texts = [text for label, text in chat.fenced.items() if label != "query"]
     shared = [len(query & set(re.findall(r"\w+", text.lower()))) for text in texts]
     return json.dumps({"ranking": [i + 1 for i in sorted(range(len(texts)), key=lambda i: (-shared[i], i))]})
-
-
-def outcome(ended: SimpleNamespace) -> tuple[dict[str, Any], pd.DataFrame]:
-    assert ended.code == 0, ended.err
-    folder = ended.cwd / ended.lines[-1]
-    return json.loads((folder / "summary.json").read_text()), pd.read_parquet(folder / "per_query.parquet")
-
-
-def test_a_model_is_asked_as_often_as_the_budget_says_and_the_record_replays(
-    main: Main, tiny: list[str], llm_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    llm_server.rules.insert(0, Rule(lambda chat: "ranking" in chat.text, by_shared_words))
-    model = ["model=test", f"base_url={llm_server.url}", f"cache_dir={tmp_path / 'record'}"]
-    command = [*tiny[:-1], *POLICY, "reranker=llm_listwise", *(f"reranker.llm.{option}" for option in model)]
-    command += ["+reranker.llm.prices.test={prompt: 0.001, completion: 0.002}"]
-    summary, queries = outcome(main(*command))
-    assert (queries["charged_calls"] <= CALLS).all()
-    assert queries["charged_calls"].max() == CALLS
-    assert (queries["charged_docs"] == 5 * queries["charged_calls"]).all()
-    assert len(llm_server.requests) == summary["cost"]["actual"]["calls"] == queries["charged_calls"].sum()
-    assert summary["dropped_docs"] == 0
-
-    llm_server.requests.clear()
-    again, replayed = outcome(main(*command, "reranker.llm.mode=replay"))
-    assert llm_server.requests == []
-    assert again["cost"]["charged"] == summary["cost"]["charged"]
-    assert replayed["nDCG@10"].tolist() == queries["nDCG@10"].tolist()
 
 
 WINDOWS = {"acurank": ["estimator.window=8"], "sliding": ["estimator.window=6", "estimator.step=3"]}

@@ -20,26 +20,13 @@ Main = Callable[..., SimpleNamespace]
 
 @pytest.fixture
 def judged_by_llm(tiny: list[str], tmp_path: Path) -> list[str]:
-    model = [
-        "model=test",
-        "max_retries=0",
-        "backoff_initial_s=0",
-        "breaker_failures=999",
-        f"cache_dir={tmp_path / 'record'}",
-    ]
-    node = "reranker.llm"
-    return [
-        *[option for option in tiny if not option.startswith("reranker")],
-        "reranker=llm_pointwise",
-        *(f"{node}.{option}" for option in model),
-        f"+{node}.prices.test={{prompt:0,completion:0}}",
-        "estimator=baseline",
-        "scheduler=greedy",
-        "scheduler.batch_size=2",
-        "budget=unlimited",
-        "budget.max_reranker_docs=6",
-        "hydra.run.dir=run",
-    ]
+    model = ["model=test", "max_retries=0", "backoff_initial_s=0", "breaker_failures=999"]
+    model.append(f"cache_dir={tmp_path / 'record'}")
+    kept = [option for option in tiny if not option.startswith("reranker")]
+    asked = ["reranker=llm_pointwise", *(f"reranker.llm.{option}" for option in model)]
+    policy = ["estimator=baseline", "scheduler=greedy", "scheduler.batch_size=2", "budget=unlimited"]
+    free = "+reranker.llm.prices.test={prompt:0,completion:0}"
+    return [*kept, *asked, free, *policy, "budget.max_reranker_docs=6", "hydra.run.dir=run"]
 
 
 def summary_of(ended: SimpleNamespace) -> dict[str, Any]:

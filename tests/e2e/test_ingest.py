@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,15 +21,6 @@ from ragtune.cli.main import main as ragtune
 from ragtune.embedders.hashing import HashingEmbedder
 
 Run = Callable[..., SimpleNamespace]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A working directory that the user of a server that root starts may pass."""
-    with tempfile.TemporaryDirectory(prefix="ragtune-e2e-", ignore_cleanup_errors=True) as name:
-        path = Path(name)
-        path.chmod(0o711)
-        yield path
 
 
 @pytest.fixture

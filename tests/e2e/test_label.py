@@ -91,7 +91,6 @@ def test_a_real_terminal_needs_no_enter_and_is_left_as_it_was(environment: dict[
 
     def says(text: bytes) -> bool:
         nonlocal said
-        assert process.stdout is not None
         said += os.read(process.stdout.fileno(), 65536)
         return text in said
 

@@ -157,6 +157,5 @@ def test_new_documents_of_a_rewrite_are_printed_and_stand_in_the_summary_and_amo
     assert summary_of(ended)["rewrites"] == {"per_query": 1.0, "new_docs_per_rewrite": 8.82}
     assert "rewrites: 1.0 a query, 8.8 new documents a rewrite" in ended.out
     summary = read_summary(Path("run"))
-    assert summary is not None
     logged = {metric.key: metric.value for metric in metrics(summary, Path("run/curve.csv"))}
     assert (logged["rewrites_per_query"], logged["new_docs_per_rewrite"]) == (1.0, 8.82)

@@ -38,7 +38,6 @@ def test_the_pages_lines_are_answered_as_it_says(tiny_cross_encoder: str) -> Non
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert len(asked) == SHELL.count("curl ") == 3
     with serving(*options) as server:
-        assert server.process.stderr is not None
         assert server.process.stderr.readline() == f"ragtune: loading {tiny_cross_encoder}\n"
         assert any(re.search(r"loading .+ took [.\d]+ s\n", line) for line in server.process.stderr)
         answers = [

@@ -1,10 +1,11 @@
-"""Interrupted runs: finished queries are kept, none is lost or done twice."""
+"""Interrupted runs and sweeps: finished queries are kept, none is lost or done twice, and no worker is left."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -34,12 +35,23 @@ def slow(tiny: list[str], tmp_path: Path) -> SimpleNamespace:
 
 
 @pytest.fixture
-def interrupted(slow: SimpleNamespace, start: Callable) -> Callable[[int], SimpleNamespace]:
-    """Runs it, sends a signal while it is at work on the third query, and waits for its end."""
+def hanging(slow: SimpleNamespace, start: Callable) -> Callable[..., subprocess.Popen[str]]:
+    """Starts it; it hangs at its third query, when it has finished one."""
 
-    def interrupt(number: int, *more: str) -> SimpleNamespace:
+    def begin(*more: str) -> subprocess.Popen[str]:
         process = start(*slow.arguments, *more, cwd=slow.cwd, RERANK_LOG=str(slow.log), HANG_AT="q3")
         wait_until(lambda: finished_queries(slow.out) or process.poll() is not None)
+        return process
+
+    return begin
+
+
+@pytest.fixture
+def interrupted(slow: SimpleNamespace, hanging: Callable[..., subprocess.Popen[str]]) -> Callable[..., SimpleNamespace]:
+    """Starts it, sends a signal while it hangs, and waits for its end."""
+
+    def interrupt(number: int, *more: str) -> SimpleNamespace:
+        process = hanging(*more)
         os.killpg(process.pid, number)
         return SimpleNamespace(**vars(finish(process)), kept=finished_queries(slow.out))
 
@@ -83,12 +95,14 @@ def test_a_run_killed_with_kill_9_continues_where_it_was(
     assert (done.code, done.err, done.lines[-1]) == (0, "nothing to do: this run is complete\n", str(slow.out))
 
 
-@pytest.mark.parametrize("executor", ["inline", "joblib"])
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
-    interrupted: Callable, slow: SimpleNamespace, executor: str
+@pytest.mark.parametrize(
+    ("number", "more"),
+    [(signal.SIGINT, []), (signal.SIGINT, ["executor=joblib", "executor.n_jobs=1"]), (signal.SIGTERM, [])],
+)
+def test_ctrl_c_and_sigterm_keep_what_is_finished_and_say_how_to_go_on(
+    interrupted: Callable, slow: SimpleNamespace, number: int, more: list[str]
 ) -> None:
-    more = ["executor=joblib", "executor.n_jobs=1"] if executor == "joblib" else []
-    ended = interrupted(signal.SIGINT, *more)
+    ended = interrupted(number, *more)
     assert ended.code == 130
     assert 1 <= len(ended.kept) < 4
     assert ended.err == (
@@ -159,3 +173,57 @@ def test_a_damaged_summary_is_refused_and_left_alone(main: Run, tiny: list[str],
     assert len(refused.err.splitlines()) == 1
     assert contents(tmp_path / "out") == {"summary.json": damage}
     assert list(refused.cwd.rglob("*")) == []
+
+
+def children(pid: int) -> list[int]:
+    """Processes whose parent is ``pid``."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_sigterm_leaves_a_sweep_a_killed_parent_and_a_partial_table(
+    tiny: list[str], start: Callable, tmp_path: Path, empty_store: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    folder, uri = tmp_path / "sweep", f"sqlite:///{tmp_path}/mlflow.db"
+    (tmp_path / "mlflow.db").write_bytes(empty_store.read_bytes())
+    slow = ["reranker._target_=misbehaving.Slow", "+reranker.seconds=0,600", "budget=4"]
+    common = [*tiny, *slow, f"tracking.uri={uri}", f"hydra.sweep.dir={folder}"]
+    process = start("-m", *common, cwd=tmp_path, RERANK_LOG=str(tmp_path / "log"))
+    wait_until(lambda: (folder / "1" / "journal.jsonl").exists() or process.poll() is not None)
+    os.kill(process.pid, signal.SIGTERM)
+    ended = finish(process)
+    assert ended.code == 130, ended.err
+    assert "interrupted" in ended.err
+    assert "partial: 1 of 2 jobs finished, then the sweep was interrupted" in (folder / "sweep.md").read_text()
+    client = MlflowClient(tracking_uri=uri)
+    runs = client.search_runs([client.get_experiment_by_name("ragtune").experiment_id])
+    assert {run.info.status for run in runs} == {"KILLED", "FINISHED"}
+    [parent] = [run for run in runs if run.data.tags.get("sweep") == "true"]
+    assert parent.info.status == "KILLED"
+    assert parent.data.tags["partial"] == "1 of 2 jobs"
+    assert "sweep.csv" in {file.path for file in client.list_artifacts(parent.info.run_id)}
+
+
+def test_joblibs_workers_end_when_their_driver_is_killed(hanging: Callable[..., subprocess.Popen[str]]) -> None:
+    process = hanging("executor=joblib", "executor.n_jobs=2", "executor.shards_per_job=2")
+    workers = children(process.pid)
+    assert len(workers) >= 2
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not any(map(is_running, workers)))

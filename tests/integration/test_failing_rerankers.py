@@ -40,10 +40,7 @@ COLLECTIONS = {
     ],
 }
 
-POLICIES = {
-    "one_shot": ["experiment=fixed_depth"],
-    "uncertainty": ["experiment=uncertainty"],
-}
+POLICIES = {"one_shot": ["experiment=fixed_depth"], "uncertainty": ["experiment=uncertainty"]}
 
 RATES = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 

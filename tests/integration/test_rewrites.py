@@ -59,7 +59,7 @@ class InTable(BaseRetriever):
         found = self._bm25.retrieve(context, top_k)
         if context.round != "original":
             return found
-        return [doc for doc in found if self._reranker.can_score(doc.id, context)]
+        return [doc for doc in found if self._reranker.facts.can_score(doc.id, context)]
 
 
 class Trial:

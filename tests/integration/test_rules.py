@@ -2,62 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RAGtuneController, RetrievalPlan
 from ragtune.assemblers.greedy import GreedyAssembler
-from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.pool.items import ItemState
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.in_memory import InMemoryRetriever
-from ragtune.schedulers.greedy import GreedyScheduler
 from ragtune.schedulers.one_shot import OneShotScheduler
 
 UNLIMITED = CostBudget.unlimited()
-LETTER = {"failures": FailurePolicy(keep_unscored=False), "budget": CostBudget.only(charge_failures=False)}
-"""Rules F1 and F2 to the letter: a failed batch leaves the answer and costs nothing."""
-
-
-def test_invariant_1_stable_identity(fakes):
-    positions: list[dict[str, int]] = []
-
-    def value(pool, context):
-        positions.append({doc_id: pool.index_of(doc_id) for doc_id in pool.doc_ids})
-        assert [pool[doc_id].doc_id for doc_id in pool.doc_ids] == list(pool.doc_ids)
-        return pool.valuation(pool.base_scores)
-
-    finds = iter([fakes.docs(3, "late")])
-    fakes.controller(
-        estimator=fakes.Estimator(value),
-        expander=fakes.Expander(lambda pool, limit: next(finds, [])),
-        reranker=fakes.Reranker(script=[RuntimeError("a batch is lost")]),
-    ).run("q")
-    assert len(positions[0]) == 20
-    assert len(positions[-1]) == 23
-    for earlier, later in itertools.pairwise(positions):
-        assert earlier.items() <= later.items()
-
-
-def test_invariant_3_monotone_eligibility(fakes):
-    eligible: list[set[str]] = []
-
-    def value(pool, context):
-        eligible.append({pool.doc_ids[i] for i in pool.eligible})
-        return pool.valuation(pool.base_scores)
-
-    script = [RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}]
-    reranker = fakes.Reranker(script=script)
-    output = fakes.controller(estimator=fakes.Estimator(value), reranker=reranker).run("q")
-    for earlier, later in itertools.pairwise(eligible):
-        assert later < earlier
-    ran = [doc_id for batch in reranker.batches for doc_id in batch]
-    assert len(ran) == len(set(ran)) == 20
-    assert set(reranker.batches[0]) <= set(output.dropped)
 
 
 def test_invariant_4_budget_view_fairness(fakes):
@@ -76,32 +32,6 @@ def test_invariant_4_budget_view_fairness(fakes):
     assert output.final_budget_state["rerank_calls"] == 2
 
 
-def test_invariant_5_assembly_source(fakes):
-    assembler = fakes.Assembler()
-    reranker = fakes.Reranker(script=[RuntimeError("boom"), lambda items: {items[0].doc_id: 0.5}])
-    budget = LETTER["budget"].model_copy(update={"max_reranker_docs": 10})
-    fakes.controller(assembler=assembler, reranker=reranker, **LETTER | {"budget": budget}).run("q")
-    states = [item.state for item in assembler.seen]
-    assert set(states) == {ItemState.CANDIDATE, ItemState.RERANKED}
-    assert len(states) == 20 - 5 - 4
-
-
-@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=3), OneShotScheduler()], ids=["greedy", "one_shot"])
-def test_invariant_6_tie_breaking(fakes, scheduler):
-    docs = [doc.model_copy(update={"score": 0.5}) for doc in reversed(fakes.docs(10))]
-    reranker = fakes.Reranker(script=[lambda items: {item.doc_id: 0.5 for item in reversed(items)}] * 10)
-    output = fakes.controller(
-        documents=docs,
-        estimator=BaselineEstimator(),
-        scheduler=scheduler,
-        reranker=reranker,
-        assembler=GreedyAssembler(),
-    ).run("q")
-    expected = [doc.id for doc in docs]
-    assert [doc_id for batch in reranker.batches for doc_id in batch] == expected
-    assert [doc.id for doc in output.documents] == list(output.ranking) == expected
-
-
 def test_invariant_7_no_double_counting(fakes):
     script = [lambda items: {item.doc_id: 0.5 for item in items} | {"doc_000": 0.9, "doc_019": 0.9}]
     reranker = fakes.Reranker(script=[lambda items: {item.doc_id: 0.25 for item in items}, *script])
@@ -115,29 +45,6 @@ def test_invariant_7_no_double_counting(fakes):
     assert scores["doc_005"] == 0.5
     assert output.dropped == {}
     assert output.trace.find("foreign_scores")[0].details["doc_ids"] == ["doc_000", "doc_019"]
-
-
-def test_invariant_8_final_score_precedence(fakes):
-    def value(pool, context):
-        return {doc_id: 0.6 for doc_id in pool.doc_ids if pool.is_candidate(doc_id) and doc_id != "doc_003"}
-
-    docs = [doc.model_copy(update={"score": 0.7}) for doc in fakes.docs(4)]
-    reranker = fakes.Reranker(script=[lambda items: {items[0].doc_id: 0.1}])
-    output = fakes.controller(
-        documents=docs,
-        estimator=fakes.Estimator(value),
-        scheduler=fakes.Scheduler(batch_size=1),
-        reranker=reranker,
-        assembler=GreedyAssembler(),
-        budget=UNLIMITED.model_copy(update={"max_reranker_docs": 1}),
-    ).run("q")
-    assert {doc.id: doc.score for doc in output.documents} == {
-        "doc_000": 0.1,
-        "doc_001": 0.6,
-        "doc_002": 0.6,
-        "doc_003": 0.7,
-    }
-    assert output.ranking == ("doc_003", "doc_001", "doc_002", "doc_000")
 
 
 @pytest.fixture

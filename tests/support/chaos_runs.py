@@ -134,7 +134,6 @@ def assert_tracked_once(uri: str, folder: Path, experiment: str = "ragtune") -> 
     from mlflow import MlflowClient
 
     summary = read_summary(folder)
-    assert summary is not None
     client = MlflowClient(tracking_uri=uri)
     [run] = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
     assert (run.info.run_id, run.info.status) == (summary.mlflow_run_id, "FINISHED")

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -105,7 +105,6 @@ class Recorded:
         return self.prompt_tokens > 0
 
 
-@dataclass
 class LLMServer:
     """The server; its state is what a test sets and reads.
 
@@ -113,24 +112,13 @@ class LLMServer:
     No request is served before ``together`` were under way at one time, or after 30 seconds.
     """
 
-    rules: list[Rule] = field(default_factory=list)
-    faults: list[Fault | None] = field(default_factory=list)
-    random_faults: tuple[float, int, Sequence[str]] | None = None
-    requests: list[Recorded] = field(default_factory=list)
-    usage: Any = True
-    alter: Callable[[dict[str, Any]], Any] | None = None
-    embed: Callable[[str], list[float]] = field(default=lambda text: word_vector(text))
-    relevance: Callable[[str, str], float] = field(default=lambda query, document: logit(query, document))
-    most_at_once: int = 0
-    together: int = 0
-    port: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+        self.faults: list[Fault | None] = []
+        self.requests: list[Recorded] = []
+        self.port = 0
         self._lock = threading.Lock()
         self._seen: Counter[str] = Counter()
-        self._under_way: list[Recorded] = []
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
         self.reset()
 
     @property
@@ -159,9 +147,12 @@ class LLMServer:
         self.faults.clear()
         self.requests.clear()
         self._seen.clear()
-        self._under_way = []  # what an earlier test gave up on may still be served
-        self.random_faults, self.usage, self.embed, self.most_at_once = None, True, word_vector, 0
-        self.alter, self.relevance, self.together = None, logit, 0
+        self._under_way: list[Recorded] = []  # what an earlier test gave up on may still be served
+        self.random_faults: tuple[float, int, Sequence[str]] | None = None
+        self.usage: Any = True
+        self.alter: Callable[[dict[str, Any]], Any] | None = None
+        self.embed, self.relevance = word_vector, logit
+        self.most_at_once = self.together = 0
 
     def start(self) -> None:
         listener = socket.socket()
@@ -175,27 +166,19 @@ class LLMServer:
             time.sleep(0.005)
 
     def stop(self) -> None:
-        assert self._server is not None
-        assert self._thread is not None
         self._server.should_exit = self._server.force_exit = True
         self._thread.join(timeout=10)
 
     def app(self) -> FastAPI:
         app = FastAPI()
 
-        @app.post("/v1/chat/completions")
-        async def chat(request: Request) -> Response:
-            return await self._serve(request, self._chat)
-
-        @app.post("/v1/embeddings")
-        async def embeddings(request: Request) -> Response:
-            return await self._serve(request, self._embeddings)
-
-        @app.post("/{dialect}/{path:path}")
-        async def rerank(request: Request, dialect: str, path: str) -> Response:
-            if dialect not in SHAPES or path not in SHAPES[dialect].paths:
+        @app.post("/{start}/{path:path}")
+        async def answer(request: Request, start: str, path: str) -> Response:
+            if start == "v1" and path in ("chat/completions", "embeddings"):
+                return await self._serve(request, self._chat if path == "chat/completions" else self._embeddings)
+            if start not in SHAPES or path not in SHAPES[start].paths:
                 return JSONResponse({"detail": "Not Found"}, 404)
-            return await self._serve(request, lambda record, fault: self._rerank(record, dialect))
+            return await self._serve(request, lambda record, fault: self._rerank(record, start))
 
         return app
 

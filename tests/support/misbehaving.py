@@ -13,6 +13,7 @@ from typing import Any
 
 from patience import HANG_S
 
+from ragtune.core.component import RerankerFacts
 from ragtune.core.pool.items import PoolItem, RerankBatch
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -85,17 +86,17 @@ class Joint(ReplayReranker):
 class LiveSlow(Slow):
     """Counts as a model whose scores cost something."""
 
-    @property
-    def is_recorded(self) -> bool:
-        return False
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.facts = RerankerFacts()
 
 
 class LiveBroken(Broken):
     """Counts as a model whose scores cost something; the document may be cured by an environment variable."""
 
-    @property
-    def is_recorded(self) -> bool:
-        return False
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.facts = RerankerFacts()
 
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if os.environ.get("CURED"):

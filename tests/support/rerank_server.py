@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from ragtune.services.rerank import RerankServer
 from ragtune.services.security import Security
 
 KEY = "a-key-of-the-test-suite"
+TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
 HTTP = httpx2.Client(timeout=HANG_S, limits=httpx2.Limits(max_connections=100))
 
 
@@ -51,3 +52,7 @@ def ask(url: str, path: str, body: Any, key: str = KEY) -> httpx2.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     return HTTP.post(url + path, content=content, headers=headers)
+
+
+def count_tea(query: str, texts: Sequence[str]) -> list[float]:
+    return [text.split().count("tea") / 10 for text in texts]

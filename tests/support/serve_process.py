@@ -53,7 +53,6 @@ def serving(*options: str, **variables: str) -> Iterator[Served]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, env=environment(**variables), **pipes) as process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("ragtune: serving http://"), line + str(process.stderr and process.stderr.read())
             yield Served(process, line.split()[2])

@@ -15,6 +15,7 @@ from ragtune.canonical.store.base import BaseDatabase, BaseStore
 from ragtune.canonical.store.embedded import connect
 from ragtune.canonical.types import Candidate
 from ragtune.core.arguments import check_choice, check_count, check_number
+from ragtune.core.component import declare_files
 from ragtune.core.errors import DatasetError, UnknownCollectionError
 from ragtune.core.interfaces import BaseEmbedder, BaseRetriever
 from ragtune.core.request.context import RAGtuneContext
@@ -27,10 +28,9 @@ _NOT_IN_NAMES = re.compile("[^A-Za-z0-9_.-]+")
 _NAME_MAX = 50
 
 
+@declare_files(keeps=["folder"])
 class PostgresRetriever(BaseRetriever):
     """Searches the chunks of a PostgreSQL collection; a document has its best chunk's score, ties go by document id."""
-
-    keeps_files = ("folder",)  # of the embedded server
 
     def __init__(
         self,

@@ -109,7 +109,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _options(arguments: argparse.Namespace) -> PromptOptions:
-    """The options: the file's, over them single ones, over them those of the command line."""
     from ragtune.superprompt.options import load_options, nested, parse_change
 
     given = {name: value for name in _SETS if (value := getattr(arguments, name)) is not None}

@@ -35,26 +35,33 @@ class Pace:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
+        self._line: tuple[float, float] | None = None  # base with margin, and each, until something more is seen
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def observe(self, docs: int, ms: float) -> None:
         self._seen.append((docs, ms))
+        self._line = None
 
     def forget_slowest(self) -> None:
         """Leave the slowest batch for its size out: it has let nothing start, so nothing could correct it."""
         if self._seen:
             self._seen.remove(max(self._seen, key=lambda seen: seen[1] / seen[0]))
+            self._line = None
 
     def expect(self, docs: int) -> float | None:
         """Milliseconds that a batch of ``docs`` documents should take; None while nothing has been seen."""
         if not self._seen:
             return None
-        sizes, times = np.array(self._seen, dtype=float).T
-        base, each = _line(sizes, times)
-        margin = max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED)))
-        return base + each * docs + margin
+        line = self._line
+        if line is None:
+            sizes, times = np.array(self._seen, dtype=float).T
+            base, each = _line(sizes, times)
+            margin = max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED)))
+            line = self._line = base + margin, each
+        base, each = line
+        return base + each * docs
 
 
 def _line(sizes: FloatArray, times: FloatArray) -> tuple[float, float]:
@@ -78,11 +85,11 @@ class BatchRunner:
     def __init__(self, rerankers: Mapping[str, BaseReranker], policy: FailurePolicy, *, sends_again: bool) -> None:
         self._rerankers = rerankers
         self._policy = policy
-        comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.compares}
+        comparing = {strategy for strategy, reranker in rerankers.items() if sends_again or reranker.facts.compares}
         self._puts_back = comparing if policy.keep_unscored else set()
         self.forget_failures()
         self._paces = {strategy: Pace() for strategy in rerankers}
-        self._simulates_time = {strategy: bool(reranker.simulates_time) for strategy, reranker in rerankers.items()}
+        self._simulates_time = {name: reranker.facts.simulates_time for name, reranker in rerankers.items()}
         self._starved: set[str] = set()
 
     def forget_failures(self) -> None:

@@ -95,4 +95,4 @@ def objection(estimator: BaseEstimator, scheduler: BaseScheduler) -> str | None:
 
 def compares_apart(reranker: BaseReranker, scheduler: BaseScheduler) -> bool:
     """Whether documents are compared in batches that share none, so that scores of two batches cannot be compared."""
-    return reranker.compares and not scheduler.sends_again
+    return reranker.facts.compares and not scheduler.sends_again

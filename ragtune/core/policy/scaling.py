@@ -40,12 +40,9 @@ def first_stage_scores(pool: CandidatePool) -> FloatArray:
     return pool.roster.first_stage_scores
 
 
-_CLIP = 1e-6  # scores are kept this far from 0 and 1, so that their logits are finite
-
-
-def logits(scores: FloatArray) -> FloatArray:
-    """ln(s / (1 - s)) of scores in [0, 1], finite."""
-    clipped = np.clip(scores, _CLIP, 1.0 - _CLIP)
+def logits(scores: FloatArray, cut: float = 1e-6) -> FloatArray:
+    """ln(s / (1 - s)) of scores in [0, 1], which are kept ``cut`` from 0 and 1, so that all are finite."""
+    clipped = np.clip(scores, cut, 1.0 - cut)
     return np.log(clipped / (1.0 - clipped))
 
 
@@ -54,6 +51,17 @@ def standardised(values: FloatArray) -> FloatArray:
     values = squarable(values)
     deviation = float(values.std())
     return (values - values.mean()) / deviation if deviation > 1e-9 else np.zeros_like(values)
+
+
+def rank_correlation(one: FloatArray, other: FloatArray) -> float:
+    """Spearman's, of two arrays of shape (k,), in [-1, 1]; 0 where one of them does not vary."""
+    return float(standardised(_ranks(one)) @ standardised(_ranks(other))) / len(one) if len(one) else 0.0
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks from 1, ascending; equal values share the mean of theirs."""
+    ordered = np.sort(values)
+    return (ordered.searchsorted(values, "left") + ordered.searchsorted(values, "right") + 1) / 2.0
 
 
 class TopKThreshold(NamedTuple):

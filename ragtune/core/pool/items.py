@@ -146,7 +146,7 @@ class RerankBatch(NamedTuple):
 
 def facts_of(items: Sequence[PoolItem]) -> Sequence[Facts | PoolItem]:
     """Content and metadata of each document; makes no item where they are known as columns."""
-    return items.facts if isinstance(items, Entries) and items.facts is not None else items
+    return items if not isinstance(items, Entries) or (facts := items.facts) is None else facts
 
 
 def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
@@ -156,4 +156,4 @@ def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:
 
 def lengths_of(items: Sequence[PoolItem]) -> list[int]:
     """Tokens of each document of a batch; makes no item where the batch holds columns."""
-    return items.token_counts if isinstance(items, Entries) else [item.token_count for item in items]
+    return items.token_counts if isinstance(items, Entries) else [*map(tokens_of, items)]

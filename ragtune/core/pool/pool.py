@@ -205,7 +205,8 @@ class CandidatePool:
     def _entries(self, doc_ids: Sequence[str], positions: IntArray) -> Entries[PoolItem]:
         columns = self.states, self.scores, self.priorities, self.posteriors
         make = partial(_item, self.roster.items, columns, self._strategies, positions)
-        return Entries(doc_ids, self.roster.tokens, make, positions)
+        facts = self.entries.all_facts if isinstance(self.entries, Entries) else None
+        return Entries(doc_ids, self.roster.tokens, make, positions, facts)
 
     def get_active_items(self) -> list[PoolItem]:
         """The CANDIDATE and RERANKED items (rule P6), in tie-breaking order."""

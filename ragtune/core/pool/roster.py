@@ -36,8 +36,9 @@ class Roster:
         n, scores = len(hits), read_only(np.array(hits.scores, dtype=float))
         source = hits.source or round_name
         doc_ids = tuple(hits.doc_ids)
-        items = Entries[PoolItem](doc_ids, hits.token_counts, partial(_item, hits, source, first_rank), np.arange(n))
-        items.views, items.facts = {source: scores}, hits.facts
+        make = partial(_item, hits, source, first_rank)
+        items = Entries[PoolItem](doc_ids, hits.token_counts, make, np.arange(n), hits.facts)
+        items.views = {source: scores}
         return cls(
             doc_ids=doc_ids,
             items=items,

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 _CJK = (
     "\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
@@ -64,9 +64,12 @@ def words_or_pairs(text: str) -> list[str]:
     """As :func:`marked_words`, and pairs of neighbouring characters (NFKC) where a script shows no words."""
     if (words := _latin_words(text)) is not None:
         return words
-    if not _IS_UNSPACED.search(text):
-        return marked_words(text)
     found: list[str] = []
+    if not _IS_UNSPACED.search(text):
+        for is_ascii, parts in groupby(text.split(), str.isascii):  # a pattern takes ten times as long
+            part = " ".join(parts)
+            found += (_latin_words(part) if is_ascii else None) or _with_marks().findall(part.lower())
+        return found
     for run, word in _unspaced_or_marked().findall(_folded(text)):
         found += [word] if word else _pairs(_characters().findall(run))
     return found

@@ -13,6 +13,7 @@ import numpy as np
 
 from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import FloatArray, IntArray, dense
+from ragtune.core.component import declare_files
 from ragtune.core.interfaces import BaseEstimator, TextVectors
 from ragtune.core.policy.scaling import first_stage_scores
 from ragtune.core.pool.columns import read_only
@@ -114,10 +115,9 @@ def joined(edges: Sequence[Edges]) -> tuple[IntArray, FloatArray, IntArray]:
     return to, np.fromiter(chain.from_iterable(one.weights for one in edges), float, len(of)), of
 
 
+@declare_files(reads=["graph"])
 class GraphEstimator(BaseEstimator):
     """Base of estimators that follow a graph of similar documents: a folder, or None for the k nearest by text."""
-
-    reads_files = ("graph",)
 
     def __init__(self, corpus: Corpus, vectors: MakeVectors, k: int = 16, graph: str | None = None) -> None:
         self.k = check_count("estimator.k", k, low=1)

@@ -170,19 +170,6 @@ class Feedback:
         return np.clip(likeness, -_LIMIT, _LIMIT)
 
 
-def rank_correlation(evidence: FloatArray, logits: FloatArray) -> float:
-    """Spearman's, of two arrays of shape (k,), in [-1, 1]; 0 where one of them does not vary."""
-    if not len(logits):
-        return 0.0
-    return float(standardised(_ranks(evidence)) @ standardised(_ranks(logits))) / len(logits)
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1, ascending; equal values share the mean of theirs."""
-    ordered = np.sort(values)
-    return (ordered.searchsorted(values, "left") + ordered.searchsorted(values, "right") + 1) / 2.0
-
-
 def contradiction(correlation: float, docs: int) -> float:
     """Further weight of the evidence, >= 0, where the scores of ``docs`` documents run against the sources.
 

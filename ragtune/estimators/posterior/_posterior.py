@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from ragtune.core.arrays import FloatArray
-from ragtune.core.policy.scaling import logits
+from ragtune.core.policy.scaling import logits, rank_correlation
 from ragtune.estimators.posterior._first_stage import (
     Corroboration,
     Feedback,
     FirstStageEvidence,
     compact,
-    rank_correlation,
     squared_lengths,
 )
 

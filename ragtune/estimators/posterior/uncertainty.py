@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from ragtune.estimators.posterior.correlation import CORRELATION
 
 MARGINS = "margins"
 """In the trace: by how much each source agrees better with the other sources than the reranker does."""
+
+_ROOM = 32  # rows of documents that are supposed one after the other
 
 _TINY = 1e-6  # the least noise and scale: below it, rounding decides
 
@@ -134,11 +136,30 @@ def _checked(prior: Prior) -> Prior:
     return prior
 
 
+@dataclass
+class _Rows:
+    """Rows of a factor with room behind them, of which each is filled once: a copy a document takes longest of all."""
+
+    rows: FloatArray
+    filled: int
+
+    def followed_by(self, row: FloatArray, after: int) -> _Rows:
+        """These rows, or a copy where others stand ``after`` so many already, with one more."""
+        kept = self
+        if self.filled != after or after == len(self.rows):
+            kept = _Rows(np.empty((after + _ROOM, len(row))), after)
+            kept.rows[:after] = self.rows[:after]
+        kept.rows[after] = row
+        kept.filled += 1
+        return kept
+
+
 class PosteriorBelief(Belief):
     """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
 
     def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
         self._covariance, self._factor = posterior.covariance, posterior.factor
+        self._rows = _Rows(self._factor, len(self._factor))
         self._raw_variance = posterior.variance
         self.mean = posterior.mean
         self.variance = np.maximum(posterior.variance, 0.0)
@@ -150,7 +171,8 @@ class PosteriorBelief(Belief):
         row, _ = next_row(position, column, self._factor, self._raw_variance, self.noise)
         after = PosteriorBelief.__new__(PosteriorBelief)
         after.__dict__ |= self.__dict__
-        after._factor = np.vstack([self._factor, row])
+        after._rows = self._rows.followed_by(row, len(self._factor))
+        after._factor = after._rows.rows[: after._rows.filled]
         after._raw_variance = self._raw_variance - row * row
         after.variance = np.maximum(after._raw_variance, 0.0)
         return after

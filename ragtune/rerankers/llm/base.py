@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
@@ -152,16 +153,11 @@ class LLMReranker(BaseReranker):
         self.max_doc_tokens = check_count("reranker max_doc_tokens", max_doc_tokens, low=1)
         self.max_answer_tokens = check_count("reranker max_answer_tokens", max_answer_tokens, low=1)
         self._prompts = prompts
-
-    @property
-    def simulates_time(self) -> bool:
-        """True where answers are recorded with their times, so that a run repeats exactly."""
-        return self.llm.mode != "live"
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        """Time; tokens are counted, and a model without a price is free."""
-        return frozenset({"latency_ms", *SOMETIMES_TOLD})
+        self.facts = replace(
+            self.facts,
+            has_recorded_times=llm.mode != "live",  # so that a run repeats exactly
+            unpriced=frozenset({"latency_ms", *SOMETIMES_TOLD}),  # tokens are counted; a model without a price is free
+        )
 
     def prepare(self) -> None:
         self.llm.prepare()

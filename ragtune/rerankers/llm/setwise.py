@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ragtune.core.arguments import check_count
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import LLMError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
@@ -21,7 +22,7 @@ class LLMSetwiseReranker(LLMReranker):
     Documents behind the top k keep their order. Scores are 1 / (1 + r): use batches as large as the budget.
     """
 
-    compares = True
+    facts = RerankerFacts(compares=True)
 
     def __init__(
         self,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.units import FLOPS
@@ -28,6 +30,7 @@ _PASS, _CHARS_ON_CPU = 32, 8000
 _INT8_PASS = 1  # the scale of a pass's numbers is that of all its pairs, so a score would depend on the others
 
 
+@declare_files(reads=["model"])
 class CrossEncoderReranker(PairwiseReranker):
     """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
 
@@ -35,8 +38,6 @@ class CrossEncoderReranker(PairwiseReranker):
     the CPU (weights per channel, activations per pair), or ``auto``: ``bfloat16`` where the processor has instructions
     for it, else ``fp32``. Scores of different types are cached apart.
     """
-
-    reads_files = ("model",)
 
     def __init__(
         self,
@@ -73,10 +74,8 @@ class CrossEncoderReranker(PairwiseReranker):
         self._loaded: Any = None
         self._reads_size = architecture == "auto"
         self._architecture = None if self._reads_size else Architecture.parse(architecture)
-
-    @property
-    def unpriced(self) -> frozenset[str]:
-        return super().unpriced - ({FLOPS.name} if self._reads_size or self._architecture else set())
+        if self._reads_size or self._architecture:
+            self.facts = replace(self.facts, unpriced=self.facts.unpriced - {FLOPS.name})
 
     @property
     def architecture(self) -> Architecture | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NotRequired
 
+import numpy as np
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
+from ragtune.core.policy.scaling import logits
 from ragtune.core.types import CostObject
 from ragtune.core.units import UNITS
 from ragtune.services.rerank_payloads import RerankQuery
@@ -82,13 +83,16 @@ class Answer:
         """The results, best first, at most ``top_n``; ``field`` has the document, as ``write`` writes it."""
         rows = []
         for one in self.ranking[: self.request.top_n or None]:
-            value = _logit(one.score) if self.request.wants_logits else one.score
+            value = float(logits(np.array(one.score), _SURE)) if self.request.wants_logits else one.score
             row = {"index": one.index, score: value, "estimated": one.estimated}
             rows.append(row if field is None else row | {field: write(self.request.documents[one.index])})
         return rows
 
-    def usage(self) -> Usage:
-        return {"total_tokens": self.ranking.cost.tokens, "prompt_tokens": self.ranking.cost.tokens}
+    def common(self) -> dict[str, Any]:
+        """What every dialect but TEI's tells of the whole answer."""
+        tokens = self.ranking.cost.tokens
+        usage = {"total_tokens": tokens, "prompt_tokens": tokens}
+        return {"model": self.model, "usage": usage, "ragtune": self.account()}
 
     def warnings(self) -> list[str]:
         unknown = islice(self.request.model_extra or {}, 20)
@@ -118,8 +122,3 @@ class Answer:
 
 def _spending(cost: CostObject) -> Spending:
     return {unit.short: amount for unit in UNITS if (amount := getattr(cost, unit.name)) or unit.is_always_told}
-
-
-def _logit(score: float) -> float:
-    score = min(max(score, _SURE), 1.0 - _SURE)
-    return math.log(score / (1.0 - score))

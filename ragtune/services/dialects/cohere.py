@@ -1,4 +1,7 @@
-"""Cohere's rerank API, versions 1 and 2. Source: cohere-python, src/cohere/client.py and src/cohere/v2/client.py."""
+"""Cohere's rerank API, versions 1 and 2, and Jina's, which llama.cpp and LocalAI speak as well.
+
+Sources: cohere-python, src/cohere/client.py and src/cohere/v2/client.py; LocalAI, core/schema/jina.go.
+"""
 
 from __future__ import annotations
 
@@ -107,9 +110,7 @@ def write(answer: Answer, version: str, shows: bool = False) -> dict[str, Any]:
         "id": str(uuid.uuid4()),
         "results": answer.rows(field="document" if (shows if shown is None else shown) else None, write=as_object),
         "meta": meta | ({"warnings": warnings} if warnings else {}),
-        "model": answer.model,
-        "usage": answer.usage(),
-        "ragtune": answer.account(),
+        **answer.common(),
     }
 
 
@@ -126,3 +127,12 @@ def _billed(answer: Answer) -> dict[str, int]:
 
 V1 = Dialect("rerank_v1", "cohere", CohereQuery, RankedWithUsage, partial(write, version="1"), ("/v1/rerank",))
 V2 = Dialect("rerank_v2", "cohere", CohereV2Query, Ranked, partial(write, version="2"), ("/v2/rerank",))
+JINA = Dialect(
+    "rerank_jina",
+    "jina",
+    CohereQuery,
+    RankedWithUsage,
+    partial(write, version="1", shows=True),
+    paths=("/rerank", "/v1/reranking", "/reranking"),
+    shared=("/v1/rerank",),
+)

@@ -20,11 +20,6 @@ ANSWERED_BY, HOPS = "X-RAGtune-Answered-By", "X-RAGtune-Hops"
 _SHOWN = " =,:/()+"  # in headers, as they are
 
 
-def openai_error(problem: Problem) -> dict[str, Any]:
-    """The ``error`` object of OpenAI's API, which vLLM and Infinity answer with."""
-    return {"error": {"message": problem.detail, "type": problem.title, "param": None, "code": problem.status}}
-
-
 @dataclass(frozen=True)
 class Dialect:
     """How the clients of one rerank API ask, and what they read.

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pydantic_core import from_json
 
-from ragtune.services.dialects.cohere import V1, V2
+from ragtune.services.dialects.cohere import JINA, V1, V2
 from ragtune.services.dialects.dialect import Dialect
-from ragtune.services.dialects.infinity import INFINITY
-from ragtune.services.dialects.jina import JINA
-from ragtune.services.dialects.tei import TEI
-from ragtune.services.dialects.vllm import SCORE, VLLM
-from ragtune.services.dialects.voyage import VOYAGE
+from ragtune.services.dialects.others import INFINITY, SCORE, TEI, VLLM, VOYAGE
 from ragtune.services.errors import Problem, problem_of
 
 DIALECTS = (V1, V2, JINA, TEI, VOYAGE, INFINITY, VLLM, SCORE)
 
 
-def _paths() -> Iterable[tuple[str, Dialect]]:
-    for dialect in DIALECTS:
-        yield from ((path, dialect) for path in dialect.paths)
-    for dialect in DIALECTS:
-        yield from ((path, dialect) for path in dialect.shared if dialect.marks)
-        yield from ((f"/{dialect.server}{path}", dialect) for path in dialect.paths + dialect.shared)
-
-
-def _by_path() -> dict[str, tuple[Dialect, ...]]:
-    found: dict[str, tuple[Dialect, ...]] = {}
-    for path, dialect in _paths():
-        found[path] = (*found.get(path, ()), dialect)
-    return found
-
-
-BY_PATH: Mapping[str, tuple[Dialect, ...]] = _by_path()
+BY_PATH: dict[str, list[Dialect]] = {path: [dialect] for dialect in DIALECTS for path in dialect.paths}
 """The dialects at each path of the rerank API; requests that do not tell are in the first."""
+
+for _dialect in DIALECTS:
+    _paths = [f"/{_dialect.server}{path}" for path in _dialect.paths + _dialect.shared]
+    for _path in (*(_dialect.shared if _dialect.marks else ()), *_paths):
+        BY_PATH.setdefault(_path, []).append(_dialect)
 
 
 def dialect_of(path: str, data: bytes) -> Dialect:

@@ -168,8 +168,6 @@ class _Record(Contract):
 
 
 class _Items(Contract):
-    """An object with the list ``items``, or the list alone."""
-
     @model_validator(mode="before")
     @classmethod
     def _bare(cls, value: Any) -> Any:

@@ -173,7 +173,6 @@ class StoreMemory(BaseMemory):
         return [candidate for candidate in nearest if candidate.doc_id not in self._replaced]
 
     def _chunks(self, candidates: Iterable[Candidate]) -> list[ContextChunk]:
-        """The candidates with their spans, which candidates do not have."""
         spans: dict[str, dict[int, tuple[int, int]]] = {}
         chunks = []
         for found in candidates:

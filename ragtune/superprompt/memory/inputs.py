@@ -25,8 +25,6 @@ _ALLOWED = "write 'User: ...' and 'Assistant: ...', each on a new line"
 
 
 class _Passage(BaseModel):
-    """A line of ``corpus.jsonl``."""
-
     doc_id: str = Field(alias="_id", min_length=1)
     title: str | None = None
     text: str | None = None

@@ -118,7 +118,6 @@ def draw_results(session: PageSession) -> None:
 
 
 def _draw_chunks(session: PageSession, ids: Sequence[str]) -> None:
-    """Draw chunks with rank, score, source and text. Code blocks never render the text."""
     st.caption(f"{len(ids)} chunks, best first")
     scores = {view: session.sp.extras.get(view, {}).get("scores", {}) for view in ("reranked", "retrieval")}
     for rank, chunk in enumerate(session.sp.chunks(ids), start=1):

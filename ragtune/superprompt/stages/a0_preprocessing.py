@@ -22,8 +22,6 @@ _KEY = "key"
 
 
 class _Parts(NamedTuple):
-    """The body so far, unknown attributes, and the rules that were applied."""
-
     body: dict[str, str]
     unknown: dict[str, str]
     rules: list[str]
@@ -131,7 +129,6 @@ def _assemble(sections: list[Section]) -> _Parts:
 
 
 def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
-    """Move text without a header to system and context, and return the applied rules."""
     rules = []
     if "system" not in known and (role := leading_role(free[0])):
         known["system"] = [role]
@@ -144,7 +141,6 @@ def _set_free(free: list[str], known: dict[str, list[str]]) -> list[str]:
 
 
 def _asking_end(sections: list[Section], known: dict[str, list[str]], unknown: dict[str, list[str]]) -> list[str]:
-    """Take the lines from the first later one that asks out of the last part, and return them."""
     last = sections[-1]
     if last.header is None or last.mapped is None:
         return []

@@ -126,7 +126,6 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
         }
 
     def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
-        """A model's sections with valid citations and further open issues, and the removed lines."""
         checked, rejected = without_false_citations(text, sources)
         lines = into_sections(checked, self.config.sections)
         lines[self.config.sections[-1]] += further

@@ -110,7 +110,6 @@ def split_query(query: str, count: int, min_tokens: int, slack: float) -> list[s
 
 
 def _borders(query: str, starts: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Positions of the tokens that begin a sentence or line, and of those after white space."""
     lines = (match.end() for match in re.finditer("\n", query))
     sentences = sorted({bisect_left(starts, begin) for begin in (*sentence_starts(query), *lines)})
     gaps = [i for i, start in enumerate(starts) if start > 0 and query[start - 1].isspace()]

@@ -7,11 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,14 +31,6 @@ with EmbeddedServer(sys.argv[1]) as server:
     print(server.pid, flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="ragtune embedded "))
-    path.chmod(0o711)  # where tests run as root, the server runs as another user
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -18,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from patience import HANG_S, wait_until
-from postgres_server import await_idle, fresh_dsn, slow_down_writes
+from postgres_server import fresh_dsn, slow_down_writes
 
 from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.embedded import EmbeddedServer
@@ -41,14 +39,6 @@ def dsn() -> str:
 def store(dsn: str) -> Iterator[PostgresStore]:
     with PostgresDatabase(dsn) as database:
         yield database.open("tea", EMBEDDER, create=True)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="ragtune-fault-"))
-    path.chmod(0o711)  # where tests run as root, the server runs as another user
-    yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def document(doc_id: str, chunks: int = 5) -> list[Chunk]:
@@ -234,21 +224,6 @@ def test_a_dsn_that_cannot_be_read_is_not_quoted(dsn: str) -> None:
         PostgresDatabase(dsn)
     assert "hunter2" not in str(caught.value)
     assert caught.value.__suppress_context__
-
-
-def test_a_write_that_takes_too_long_is_cancelled_and_undone(dsn: str) -> None:
-    with PostgresDatabase(dsn, statement_timeout_s=2.5) as database, admin(dsn) as outsider:
-        store = database.open("tea", EMBEDDER, create=True)
-        store.upsert(*batch("before"))
-        slow_down_writes(outsider)
-        with pytest.raises(StoreTimeoutError, match=r"57014.*2\.5 s.*statement_timeout_s"):
-            store.upsert(*batch("after"))
-        await_idle(outsider)
-        assert store.counts() == StoreCounts(documents=1, chunks=5)
-        assert search(store) == ["before"] * 3
-        outsider.execute("DROP TRIGGER slow ON ragtune.chunks_1")
-        store.upsert(*batch("after"))
-        assert store.doc_ids() == ["after", "before"]
 
 
 def test_without_a_limit_the_servers_own_holds(dsn: str) -> None:

@@ -7,6 +7,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -224,9 +225,6 @@ def test_an_adapter_without_its_framework_names_the_extra(
         importlib.import_module(f"ragtune.frameworks.{framework}")
 
 
-# -- PyTerrier ---------------------------------------------------------------------------------------------------------
-
-
 def frame() -> Any:
     import pandas as pd
 
@@ -259,10 +257,30 @@ def test_pyterrier_sees_what_the_transformer_needs_and_gives() -> None:
     transformer = adapter("pyterrier")(overlap, **BUDGET)
     assert pt.inspect.transformer_inputs(transformer) == [["qid", "query", "docno", "text"]]
     assert pt.inspect.transformer_outputs(transformer, ["qid", "query", "docno", "text"])[-2:] == ["score", "rank"]
+    again = pt.inspect.transformer_apply_attributes(transformer, top_k=1)
+    assert len(again(frame())) == 2
     with pytest.raises(pt.validate.InputValidationError, match="text"):
         transformer(frame().drop(columns="text"))
     by_rank = frame().drop(columns="score")
     assert transformer(by_rank.iloc[::-1])["text"].tolist()[8:] == transformer(by_rank)["text"].tolist()[:8]
+
+
+def test_pyterrier_scans_budgets_and_saves_runs_by_name(tmp_path: Path) -> None:
+    import pyterrier as pt
+
+    found = frame()
+    topics = found[["qid", "query"]].drop_duplicates()
+    qrels = found.loc[found["docno"] == "d1", ["qid", "docno"]].assign(label=1)
+    make = functools.partial(adapter("pyterrier"), overlap)
+    transformer, first = make(**BUDGET), pt.Transformer.from_df(found)
+    scanned = pt.GridScan(
+        first >> transformer, {transformer: {"docs": [1, 3]}}, topics, qrels, ["recip_rank"], dataframe=True
+    )
+    assert scanned["tran_0_docs"].tolist() == [1, 3]
+    alone = pt.Experiment([first >> make(**BUDGET | {"docs": docs}) for docs in (1, 3)], topics, qrels, ["recip_rank"])
+    assert scanned["recip_rank"].tolist() == alone["recip_rank"].tolist()
+    pt.Experiment([transformer], found, qrels, ["recip_rank"], save_dir=str(tmp_path))
+    assert (tmp_path / f"{transformer!r}.res.gz").is_file()
 
 
 def test_no_two_scores_of_a_pyterrier_ranking_are_equal_to_a_measure() -> None:
@@ -272,9 +290,6 @@ def test_no_two_scores_of_a_pyterrier_ranking_are_equal_to_a_measure() -> None:
     assert (np.diff(np.array(scores, dtype=np.float32)) < 0).all()
     assert [scores[i] for i in (0, 1, 5, 6)] == [1.0, 0.5, 0.25, 0.0]
     assert min(scores) == pytest.approx(0.0, abs=1e-40)
-
-
-# -- LangChain ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
@@ -291,9 +306,35 @@ def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     assert [document.id for document in found] == [str(document.metadata["page"]) for document in found]
     assert asyncio.run(retriever.ainvoke(QUERY)) == found
     assert [document.metadata for document in documents] == [{"page": i} for i in range(len(TEXTS))]
+    assert compressor.compress_documents((one for one in documents), QUERY) == found
+    assert "overlap" in repr(compressor)
+    assert compressor.model_dump()["options"] == BUDGET
 
 
-# -- LlamaIndex --------------------------------------------------------------------------------------------------------
+def test_llamaindex_sees_the_reranking_in_its_events_and_callbacks() -> None:
+    from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+    from llama_index.core.schema import NodeWithScore, TextNode
+
+    seen: list[Any] = []
+
+    class Keep(BaseEventHandler):
+        def handle(self, event: Any, **further: Any) -> None:
+            seen.append(event)
+
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    postprocessor = adapter("llamaindex")(overlap, callback_manager=CallbackManager([debug]), **BUDGET)
+    root = get_dispatcher()
+    root.add_event_handler(Keep())
+    try:
+        found = postprocessor.postprocess_nodes([NodeWithScore(node=TextNode(text=t)) for t in TEXTS], query_str=QUERY)
+    finally:
+        root.event_handlers.pop()
+    start, end = seen
+    assert (start.class_name(), start.model_name, start.query.query_str) == ("ReRankStartEvent", "overlap", QUERY)
+    assert (end.class_name(), end.nodes) == ("ReRankEndEvent", found)
+    assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 1
 
 
 def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
@@ -320,7 +361,16 @@ def test_a_query_engine_of_llamaindex_reranks_what_it_retrieves() -> None:
         postprocessor.postprocess_nodes(nodes)
 
 
-# -- Haystack ----------------------------------------------------------------------------------------------------------
+def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_model_are_refused() -> None:
+    encoder = adapter("sentence_transformers")(overlap, **BUDGET)
+    pairs = [pair for text in TEXTS for pair in ((QUERY, text), ("another query", text))]
+    scores = encoder.predict(pairs, batch_size=8, show_progress_bar=False)
+    by_rank = {hit["corpus_id"]: hit["score"] for hit in encoder.rank(QUERY, TEXTS, chunk_size=None, device="cpu")}
+    assert scores[::2] == pytest.approx([by_rank[i] for i in range(len(TEXTS))])
+    with pytest.raises(InputError, match="prompt: give it to the CrossEncoder"):
+        encoder.rank(QUERY, TEXTS, prompt="judge: ")
+    with pytest.raises(InputError, match="pair 0 is 'a'"):
+        encoder.predict(["a", "b"])
 
 
 def test_a_pipeline_of_haystack_comes_back_from_its_file_and_ranks_the_same() -> None:

@@ -14,6 +14,7 @@ import pytest
 from patience import HANG_S, wait_until
 
 from ragtune.canonical.permit import Permit
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ConfigError, NotAskedError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem, RerankBatch
@@ -143,7 +144,7 @@ def test_a_batch_in_parts_is_one_call_of_its_budget_and_comparisons_are_not_cut(
     assert (context.meter.actual.tokens, context.meter.actual.calls, len(model.calls)) == (30, 1, 4)
 
     class Comparing(Model):
-        compares = True
+        facts = RerankerFacts(compares=True)
 
     requests = open_(comparing := Comparing(), docs=10)
     comparing.gate.set()

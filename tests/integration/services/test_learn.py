@@ -90,7 +90,7 @@ def test_the_gate_closes_where_scores_do_not_agree_with_the_first_stage_and_stay
     learner, orders, told, file = learned
     draws = random.Random(0)
     counted = 0
-    while not learner.is_closed:
+    while learner.limits != {"docs": 0}:
         learner.hear(JOB, in_full([draws.random() for _ in range(60)]))
         counted += 1
     assert counted <= 300
@@ -101,6 +101,14 @@ def test_the_gate_closes_where_scores_do_not_agree_with_the_first_stage_and_stay
         found = server.rank(RerankQuery(query="q", documents=TEXTS))
     assert [one.index for one in found] == list(range(60))
     assert found.cost.docs == 0
+
+
+def test_documents_without_a_first_stage_score_say_nothing_of_the_agreement(tmp_path: Path) -> None:
+    learner = Learner(tmp_path / "learned.json", 0.06, Orders(1), print)
+    known = [1.0 - place / 30 for place in range(30)]
+    for _ in range(300):  # those that the first stage lacks are the model's best
+        learner.hear(Job("query", TEXTS, [*known, *[None] * 30]), in_full([*known, *[2.0] * 30]))
+    assert learner.limits != {"docs": 0}
 
 
 def test_a_file_that_is_none_of_its_own_is_refused(tmp_path: Path) -> None:

@@ -8,27 +8,25 @@ from typing import Any
 import cohere
 import httpx2
 import pytest
-from opentelemetry import trace
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from patience import wait_until
-from rerank_server import KEY, ask, serving
+from rerank_server import KEY, TEXTS, ask, count_tea, serving
 
+from ragtune.facade.calibration import Calibration
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.rerankers.ordering import OrderingReranker
 from ragtune.services.limits import ServerLimits
 from ragtune.services.rerank import RerankServer
 from ragtune.services.shadow import ShadowOptions
+from ragtune.services.telemetry import CAPTURE
 
-TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
-BEST_FIRST = [2, 4, 0, 1, 3]
-"""By how often they say tea; equal ones as given."""
+TENTHS = FunctionReranker(lambda query, texts: [int(text) / 10 for text in texts])
 PATHS = ["/v1/rerank", "/v2/rerank", "/rerank"]
-
-
-def count_tea(query: str, texts: Sequence[str]) -> list[float]:
-    return [text.split().count("tea") / 10 for text in texts]
 
 
 def dead(query: str, texts: Sequence[str]) -> list[float]:
@@ -202,7 +200,6 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
             for budget in (None, {"calls": None})
         )
         wait_until(lambda: ranker._shadow is not None and ranker._shadow.outcomes()["measured"] == 1)
-        assert ranker._shadow is not None
         saved = ranker._shadow.figures()["saved_docs"].mean
     assert saved == 18 - some["ragtune"]["spent"]["docs"]  # the shadow asks about all documents at once, not in batches
     assert some["ragtune"]["spent"]["calls"] == 2
@@ -212,10 +209,7 @@ def test_a_policy_that_compares_asks_as_often_as_the_budget_says_or_until_it_has
     assert "warnings" not in some["meta"]
 
 
-def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer", lambda name: provider.get_tracer(name))
+def test_metrics_tell_what_requests_cost() -> None:
     ranker = RerankServer(FunctionReranker(count_tea), "counter", is_local=True)
     with serving(ranker, ServerLimits(in_flight=1)) as address:
         assert httpx2.get(f"{address}/metrics").status_code == 401
@@ -234,13 +228,6 @@ def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPat
         "shared_batches_count 1.0",
     ):
         assert f"\nragtune_rerank_{line}\n" in answer.text, line
-    (span,) = exporter.get_finished_spans()
-    told = dict(span.attributes or {})
-    assert {name: told[f"ragtune.{name}"] for name in ("documents", "spent.docs", "saved.docs")} == {
-        "documents": 5,
-        "spent.docs": 2,
-        "saved.docs": 3,
-    }
 
 
 @pytest.mark.parametrize(
@@ -249,3 +236,65 @@ def test_metrics_and_spans_tell_what_requests_cost(monkeypatch: pytest.MonkeyPat
 def test_bad_input_is_named_where_no_model_is_asked_too(url: str, wrong: Any) -> None:
     answer = ask(url, PATHS[0], {"query": "tea", "documents": ["a", "b", "c"], "budget": {"ms": 0}} | wrong)
     assert answer.status_code == 422
+
+
+def test_answers_have_what_reaches_a_threshold_and_say_where_nothing_does() -> None:
+    half = Calibration(model="m", method="isotonic", scores=(0.0, 1.0), probabilities=(0.0, 0.5))
+    request = {"query": "tea", "documents": ["8", "2", "9", "7", "3", "1"], "budget": {"docs": 4}}
+    with serving(RerankServer(TENTHS, "m", policy="fixed_depth", calibration=half)) as url:
+        some, none, plain = (
+            ask(url, "/v2/rerank", request | more).json()
+            for more in ({"min_score": 0.36, "top_n": 5}, {"min_score": 0.5}, {})
+        )
+        wrong = ask(url, "/v2/rerank", request | {"min_score": 1.1})
+    assert [(one["index"], one["relevance_score"]) for one in some["results"]] == [(2, 0.45), (0, 0.4)]
+    assert "nothing_relevant" not in some["ragtune"]
+    assert none["results"] == []
+    assert none["ragtune"]["nothing_relevant"] is True
+    assert none["ragtune"]["spent"]["docs"] == 4
+    assert len(plain["results"]) == 6
+    assert "nothing_relevant" not in plain["ragtune"]
+    assert wrong.status_code == 422
+    assert "/min_score" in wrong.json()["detail"]
+
+
+@pytest.mark.parametrize("captures", [False, True])
+def test_a_request_is_a_span_of_a_reranker_and_its_texts_are_shown_on_demand(
+    monkeypatch: pytest.MonkeyPatch, captures: bool
+) -> None:
+    request = {"query": "which number", "documents": ["2", "9", "5"], "top_n": 2, "budget": {"docs": 2}}
+    exporter, provider, reader = InMemorySpanExporter(), TracerProvider(), InMemoryMetricReader()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(metrics, "get_meter", MeterProvider([reader]).get_meter)
+    monkeypatch.setenv(CAPTURE, str(captures).lower())
+    with serving(RerankServer(TENTHS, "m")) as url:
+        tokens = ask(url, "/v1/rerank", request).json()["usage"]["total_tokens"]
+    (span,) = exporter.get_finished_spans()
+    told: dict[str, Any] = dict(span.attributes or {})
+    assert span.name == "rerank m"
+    expected = {
+        "ragtune.documents": 3,
+        "ragtune.spent.docs": 2,
+        "ragtune.saved.docs": 1,
+        "gen_ai.operation.name": "rerank",
+        "gen_ai.provider.name": "ragtune",
+        "gen_ai.request.model": "m",
+        "gen_ai.usage.input_tokens": tokens,
+        "openinference.span.kind": "RERANKER",
+        "reranker.model_name": "m",
+        "reranker.top_k": 2,
+        "reranker.output_documents.0.document.id": "1",
+        "reranker.output_documents.0.document.score": 0.9,
+        "reranker.output_documents.1.document.id": "2",
+    }
+    assert {name: told.get(name) for name in expected} == expected
+    assert "reranker.output_documents.2.document.id" not in told
+    assert told.get("reranker.query") == ("which number" if captures else None)
+    assert told.get("reranker.input_documents.1.document.content") == ("9" if captures else None)
+    assert any("9" in str(value) and "content" in name for name, value in told.items()) is captures
+    found = reader.get_metrics_data()
+    points = {one.name: one.data.data_points for one in found.resource_metrics[0].scope_metrics[0].metrics}
+    assert points["gen_ai.server.request.duration"][0].count == 1
+    assert points["gen_ai.client.token.usage"][0].sum == tokens
+    assert points["gen_ai.client.token.usage"][0].attributes["gen_ai.token.type"] == "input"

@@ -9,7 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,17 @@ from llama_index.postprocessor.jinaai_rerank import JinaRerank as LlamaJina
 from llama_index.postprocessor.tei_rerank import TextEmbeddingInference as LlamaTei
 from npm_clients import install
 from patience import HANG_S
-from rerank_server import KEY, serving
+from rerank_server import KEY, TEXTS, count_tea, serving
 from rerankers import Reranker
 
 from ragtune.cli.commands import serve
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 
-TEXTS = ["no tea", "tea", "tea tea tea", "coffee", "tea tea"]
 BEST = [(2, 0.3), (4, 0.2), (0, 0.1)]
 NODES = [NodeWithScore(node=TextNode(text=text, id_=str(i))) for i, text in enumerate(TEXTS)]
 WRONG_KEY = "another-key-of-the-tests"
 Found = list[tuple[int, float]]
-
-
-def count_tea(query: str, texts: Sequence[str]) -> list[float]:
-    return [text.split().count("tea") / 10 for text in texts]
 
 
 @pytest.fixture(scope="module")

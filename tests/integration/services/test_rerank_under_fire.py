@@ -128,21 +128,6 @@ def test_a_request_can_lower_the_operators_caps_and_neither_raise_nor_lift_them(
         ]  # fmt: skip
 
 
-def test_requests_under_way_are_answered_with_what_is_there_when_the_server_stops() -> None:
-    model = SlowModel()
-    ranker = RerankServer(FunctionReranker(model), "slow", is_local=True)
-    with serving(ranker) as url, ThreadPoolExecutor(2) as clients:
-        asked = [clients.submit(ask, url, PATH, hog(i)) for i in range(2)]
-        wait_until(lambda: model.read > 8)
-        begun = time.monotonic()
-        ranker.stop()
-        answers = [one.result(HANG_S) for one in asked]
-        assert time.monotonic() - begun < 2.0
-    for answer in answers:
-        assert sorted(one["index"] for one in answer.json()["results"]) == list(range(400))
-    assert 0 < sum(len(answer.json()["ragtune"]["reranked"]) for answer in answers) < 800
-
-
 def upstream(llm_server: Any, **options: Any) -> HttpReranker:
     options = {"max_retries": 0, "concurrency": 32, "cache_dir": None, **options}
     return HttpReranker(llm_server.rerank_url("cohere"), "test", **options)

@@ -24,15 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
-from ragtune.canonical import (
-    Candidate,
-    ChunkPolicy,
-    Filters,
-    RetrievalPlan,
-    chunk,
-    embed,
-    retrieve,
-)
+from ragtune.canonical import Candidate, ChunkPolicy, Filters, RetrievalPlan, chunk, embed, retrieve
 from ragtune.canonical.service import RagService, ServiceLimits
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.core.errors import LLMError, MissingExtraError, StoreError

@@ -56,8 +56,7 @@ def test_a_file_that_cannot_be_written_loses_no_answer_and_no_amount(
     assert written(file) == 5
     assert ask(server).answered_by == "length"
     assert written(file) == 25  # with what was in memory
-    assert (over := ask(server).stop) is not None
-    assert over.reason == "over_limit"
+    assert ask(server).stop.reason == "over_limit"
 
 
 def test_a_file_that_cannot_be_read_gives_the_first_stages_order_within_a_second(
@@ -69,7 +68,6 @@ def test_a_file_that_cannot_be_read_gives_the_first_stages_order_within_a_second
     began_s = time.monotonic()
     answer = ask(server)
     assert time.monotonic() - began_s < 1.5
-    assert answer.stop is not None
     assert (answer.stop.reason, answer.answered_by, len(answer)) == ("usage_unavailable", "first stage", 10)
     assert "cannot be read" in capfd.readouterr().err
     other.execute("ALTER TABLE hidden RENAME TO usage")
@@ -77,12 +75,9 @@ def test_a_file_that_cannot_be_read_gives_the_first_stages_order_within_a_second
 
 
 def test_requests_that_wait_for_the_file_are_answered_within_a_second(server: RerankServer) -> None:
-    usage = server._usage
-    assert usage is not None
-    with usage._turn:
+    with server._usage._turn:
         began_s = time.monotonic()
         stop = ask(server).stop
-    assert stop is not None
     assert stop.reason == "usage_unavailable"
     assert time.monotonic() - began_s < 1.5
 

@@ -66,8 +66,7 @@ def by_themselves() -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("width", "joint"),
-    [(1, []), (2, [["a", "c"], ["a", "d"]]), (8, [["a", "c", "d"], ["a", "d"]])],
+    ("width", "joint"), [(1, []), (2, [["a", "c"], ["a", "d"]]), (8, [["a", "c", "d"], ["a", "d"]])]
 )
 def test_lockstep_scores_together_what_is_asked_for_at_once(width: int, joint: list[list[str]]) -> None:
     reranker = Joint()

@@ -8,39 +8,21 @@ import re
 import pytest
 
 from ragtune import CostBudget, ScoredDocument
+from ragtune.core.policy.batching import choose
+from ragtune.core.policy.scaling import first_stage_scores
+from ragtune.core.pool.items import PoolItem
+from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.types import BatchProposal, CostObject, StopRecord
 
 limits = CostBudget.only
-
-
-def actions(output) -> list[str]:
-    return [event.action for event in output.trace.events]
 
 
 def batch(*doc_ids: str, **fields) -> BatchProposal:
     return BatchProposal(doc_ids=list(doc_ids), **fields)
 
 
-def test_a_drained_pool_stops_the_loop(fakes):
-    reranker = fakes.Reranker()
-    output = fakes.controller(reranker=reranker).run("q")
-    assert (output.stop.reason, output.stop.source) == ("pool_exhausted", "controller")
-    assert [len(ids) for ids in reranker.batches] == [5, 5, 5, 5]
-
-
-def test_an_empty_pool_stops_the_loop_before_it_starts(fakes):
-    output = fakes.controller(documents=[]).run("q")
-    assert output.stop.reason == "empty_pool"
-    assert output.documents == []
-    assert output.ranking == ()
-
-
 @pytest.mark.parametrize(
-    ("budget", "unit"),
-    [
-        (limits(max_reranker_docs=10), "rerank_docs"),
-        (limits(max_latency_ms=20.0), "latency_ms"),
-    ],
+    ("budget", "unit"), [(limits(max_reranker_docs=10), "rerank_docs"), (limits(max_latency_ms=20.0), "latency_ms")]
 )
 def test_a_used_up_unit_stops_the_loop_and_is_named(fakes, budget, unit):
     reranker = fakes.Reranker(cost=lambda items: CostObject(docs=len(items), calls=1, latency_ms=10.0, usd=0.1))
@@ -83,12 +65,6 @@ def test_the_scheduler_may_stop_and_its_reason_is_kept(fakes):
     }
 
 
-def test_no_proposal_is_a_reason_too(fakes):
-    output = fakes.controller(scheduler=fakes.Scheduler(choose=lambda pool, budget: None)).run("q")
-    assert (output.stop.reason, output.stop.source) == ("no_proposal", "scheduler")
-    assert "skip_rerank" not in actions(output)
-
-
 def after_one_batch(then):
     def choose(pool, budget):
         return batch("doc_000", "doc_001") if not len(pool.reranked) else then(pool)
@@ -116,42 +92,6 @@ def test_an_illegal_proposal_stops_the_loop_and_moves_nothing(fakes, then, error
     assert output.history[-1].cost.docs == 2
 
 
-def test_each_strategy_goes_to_its_own_reranker_and_is_remembered(fakes):
-    def choose(pool, budget):
-        return (
-            batch("doc_000", strategy="a")
-            if pool.is_candidate("doc_000")
-            else (batch("doc_001", strategy="b") if pool.is_candidate("doc_001") else None)
-        )
-
-    rerankers = {"a": fakes.Reranker(), "b": fakes.Reranker()}
-    assembler = fakes.Assembler()
-    scheduler = fakes.Scheduler(choose=choose)
-    fakes.controller(reranker=rerankers, scheduler=scheduler, assembler=assembler).run("q")
-    assert rerankers["a"].batches == [["doc_000"]]
-    assert rerankers["b"].batches == [["doc_001"]]
-    assert [item.reranker_strategy for item in assembler.seen[:3]] == ["a", "b", None]
-    assert scheduler.views[0].strategies == ("a", "b")
-
-
-def test_the_true_charge_replaces_the_expected_one_and_actual_cost_is_apart(fakes):
-    def act(ctx):
-        ctx.meter.charge(CostObject(docs=5, calls=1, tokens=70))
-        ctx.meter.pay(CostObject(docs=2, calls=1, tokens=20))
-
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, tokens=100), act=act)
-    output = fakes.controller(reranker=reranker).run("q")
-    assert output.history[-1].cost.tokens == 4 * 70
-    assert output.actual_cost == CostObject(docs=8, calls=4, tokens=80)
-    assert len(output.trace.find("settle_rerank")) == 4
-
-
-def test_the_virtual_clock_moves_by_each_batchs_charged_latency(fakes):
-    reranker = fakes.Reranker(cost=lambda items: CostObject(docs=5, calls=1, latency_ms=10.0))
-    output = fakes.controller(reranker=reranker).run("q")
-    assert [step.cost.latency_ms for step in output.history] == [0.0, 10.0, 20.0, 30.0, 40.0]
-
-
 @pytest.mark.parametrize("script", [[], [RuntimeError("timed out")]], ids=["succeeds", "fails"])
 def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     reranker = fakes.Reranker(
@@ -167,35 +107,8 @@ def test_a_batch_that_runs_over_is_not_cut_but_traced(fakes, script):
     assert output.stop.reason == "budget_exhausted"
 
 
-def test_the_history_has_a_step_before_any_batch_and_one_after_each(fakes):
-    output = fakes.controller(budget=limits(max_reranker_docs=10)).run("q")
-    assert [step.cost.docs for step in output.history] == [0, 5, 10]
-    first_stage = tuple(f"doc_{i:03d}" for i in range(20))
-    assert output.history[0].ranking == first_stage
-    assert all(sorted(step.ranking) == sorted(first_stage) for step in output.history)
-    assert output.history[-1].ranking == output.ranking
-
-
 def found(*ids: str, score: float = 0.4, **fields) -> list[ScoredDocument]:
     return [ScoredDocument(id=doc_id, score=score, token_count=10, **fields) for doc_id in ids]
-
-
-def once(docs):
-    answers = iter([docs])
-    return lambda pool, limit: next(answers, [])
-
-
-def test_what_an_expander_finds_goes_behind_is_charged_and_can_be_reranked(fakes):
-    expander, reranker, assembler = fakes.Expander(once(found("new_b", "new_a"))), fakes.Reranker(), fakes.Assembler()
-    output = fakes.controller(expander=expander, reranker=reranker, assembler=assembler).run("q")
-    items = {item.doc_id: item for item in assembler.seen}
-    assert (items["new_b"].initial_rank, items["new_a"].initial_rank) == (20, 21)
-    assert items["new_b"].sources == {"graph": 0.4}
-    assert output.final_budget_state["expanded_docs"] == 2
-    assert {"new_a", "new_b"} <= {doc_id for ids in reranker.batches for doc_id in ids}
-    assert output.trace.find("expand")[0].details["doc_ids"] == ["new_b", "new_a"]
-    assert len(output.history[0].ranking) == 20
-    assert len(output.history[1].ranking) == 22
 
 
 def test_an_expander_is_told_its_limit_and_denied_beyond_it(fakes):
@@ -232,3 +145,66 @@ def test_a_failing_expander_costs_nothing_and_the_run_goes_on(fakes, find):
     assert output.final_budget_state["expanded_docs"] == 0
     assert output.stop.reason == "pool_exhausted"
     assert len(output.ranking) == 20
+
+
+def grown(retrieved, discovered) -> CandidatePool:
+    pool = CandidatePool(
+        PoolItem(doc_id=f"r{i}", initial_rank=i, retrieval_score=s, sources={"bm25": s})
+        for i, s in enumerate(retrieved)
+    )
+    pool.add(
+        PoolItem(doc_id=f"g{i}", initial_rank=len(retrieved) + i, retrieval_score=s, sources={"graph": s})
+        for i, s in enumerate(discovered)
+    )
+    return pool
+
+
+def test_the_estimator_sees_the_scores_before_the_expander_is_asked(fakes):
+    seen = []
+
+    def value(pool, context):
+        seen.append(("estimate", len(pool), len(pool.reranked)))
+        return pool.valuation(pool.base_scores)
+
+    def find(pool, limit):
+        seen.append(("expand", len(pool), len(pool.reranked)))
+        return [ScoredDocument(id="new", score=0.5)] if len(pool) == 20 else []
+
+    fakes.controller(
+        estimator=fakes.Estimator(value), expander=fakes.Expander(find), budget=limits(max_reranker_docs=10)
+    ).run("q")
+    assert seen == [
+        ("estimate", 20, 0),
+        ("estimate", 20, 5),
+        ("expand", 20, 5),
+        ("estimate", 21, 5),
+        ("estimate", 21, 10),
+    ]
+
+
+def test_nothing_is_looked_for_that_no_batch_could_score(fakes):
+    expander = fakes.Expander(lambda pool, limit: [])
+    fakes.controller(expander=expander, budget=limits(max_reranker_docs=10)).run("q")
+    assert len(expander.limits) == 1
+
+
+def test_growth_changes_no_retrieved_document_s_value():
+    before = first_stage_scores(grown([30.0, 20.0, 10.0], []))
+    after = first_stage_scores(grown([30.0, 20.0, 10.0], [0.4, 0.1]))
+    assert after.tolist() == [*before.tolist(), 0.4, 0.1]
+
+
+@pytest.mark.parametrize("source", ["graph", "bm25"])
+def test_values_after_growth_are_the_same_whether_or_not_they_were_asked_for_before(source):
+    pools = [grown([30.0, 20.0, 10.0], [0.2]) for _ in range(2)]
+    first_stage_scores(pools[0])
+    for pool in pools:
+        pool.add([PoolItem(doc_id="late", initial_rank=9, retrieval_score=25.0, sources={source: 25.0})])
+    assert first_stage_scores(pools[0]).tolist() == first_stage_scores(pools[1]).tolist()
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, 3), (2, 2), (1, 1), (9, 3)])
+def test_an_estimator_may_limit_the_batch(fakes, limit, expected):
+    pool = fakes.pool(6)
+    pool.apply_priorities(pool.valuation(pool.base_scores, batch_limit=limit))
+    assert choose(pool, 3, None) == list(pool.doc_ids[:expected])

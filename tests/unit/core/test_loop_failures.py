@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +10,17 @@ import pytest
 from ragtune import CostBudget, ScoredDocument
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.batches.failures import FailurePolicy
-from ragtune.core.errors import (
-    InputError,
-    NotAskedError,
-    RequestOverError,
-    ScoreTableError,
-)
+from ragtune.core.component import RerankerFacts
+from ragtune.core.errors import InputError, NotAskedError, RequestOverError, ScoreTableError
+from ragtune.core.output import ControllerOutput
 from ragtune.core.policy.batching import propose
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.schedulers.cascade import CascadeScheduler
+from ragtune.schedulers.greedy import GreedyScheduler
+from ragtune.schedulers.one_shot import OneShotScheduler
+from ragtune.schedulers.sliding_window import SlidingWindowScheduler
+from ragtune.schedulers.windows import WindowsScheduler
 
 limits = CostBudget.only
 
@@ -88,8 +90,7 @@ def test_a_bad_score_costs_the_one_document_that_it_belongs_to(fakes, bad):
 
 def test_attempts_count_as_calls_documents_and_time(fakes):
     reranker = fakes.Reranker(
-        script=[RuntimeError("boom")] * 9,
-        cost=lambda items: CostObject(tokens=100, latency_ms=10.0, usd=0.1),
+        script=[RuntimeError("boom")] * 9, cost=lambda items: CostObject(tokens=100, latency_ms=10.0, usd=0.1)
     )
     output = fakes.controller(reranker=reranker, budget=limits(max_reranker_calls=2)).run("q")
     assert len(reranker.batches) == 2
@@ -102,8 +103,7 @@ def test_attempts_count_as_calls_documents_and_time(fakes):
 def test_a_failed_batch_costs_the_tokens_and_the_money_that_were_reported(fakes):
     for charge_failures in (False, True):
         reranker = fakes.Reranker(
-            script=[RuntimeError("cut off")] * 2,
-            act=lambda ctx: ctx.meter.charge(CostObject(tokens=30, usd=0.5)),
+            script=[RuntimeError("cut off")] * 2, act=lambda ctx: ctx.meter.charge(CostObject(tokens=30, usd=0.5))
         )
         budget = limits(charge_failures=charge_failures, max_reranker_docs=10)
         output = fakes.controller(reranker=reranker, budget=budget).run("q")
@@ -268,38 +268,12 @@ def test_what_is_used_up_stops_nothing_that_is_free_of_it(fakes, limit):
 def test_a_cascade_goes_on_where_the_strong_model_has_used_up_the_search_units(fakes):
     billed, free = fakes.Reranker(cost=lambda items: CostObject(search_units=1)), fakes.Reranker()
     scheduler = CascadeScheduler({"billed": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
-    output = fakes.controller(
-        reranker={"default": free, "billed": billed}, scheduler=scheduler, budget=limits(max_search_units=2)
-    ).run("q")
+    parts = {"reranker": {"default": free, "billed": billed}, "assembler": fakes.Assembler()}
+    output = fakes.controller(**parts, scheduler=scheduler, budget=limits(max_search_units=2)).run("q")
     assert (len(billed.batches), len(free.batches)) == (2, 2)
+    scored = {item.doc_id: item.reranker_strategy for item in parts["assembler"].seen}
+    assert [scored[doc_id] for doc_id in (*billed.batches[0], *free.batches[0])] == ["billed"] * 5 + ["default"] * 5
     assert (output.final_budget_state["search_units"], output.stop.reason) == (2, "pool_exhausted")
-
-
-@pytest.mark.parametrize(("billed", "fitting"), [(5_000, 200), (1_000_000, 200), (0, 400)])
-def test_a_rewrite_that_bills_too_much_ends_spending_and_empties_no_context(fakes, billed, fitting):
-    class Dear(fakes.Reformulator):
-        def expected_cost(self, context, first_round):
-            return CostObject(tokens=100)
-
-        def generate(self, context, first_round):
-            context.meter.charge(CostObject(tokens=billed))
-            return ["another"]
-
-    found = {"q": fakes.docs(500), "another": fakes.docs(5)}
-    output = fakes.controller(
-        retriever=fakes.Retriever(found),
-        reformulator=Dear(["another"]),
-        assembler=GreedyAssembler(),
-        budget=CostBudget(),
-    ).run("q")
-    assert len(output.documents) == fitting  # ten tokens each: the buffer is half of 4,000
-    assert output.final_budget_state["tokens"] == billed + 10 * fitting
-    if billed:
-        assert (output.batches.sent, output.stop.reason, output.stop.details["limit"]) == (
-            0,
-            "budget_exhausted",
-            "tokens",
-        )
 
 
 def test_the_stop_is_about_the_document_that_was_wanted(fakes):
@@ -358,15 +332,6 @@ def test_a_failing_policy_stops_the_loop_with_what_there_is(fakes, part):
     assert output.history[-1].cost.docs == 5
 
 
-def test_a_plain_dict_is_as_good_as_a_valuation(fakes):
-    by_dict = fakes.Estimator(lambda pool, _: {pool.doc_ids[i]: float(pool.base_scores[i]) for i in pool.eligible})
-    rerankers = [fakes.Reranker(), fakes.Reranker()]
-    first = fakes.controller(reranker=rerankers[0]).run("q")
-    second = fakes.controller(reranker=rerankers[1], estimator=by_dict).run("q")
-    assert rerankers[0].batches == rerankers[1].batches
-    assert first.ranking == second.ranking
-
-
 @pytest.mark.parametrize("part", ["estimator", "scheduler", "reranker", "price", "expander"])
 def test_bad_input_is_never_swallowed(fakes, part):
     def bad(*_):
@@ -381,3 +346,83 @@ def test_bad_input_is_never_swallowed(fakes, part):
     }
     with pytest.raises(ScoreTableError, match="doc_003"):
         fakes.controller(**parts[part]()).run("q")
+
+
+REFUSED = RuntimeError("no answer")
+
+
+def last_first(items: Any) -> dict[str, float]:
+    best_first = sorted(items, key=lambda item: -item.initial_rank)
+    return {item.doc_id: 1 / (2 + rank) for rank, item in enumerate(best_first)}
+
+
+@pytest.fixture
+def comparing(fakes: Any) -> Any:
+    class Comparing(fakes.Reranker):
+        facts = RerankerFacts(compares=True)
+
+    return Comparing
+
+
+def sent(output: ControllerOutput) -> list[list[str]]:
+    return [event.details["doc_ids"] for event in output.trace.find("propose")]
+
+
+def test_one_failed_call_leaves_the_first_stages_order(fakes: Any, comparing: Any) -> None:
+    output = fakes.controller(reranker=comparing(script=[REFUSED]), scheduler=OneShotScheduler(8)).run("q")
+    assert output.ranking == tuple(ids(*range(20)))
+    assert output.dropped == {}
+    assert (output.batches.sent, output.batches.failed) == (1, 1)
+    assert (output.history[-1].cost.docs, output.history[-1].cost.calls) == (8, 1)
+    assert output.trace.find("put_back")[0].details == {"doc_ids": ids(*range(8)), "error": "RuntimeError: no answer"}
+    assert output.trace.find("drop") == []
+
+
+@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), SlidingWindowScheduler(window=5, step=3)])
+def test_half_of_the_documents_that_went_back_are_sent_next_and_all_are_scored(
+    fakes: Any, comparing: Any, scheduler: Any
+) -> None:
+    script = [REFUSED, last_first, REFUSED, REFUSED, *[last_first] * 9]
+    output = fakes.controller(reranker=comparing(script=script), scheduler=scheduler).run("q")
+    windows = sent(output)
+    assert windows[:2] == [ids(*range(5)), ids(0, 1)]
+    assert windows[2][:2] == ids(2, 3)
+    assert windows[3:5] == [windows[2][: len(windows[2]) // 2], ids(2)]
+    assert len(windows[5]) > 1
+    assert output.stop.reason == "pool_exhausted"
+    assert output.history[-1].cost.calls == len(windows)
+    assert output.dropped == {}
+
+
+def test_hopeless_work_ends_and_the_first_stages_order_stands(fakes: Any, comparing: Any) -> None:
+    output = fakes.controller(reranker=comparing(script=[REFUSED] * 99), scheduler=GreedyScheduler(batch_size=5)).run(
+        "q"
+    )
+    assert sent(output) == [ids(*range(5)), ids(0, 1), ids(0)]
+    assert output.stop.reason == "strategy_closed"
+    assert output.ranking == tuple(ids(*range(20)))
+    assert output.history[-1].cost.calls == 3
+
+
+@pytest.mark.parametrize("answers", [[], [last_first] * 3])
+@pytest.mark.parametrize("scheduler", [GreedyScheduler(batch_size=5), WindowsScheduler(window=5)])
+def test_it_ends_without_a_limit_however_many_failures_are_allowed(
+    fakes: Any, comparing: Any, scheduler: Any, answers: list[Any]
+) -> None:
+    patient = FailurePolicy(batches_in_a_row=10**9)
+    reranker = comparing(script=[*answers, *[REFUSED] * 99])
+    output = fakes.controller(reranker=reranker, scheduler=scheduler, failures=patient).run("q")
+    assert output.stop.reason == "strategy_closed"
+    assert output.batches.failed == 20 + 1
+    assert len(output.ranking) == 20
+
+
+def test_the_strategy_alone_that_compares_puts_back(fakes: Any, comparing: Any) -> None:
+    from ragtune.schedulers.cascade import CascadeScheduler
+
+    strong, weak = comparing(script=[REFUSED] * 99), fakes.Reranker()
+    scheduler = CascadeScheduler({"strong": 99}, batch_size=5, escalate_above=0.0, min_docs=0)
+    output = fakes.controller(reranker={"default": weak, "strong": strong}, scheduler=scheduler).run("q")
+    assert [len(batch) for batch in strong.batches] == [5, 2, 1]
+    assert sorted(doc_id for batch in weak.batches for doc_id in batch) == ids(*range(20))
+    assert output.dropped == {}

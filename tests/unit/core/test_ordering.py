@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtune.core.errors import ConfigError
 from ragtune.core.output import HistoryStep, rankings_of
 from ragtune.core.pool.columns import CANDIDATE, DROPPED, RERANKED, PoolColumns
 from ragtune.core.pool.items import ItemState, PoolItem, tie_key
@@ -112,11 +111,6 @@ def test_a_document_whose_score_was_lost_is_ordered_by_its_estimate_like_one_tha
         orders.append([pool.doc_ids[i] for i in ordering.keys(pool).argsort()])
     assert orders[0] == orders[1]
     assert orders[0].index("d0") < orders[0].index("d1") < orders[0].index("d5")
-
-
-def test_an_unknown_ordering_is_refused_with_the_allowed_ones():
-    with pytest.raises(ConfigError, match="'best': allowed are final_score, reranked_first, posterior"):
-        Ordering.parse("best")
 
 
 @pytest.mark.parametrize("ordering", list(Ordering))

@@ -1,14 +1,18 @@
-"""Clock, trace, context and meter of a request."""
+"""Clock, trace, context and meter of a request, and places for work with deadlines."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from ragtune import CostBudget
+from ragtune.core.request import places as module
 from ragtune.core.request.clock import MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext
+from ragtune.core.request.places import Places
 from ragtune.core.request.trace import ControllerTrace
 
 
@@ -63,23 +67,14 @@ def test_the_monotonic_clock_never_goes_back_and_adds_recorded_time():
     assert before + 1e9 <= clock.now_ms() < before + 1.1e9
 
 
-def test_a_paused_monotonic_clock_stands_still_and_leaves_the_pause_out(monkeypatch):
-    now = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr("ragtune.core.request.clock.time.perf_counter", lambda: now.seconds)
+def test_a_paused_clock_stands_still_and_leaves_the_pause_out_even_if_the_work_in_it_fails(machine):
     clock = MonotonicClock()
-
-    def load(fails):
-        with clock.paused(), clock.paused():
-            now.seconds += 8.0
-            assert clock.now_ms() == 0.0
-            if fails:
-                raise RuntimeError("no such model")
-
-    load(fails=False)
-    with pytest.raises(RuntimeError):
-        load(fails=True)
+    with suppress(RuntimeError), clock.paused(), clock.paused():
+        machine.work(8000.0)
+        assert clock.now_ms() == 0.0
+        raise RuntimeError("no such model")
     assert clock.now_ms() == 0.0
-    now.seconds += 0.5
+    machine.work(500.0)
     assert clock.now_ms() == 500.0
 
 
@@ -93,3 +88,53 @@ def test_events_are_stamped_from_the_start_of_the_trace():
         (0.0, "budget", "deny_rerank", {"reason": "x"}),
         (3.0, "controller", "stop", {}),
     ]
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The time, as a test sets it."""
+    now = SimpleNamespace(s=1000.0)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now.s)
+    return now
+
+
+def hold(places: Places, now, held_s: float, within_s: float, *, gave_up: bool = False) -> bool:
+    """Whether work got a place, which it has given back."""
+    if not places.take(now.s + within_s):
+        return False
+    now.s += held_s
+    places.leave(held_s, gave_up=gave_up)
+    return True
+
+
+def test_work_that_would_get_its_place_after_its_deadline_is_refused_at_once(now) -> None:
+    places = Places(1)
+    assert hold(places, now, 4.0, 60.0)
+    assert places.take(now.s + 60.0)
+    begun = time.perf_counter()
+    assert not places.take(now.s + 1.0)
+    assert time.perf_counter() - begun < 1.0
+    places.leave(0.1)
+    assert places.take(now.s + 1.0)
+
+
+def test_a_pause_refuses_what_is_due_before_its_end(now) -> None:
+    places = Places(2)
+    places.pause(5.0)
+    assert not places.take(now.s + 4.0)
+    now.s += 5.0
+    assert places.take(now.s + 4.0)
+
+
+def test_after_three_that_were_given_up_only_one_in_two_seconds_tries_so_short_a_time(now) -> None:
+    places = Places(2)
+    assert all(hold(places, now, 1.0, 1.0, gave_up=True) for _ in range(3))
+    assert not places.take(now.s + 1.0)
+    assert places.take(now.s + 3.0)  # it has more time
+    places.leave()
+    now.s += 2.1
+    assert places.take(now.s + 1.0)
+    assert not places.take(now.s + 1.0)
+    places.leave(0.5)
+    assert hold(places, now, 0.5, 1.0)
+    assert hold(places, now, 0.5, 1.0)

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragtune import CostBudget, RetrievalPlan, ScoredDocument
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import RetrievalError
 from ragtune.core.interfaces import BaseReformulator
 from ragtune.core.request.clock import VirtualClock
@@ -59,13 +60,6 @@ def test_each_rewrite_is_a_round_of_its_own_depth_and_name(fakes):
     ]
     spent = context.tracker.snapshot()
     assert (spent["reformulations"], spent["retrieval_rounds"]) == (1, 2)
-
-
-def test_rewrites_equal_to_the_original_or_each_other_or_blank_are_dropped(fakes):
-    retriever = fakes.Retriever(fakes.docs(20))
-    rewrites = ["QUERY", " query ", "One", "", "  ", "one", "ONE  ", "two"]
-    RetrievalRounds(retriever, fakes.Reformulator(rewrites), PLAN).run(context_of())
-    assert [query for _, query, _ in retriever.calls] == ["query", "One", "two"]
 
 
 def test_an_inactive_reformulator_and_a_plan_without_rewrites_cost_nothing(fakes):
@@ -157,8 +151,7 @@ def test_a_document_that_a_round_repeats_counts_once_and_the_trace_says_so(fakes
 
 def test_what_only_a_rewrite_found_and_the_reranker_cannot_score_is_no_candidate(fakes):
     class Table(fakes.Reranker):
-        def can_score(self, doc_id, context):
-            return doc_id != "two_000"
+        facts = RerankerFacts(can_score=lambda doc_id, context: doc_id != "two_000")
 
     found = {"query": fakes.docs(3), "one": [*fakes.docs(2, "two"), *fakes.docs(1)]}
     output = fakes.controller(
@@ -178,10 +171,7 @@ def doc(doc_id: str, score: float, **fields) -> ScoredDocument:
 
 def test_ranks_follow_the_rounds_so_that_the_original_query_comes_first():
     pool = aggregate(
-        [
-            result("original", doc("b", 0.2), doc("a", 0.1)),
-            result("rewrite_0", doc("new", 9.0), doc("a", 8.0)),
-        ]
+        [result("original", doc("b", 0.2), doc("a", 0.1)), result("rewrite_0", doc("new", 9.0), doc("a", 8.0))]
     )
     assert pool.doc_ids == ("b", "a", "new")
     assert [item.initial_rank for item in pool] == [0, 1, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from ragtune import Corpus, Document
 from ragtune.core.errors import ConfigError
-from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, nearest
+from ragtune.data.graph import NEIGHBOURS, WEIGHTS, CorpusGraph, nearest
 
 MakeGraph = Callable[..., str]
 
@@ -43,13 +43,6 @@ def test_a_graph_of_another_corpus_is_refused_with_both_hashes(letters, folder):
         CorpusGraph.open(folder, other)
     assert letters.digest in str(refused.value)
     assert other.digest in str(refused.value)
-
-
-@pytest.mark.parametrize("manifest", ["{", "{}", '{"corpus": "x", "documents": 0, "k": 1, "kind": "tfidf"}', "\xff"])
-def test_a_damaged_manifest_is_refused(letters, folder, manifest):
-    (Path(folder) / MANIFEST).write_text(manifest, encoding="latin-1")
-    with pytest.raises(ConfigError, match="damaged corpus graph"):
-        CorpusGraph.open(folder, letters)
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,27 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
 
-from ragtune.core.errors import ConfigError, ModelLoadError
+import ragtune.embedders.tfidf as tfidf
+from ragtune.core.errors import ConfigError, DatasetError, ModelLoadError
 from ragtune.core.pool.items import PoolItem
-from ragtune.data.corpus import Corpus
+from ragtune.data.corpus import Corpus, Document
+from ragtune.data.text import terms
+from ragtune.embedders.candidates import CandidateVectors
 from ragtune.embedders.dense_vectors import DenseVectors
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.embedders.openai_compatible import OpenAICompatibleEmbedder
 from ragtune.embedders.sentence_transformer import SentenceTransformerEmbedder
+from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.llm.client import LLMClient
 
 
@@ -120,3 +129,83 @@ def test_rows_are_the_embedders_vectors_in_the_order_asked_for(corpus: Corpus, m
     expected = embedder.embed([corpus[doc_id].content for doc_id in wanted])
     np.testing.assert_allclose(rows, expected, atol=1e-5)
     assert np.linalg.eigvalsh(rows @ rows.T).min() > -1e-9
+
+
+TEXTS = (
+    "Green teas are brewed, a tea at 80\u2013100 degrees",
+    "",
+    "the",
+    "na\u00efve caf\u00e9 \u03b2-carotene",
+    "\u7dd1\u8336\u306e\u5165\u308c\u65b9 tea",
+)
+
+
+def test_columns_and_weights_are_those_of_scikit_learn() -> None:
+    hashing = HashingVectorizer(analyzer=terms, n_features=2**20, norm=None, alternate_sign=False)
+    expected = hashing.transform(TEXTS)
+    expected.data = 1.0 + np.log(expected.data)
+    expected = normalize(expected)
+    found = CandidateVectors().of([PoolItem(str(i), text) for i, text in enumerate(TEXTS)])
+    for part in ("indptr", "indices", "data"):
+        assert np.array_equal(getattr(found, part), getattr(expected, part))
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Forgets what the process has fitted, before every test and whenever called."""
+    forget = tfidf._model_of.cache_clear
+    forget()
+    yield forget
+    forget()
+
+
+def test_weights_are_sublinear_tf_times_smoothed_idf() -> None:
+    corpus = Corpus(Document(id=f"d{i}", text=text) for i, text in enumerate(["apple apple pear", "apple", "plum"]))
+    row = TfidfEmbedder(corpus, cache_dir=None).rows(["d0"]).toarray()[0]
+    apple, pear = (1 + math.log(2)) * (1 + math.log(4 / 3)), 1 + math.log(4 / 2)
+    norm = math.hypot(apple, pear)
+    assert sorted(row[row > 0]) == pytest.approx(sorted([apple / norm, pear / norm]))
+
+
+def test_rows_are_sparse_in_the_order_asked_and_their_products_are_cosines(corpus: Corpus) -> None:
+    rows = TfidfEmbedder(corpus).rows(["heart-2", "blank-1", "heart-1", "heart-2"])
+    assert issparse(rows)
+    assert rows.dtype == np.float64
+    kernel = (rows @ rows.T).toarray()
+    np.testing.assert_allclose(np.diag(kernel), [1.0, 0.0, 1.0, 1.0])
+    assert kernel[0, 3] == pytest.approx(1.0)
+    assert 0.0 < kernel[0, 2] < 1.0
+    np.testing.assert_array_equal(kernel[1], 0.0)
+
+
+def test_embedding_a_documents_text_gives_its_row(corpus: Corpus) -> None:
+    embedder = TfidfEmbedder(corpus)
+    np.testing.assert_allclose(embedder.embed(corpus.contents), embedder.rows(corpus.doc_ids).toarray(), atol=1e-6)
+
+
+def test_an_unknown_document_is_named(corpus: Corpus) -> None:
+    with pytest.raises(DatasetError, match="'nobody'"):
+        TfidfEmbedder(corpus).rows(["nobody"])
+
+
+def test_is_fitted_once_a_process_and_once_a_disk(
+    corpus: Corpus, private_cache: Path, fresh_process: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = TfidfEmbedder(corpus)
+    monkeypatch.setattr(tfidf, "_fit", None)
+    assert TfidfEmbedder(corpus)._model is first._model
+    fresh_process()
+    loaded = TfidfEmbedder(corpus)
+    assert loaded._model is not first._model
+    assert (loaded.rows(corpus.doc_ids) != first.rows(corpus.doc_ids)).nnz == 0
+    np.testing.assert_array_equal(loaded.embed(["blood and honey"]), first.embed(["blood and honey"]))
+
+
+def test_a_collection_without_terms_is_alike_in_nothing(fresh_process: Callable[[], None]) -> None:
+    corpus = Corpus([Document(id="a", text=""), Document(id="b", text="?")])
+    for _ in range(2):
+        embedder = TfidfEmbedder(corpus)
+        rows = embedder.rows(["a", "b"])
+        assert (rows @ rows.T).nnz == 0
+        assert not embedder.embed(["text"]).any()
+        fresh_process()

@@ -56,23 +56,6 @@ def test_the_keys_of_scored_documents_are_those_computed_by_hand(keys_of: Keys) 
 
 
 @pytest.mark.parametrize(
-    ("weight", "order"),
-    [
-        pytest.param(0.0, "bcade", id="fixed depth"),
-        pytest.param(0.2, "bcade", id="the default"),
-        pytest.param(0.5, "bacde", id="half and half"),
-        pytest.param(1.0, "abcde", id="the first stage"),
-    ],
-)
-def test_the_weight_moves_the_order_from_the_rerankers_to_the_first_stages(
-    keys_of: Keys, weight: float, order: str
-) -> None:
-    pool = _pool(a=30.0, b=20.0, c=10.0, d=9.0, e=8.0)
-    _scored(pool, a=_logistic(-1.0), b=_logistic(3.0), c=_logistic(1.0))
-    assert _order(pool, keys_of(pool, weight)) == order
-
-
-@pytest.mark.parametrize(
     ("scores", "order"),
     [
         pytest.param({}, "abcd", id="no score"),
@@ -86,21 +69,6 @@ def test_few_or_equal_scores_leave_the_rest_in_the_first_stages_order(
 ) -> None:
     pool = _scored(_pool(a=4.0, b=3.0, c=2.0, d=1.0), **scores)
     assert _order(pool, keys_of(pool)) == order
-
-
-def test_neither_the_first_stages_unit_nor_the_models_temperature_matters(keys_of: Keys) -> None:
-    logits = {"a": -2.0, "b": 0.5, "c": 1.5, "d": 0.7}
-    first = {"a": 9.0, "b": 7.5, "c": 3.0, "d": 2.9}
-    keys = [
-        keys_of(
-            _scored(
-                _pool(**{doc_id: unit * score - 3.0 for doc_id, score in first.items()}),
-                **{doc_id: _logistic(heat * logit + 0.3) for doc_id, logit in logits.items()},
-            )
-        )
-        for unit, heat in ((1.0, 1.0), (0.01, 2.0))
-    ]
-    assert keys[0] == pytest.approx(keys[1])
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])

@@ -86,17 +86,6 @@ def test_the_scale_is_the_maximum_of_its_posterior_density() -> None:
     assert all(log_density(posterior.inverse_scale * f) <= best for f in (0.9, 0.99, 1.01, 1.1))
 
 
-def test_a_document_without_text_learns_from_its_own_score() -> None:
-    """Found on BRIGHT, which has no texts: no variance was left for the reranker to be right with."""
-    rows, prior = csr_matrix((10, 12)), Prior()
-    posterior = RelevancePosterior(_evidence(10), rows, prior)
-    posterior.update([3], [0.2], ["a"])  # where the reranker's scores lie is not known before
-    before = posterior.mean.copy()
-    posterior.update([9], [0.999], ["a"])
-    assert posterior.mean[9] == posterior.mean.max()
-    assert (posterior.mean - before)[9] > (posterior.mean - before)[:9].max() + 0.5
-
-
 def test_extension_equals_having_had_the_documents_from_the_start() -> None:
     """New documents have no first-stage evidence, so only the text part of the covariance is compared."""
     prior = replace(Prior(), intercept_variance=0.0, evidence_variance=0.0, feedback_variance=0.0)
@@ -110,6 +99,29 @@ def test_extension_equals_having_had_the_documents_from_the_start() -> None:
     grown.update([25], [0.7], ["a"])
     whole.update([25], [0.7], ["a"])
     np.testing.assert_allclose(grown.variance, whole.variance, atol=1e-9)
+
+
+def test_a_second_strategy_is_calibrated_to_the_first() -> None:
+    rows = _rows(30)
+    posterior = RelevancePosterior(_evidence(30), rows, Prior())
+    posterior.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    before = posterior.mean.copy()
+    posterior.update(range(10, 20), np.full(10, 0.999), ["llm"] * 10)
+    other = RelevancePosterior(_evidence(30), rows, Prior())
+    other.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
+    other.update(range(10, 20), np.full(10, 0.999), ["ce"] * 10)
+    assert abs(posterior.mean[20:] - before[20:]).mean() < abs(other.mean[20:] - before[20:]).mean()
+
+
+def test_a_document_without_text_learns_from_its_own_score() -> None:
+    """Found on BRIGHT, which has no texts: no variance was left for the reranker to be right with."""
+    rows, prior = csr_matrix((10, 12)), Prior()
+    posterior = RelevancePosterior(_evidence(10), rows, prior)
+    posterior.update([3], [0.2], ["a"])  # where the reranker's scores lie is not known before
+    before = posterior.mean.copy()
+    posterior.update([9], [0.999], ["a"])
+    assert posterior.mean[9] == posterior.mean.max()
+    assert (posterior.mean - before)[9] > (posterior.mean - before)[:9].max() + 0.5
 
 
 def test_a_belief_stays_what_it_was_whatever_is_supposed_or_scored_after_it() -> None:
@@ -145,29 +157,6 @@ def test_random_numbers_that_do_not_follow_the_texts_weigh_little_beside_a_sourc
     assert follows > 0.8
     assert random < 0.2
     np.testing.assert_array_equal(source_weights(columns, csr_matrix((100, 8))), source_weights(columns))
-
-
-@pytest.mark.parametrize(("view", "original"), [("rewrite_0", "original"), ("rewrite_1/bm25", "bm25")])
-def test_a_rewrite_asked_of_the_same_retriever_is_no_independent_witness(view: str, original: str) -> None:
-    rng = np.random.default_rng(3)
-    scores = rng.normal(size=(30, 2))
-    items = [
-        PoolItem(doc_id=f"d{i}", initial_rank=i, sources={original: a, view: b}) for i, (a, b) in enumerate(scores)
-    ]
-    assert first_stage_evidence(items).weights.sum() == 1.0
-    assert first_stage_evidence(items).columns.shape == (30, 1)
-
-
-def test_a_second_strategy_is_calibrated_to_the_first() -> None:
-    rows = _rows(30)
-    posterior = RelevancePosterior(_evidence(30), rows, Prior())
-    posterior.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
-    before = posterior.mean.copy()
-    posterior.update(range(10, 20), np.full(10, 0.999), ["llm"] * 10)
-    other = RelevancePosterior(_evidence(30), rows, Prior())
-    other.update(range(10), np.linspace(0.1, 0.9, 10), ["ce"] * 10)
-    other.update(range(10, 20), np.full(10, 0.999), ["ce"] * 10)
-    assert abs(posterior.mean[20:] - before[20:]).mean() < abs(other.mean[20:] - before[20:]).mean()
 
 
 @pytest.mark.parametrize("ranked", [1, 2])

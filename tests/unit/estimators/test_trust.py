@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtune import Corpus, Document
+from ragtune import Corpus
+from ragtune.core.policy.scaling import rank_correlation
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.embedders.tfidf import TfidfEmbedder
-from ragtune.estimators.posterior._first_stage import Corroboration, FirstStageEvidence, contradiction, rank_correlation
+from ragtune.estimators.posterior._first_stage import Corroboration, FirstStageEvidence, contradiction
 from ragtune.estimators.posterior.correlation import SourceCorrelation
 from ragtune.estimators.posterior.uncertainty import PosteriorBelief, UncertaintyEstimator
 
@@ -124,17 +125,6 @@ def test_the_more_of_the_pool_a_graph_found_the_more_a_documents_own_score_count
         moved = belief.key - belief.mean - posterior.corroboration * posterior.evidence
         np.testing.assert_allclose(moved[[0, 5]], share * (own - belief.mean)[[0, 5]], atol=1e-12)
         np.testing.assert_allclose(moved[1:5], 0.0, atol=1e-12)
-
-
-def test_before_any_score_the_order_is_the_first_stages(
-    make_pool: Callable[..., CandidatePool], make_context: Callable[..., RAGtuneContext]
-) -> None:
-    """Found on known-item queries and outside English: likeness to the top documents damaged a good first stage."""
-    texts = {"a": "red fox", "b": "blue sea", "c": "red sea", "d": "red fox and fox", "e": "whale", "f": "the red fox"}
-    corpus = Corpus(Document(id=name, text=text) for name, text in texts.items())
-    pool = make_pool("abcdef")
-    found = UncertaintyEstimator(corpus, TfidfEmbedder).value(pool, make_context())
-    assert list(np.argsort(-found.posterior, kind="stable")) == [0, 1, 2, 3, 4, 5]
 
 
 def test_scores_that_run_against_the_sources_lose_their_weight_and_chance_alone_does_not() -> None:

@@ -47,11 +47,7 @@ def sent(window: list[int], worth: np.ndarray, told: int | None = None) -> SentB
 
 
 def played(
-    policy: WindowEstimator,
-    worth: np.ndarray,
-    calls: int | None = None,
-    told: int | None = None,
-    lies: float = 0.0,
+    policy: WindowEstimator, worth: np.ndarray, calls: int | None = None, told: int | None = None, lies: float = 0.0
 ) -> SimpleNamespace:
     """How a policy gets on that is told the truth, but for a share of reversed answers: its windows and its ranking."""
     rng = np.random.default_rng(0)

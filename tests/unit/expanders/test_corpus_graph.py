@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ragtune import Corpus, CostBudget, Document, ScoredDocument
-from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import ItemState, PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.expanders.corpus_graph import CorpusGraphExpander
@@ -98,8 +97,8 @@ def test_what_the_table_lacks_is_no_candidate_and_counted_once(expander, pool, c
     table = tmp_path / "scores.run"
     table.write_text("".join(f"q1 Q0 {doc_id} 1 0.5 t\n" for doc_id in "abcdx"), encoding="utf-8")
     replay = ReplayReranker(str(table))
-    assert replay.can_score("x", context)
-    assert not replay.can_score("y", context)
+    assert replay.facts.can_score("x", context)
+    assert not replay.facts.can_score("y", context)
     found = expander(replay)
     score(pool, a=0.5)
     assert ids(found.expand(pool, context, 10)) == ["x"]
@@ -119,8 +118,3 @@ def test_in_a_run_the_finds_are_charged_and_reranked(expander, fakes, letters):
     assert output.final_budget_state["expanded_docs"] == 3
     assert set(output.ranking) == {"a", "b", "c", "d", "x", "y", "z"}
     assert output.stop.reason == "pool_exhausted"
-
-
-def test_a_graph_of_another_corpus_is_refused(folder, fakes):
-    with pytest.raises(ConfigError, match="another corpus"):
-        CorpusGraphExpander(Corpus([Document(id="a", text="a")]), folder, fakes.Reranker())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from experiments.evaluate.baselines import compare, compare_queries, depth_line
+from experiments.evaluate import baselines as evaluations
+from experiments.evaluate.baselines import FULL, Evaluation, compare, compare_queries, depth_line
 from experiments.evaluate.curves import Curve, Steps, curve
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import QueryRecord, Ranked
@@ -17,6 +19,7 @@ from experiments.evaluate.summary import Comparison
 from experiments.replay.build import session_for
 from experiments.replay.records import baselines_of as replay_baselines
 from experiments.replay.records import is_fixed_depth
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.types import CostObject
@@ -86,24 +89,6 @@ def test_the_line_of_fixed_depth_is_that_of_runs_at_each_depth(replayed: Replaye
     assert len(set(line.values())) > 1
 
 
-@pytest.mark.parametrize("further", [[], ["signal=lexical"]])
-def test_a_run_of_fixed_depth_is_measured_at_every_depth(replayed: Replayed, further: list[str]) -> None:
-    run = replayed("experiment=fixed_depth", "budget.max_reranker_docs=6", *further)
-    assert is_fixed_depth(session_for(run.config))
-    records, once, measures = measured(run)
-    steps = Steps.of(records, measures, fixed_depth=True)
-    drawn = curve(steps, measures.names, Bootstrap(**SETTINGS))
-    assert once.docs.tolist() == [0, 6]
-    assert drawn.docs.tolist() == list(range(7))
-    for depth in range(7):
-        _, own, _ = measured(replayed("experiment=fixed_depth", f"budget.max_reranker_docs={depth}", *further))
-        assert drawn.mean[depth].tolist() == own.mean[-1].tolist()
-        assert drawn.costs[depth, :2].tolist() == own.costs[-1, :2].tolist()  # documents and calls
-    assert drawn.costs[-1].tolist() == once.costs[-1].tolist()
-    assert drawn.mean[0].tolist() == drawn.first_stage.tolist()
-    assert drawn.area() != once.area()
-
-
 def test_only_fixed_depth_is_measured_at_every_depth(replayed: Replayed) -> None:
     for overrides in (["experiment=uncertainty"], ["experiment=fixed_depth", "assembler.ordering=final_score"]):
         assert not is_fixed_depth(session_for(replayed(*overrides).config))
@@ -114,7 +99,7 @@ def test_where_a_reranker_is_live_nothing_is_spent_on_comparisons(
 ) -> None:
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4", "reranker=noop")
     assert baselines_of(run)
-    monkeypatch.setattr(NoOpReranker, "is_recorded", False)
+    monkeypatch.setattr(NoOpReranker, "facts", RerankerFacts())
     assert baselines_of(run) == {}
     assert compared(run)[1] == {}
 
@@ -136,3 +121,22 @@ def test_a_model_that_rewrites_queries_is_not_asked_again(replayed: Replayed, mo
     run = replayed("experiment=uncertainty", "budget.max_reranker_docs=4")
     monkeypatch.setattr(IdentityReformulator, "expected_cost", lambda *_: CostObject(tokens=9), raising=False)
     assert baselines_of(run) == {}
+
+
+def test_a_baseline_that_cannot_answer_a_later_query_is_left_out_of_all(
+    replayed: Replayed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replayed("experiment=uncertainty", "budget.max_reranker_docs=6", "scheduler.batch_size=2")
+    records, drawn, measures = measured(run)
+    last = run.dataset.judged[-1]
+
+    def beaten(query_ids: Sequence[str]) -> dict[str, Sequence[Ranked]]:
+        found = replay_baselines(run.config, session_for(run.config))(query_ids)
+        return {name: found[name] for name in found if name != FULL or last not in query_ids}
+
+    found = Evaluation(run.dataset, measures, beaten, tmp_path)
+    monkeypatch.setattr(evaluations, "TOGETHER", 1)
+    for record in records:
+        found.add(record)
+    assert list(found.compared()) == ["fixed depth", "interpolated fixed depth"]
+    assert found.depth_line(drawn) is None

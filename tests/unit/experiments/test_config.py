@@ -148,13 +148,7 @@ def test_a_sweep_takes_names_and_amounts_of_budgets_together(axis: str, jobs: di
 
 def test_amounts_of_a_sweep_have_one_unit() -> None:
     assert spelled_out(["budget=5,10docs", "seed=1"]) == ["budget=tight", "budget.max_reranker_docs=5,10", "seed=1"]
-    for wrong in (
-        "budget=5,10calls",
-        "budget=20pages",
-        "budget=1.5.2usd",
-        "budget=-3",
-        "budget=.5usd",
-    ):
+    for wrong in ("budget=5,10calls", "budget=20pages", "budget=1.5.2usd", "budget=-3", "budget=.5usd"):
         with pytest.raises(ConfigError, match=f"{wrong!r}: allowed are amounts of one unit, docs, calls"):
             spelled_out([wrong])
 

@@ -10,18 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shard_work import die, die_once, echo
+from shard_work import die_once, echo
 
 from experiments.config.paths import PROJECT_ROOT
-from experiments.replay.executors import (
-    Executor,
-    InlineExecutor,
-    JoblibExecutor,
-    RayExecutor,
-    WorkersLostError,
-    shards,
-    worker_of,
-)
+from experiments.replay.executors import Executor, InlineExecutor, JoblibExecutor, RayExecutor, shards, worker_of
 from ragtune.core.errors import ConfigError
 
 IDS = [f"q{i}" for i in range(11)]
@@ -39,11 +31,6 @@ def test_shards_are_contiguous_nearly_equal_and_none_empty(count: int) -> None:
     sizes = [len(part) for part in parts]
     assert len(parts) == min(count, len(IDS))
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_workers_that_die_again_are_told_of_in_words() -> None:
-    with pytest.raises(WorkersLostError, match=r"^a worker process died, .*TerminatedWorkerError: A worker process"):
-        list(JoblibExecutor(n_jobs=2).run(partial(die, "c"), IDS))  # type: ignore[arg-type]
 
 
 def test_what_a_worker_takes_down_is_given_to_another_and_nothing_is_done_twice(

@@ -1,13 +1,16 @@
-"""Golden decisions: one file a component, and every change of one is told by name."""
+"""Golden decisions: one file a component, every change of one is told by name, and a run checks those it uses."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from experiments.cli import experiment
+from experiments.config.compose import compose
 from experiments.conformance import golden
 from experiments.conformance.golden import COMPARING, COUNTERPARTS, DECISIONS, Decisions, differences, pin
 
@@ -55,10 +58,60 @@ def test_a_changed_decision_is_told_with_component_query_and_values(decisions: P
     said = pinned["greedy"]["q14"]["stop"]
     pinned["greedy"]["q14"]["stop"] = "tired"
     (decisions / BASELINE).write_text(json.dumps(pinned))
-    assert differences() == [
-        f"estimator/baseline with greedy, query q14: stop is {said}, pinned is tired",
-    ]
+    assert differences() == [f"estimator/baseline with greedy, query q14: stop is {said}, pinned is tired"]
     del pinned["greedy"]["q14"]
     (decisions / BASELINE).write_text(json.dumps(pinned))
     [line] = differences()
     assert line.startswith("estimator/baseline: pinned are [")
+
+
+OPTIONS = ["estimator=baseline", "scheduler=greedy", "budget=5", "tracking=none", "dataset.every=10"]
+
+
+@pytest.fixture(autouse=True)
+def unchecked() -> Iterator[None]:
+    golden._differences.cache_clear()
+    yield
+    golden._differences.cache_clear()
+    experiment._warn_once.cache_clear()
+
+
+def run(folder: Path) -> str:
+    folder.mkdir()
+    experiment.run_experiment(compose(OPTIONS), folder, OPTIONS)
+    return str(json.loads((folder / "summary.json").read_text())["tags"]["conformance"])
+
+
+def test_a_run_reports_the_golden_decisions_of_its_components(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "run") == "passed"
+    assert "conformance: passed\n" in capsys.readouterr().out
+
+
+def test_a_failure_is_a_warning_with_the_first_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(golden, "differences_of", lambda component: [f"{component}: charged is 1", "more"])
+    outcome = run(tmp_path / "run")
+    assert outcome.startswith("failed: ")
+    assert ": charged is 1" in outcome
+    assert "warning: conformance: failed: " in capsys.readouterr().out
+
+
+def test_the_same_code_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: list[str] = []
+    monkeypatch.setattr(golden, "differences_of", lambda component: decided.append(component) or [])
+    config = compose(OPTIONS)
+    for _ in range(2):
+        golden._differences.cache_clear()  # as a new process would begin
+        assert golden.conformance_of(config) == "passed"
+    assert sorted(decided) == ["estimator/baseline", "scheduler/greedy"]
+
+
+def test_a_class_of_ones_own_is_named() -> None:
+    config = compose(OPTIONS)
+    own = {**config["scheduler"], "_target_": "mine.patience.Patience"}
+    assert (
+        golden.conformance_of({**config, "scheduler": own}) == "passed; no golden decisions for mine.patience.Patience"
+    )

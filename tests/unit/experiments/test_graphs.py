@@ -30,14 +30,6 @@ def test_texts_that_are_alike_are_neighbours(corpus: Corpus, tmp_path: Path) -> 
         assert all(0 < weight <= 1 + 1e-6 for weight in weights)
 
 
-def test_a_dense_graph_knows_meaning(corpus: Corpus, tmp_path: Path, minilm: str) -> None:
-    build_graph(corpus, tmp_path / "graph", silent, kind="dense", k=2, model=minilm)
-    graph = CorpusGraph.open(tmp_path / "graph", corpus)
-    assert graph.neighbours("bread-1")[0] == "bread-2"
-    assert graph.neighbours("ship-1")[0] == "ship-2"
-    assert {path.name for path in tmp_path.iterdir()} - {"cache"} == {"graph"}
-
-
 def test_vectors_that_are_there_make_a_graph_of_their_own(corpus: Corpus, tmp_path: Path) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(corpus), 6)).astype(np.float32) * 7.0
     vectors[3] = 0.0

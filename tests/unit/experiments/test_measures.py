@@ -116,13 +116,6 @@ def record_of(fakes: SimpleNamespace, **parts: object) -> tuple[object, QueryRec
     return output, QueryRecord.of(output)
 
 
-def test_a_record_survives_being_written(fakes: SimpleNamespace) -> None:
-    _, record = record_of(fakes)
-    line = record.to_line()
-    assert b"\n" not in line
-    assert QueryRecord.from_line(line) == record
-
-
 def test_a_record_holds_every_anytime_ranking_and_its_cost(fakes: SimpleNamespace) -> None:
     output, record = record_of(fakes)
     assert record.query_id == "q7"

@@ -26,10 +26,7 @@ QUERY_IDS = ["q1", "q2", "q3", "q4"]
 
 @pytest.mark.parametrize("policy", ["experiment=fixed_depth", "scheduler=greedy"])
 def test_a_replay_of_recorded_scores_reads_no_text_and_counts_no_token(
-    policy: str,
-    collection: Path,
-    compose_tiny: Callable[..., dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
+    policy: str, collection: Path, compose_tiny: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents = collection / "corpus.jsonl"  # a document without tokens counts as one that nobody has counted
     documents.write_text(documents.read_text().replace('"text": ""', '"text": "words"'))

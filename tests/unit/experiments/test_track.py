@@ -93,7 +93,7 @@ def test_a_job_that_notes_the_collection_at_the_same_moment_is_in_nobodys_way(ru
     from sqlalchemy import Engine, event
 
     tracking = MlflowTracking(store(tmp_path), "tests")
-    experiment = tracking._experiment_id()
+    experiment = tracking._experiment_id
     meanwhile: list[str] = []
 
     @event.listens_for(Engine, "after_cursor_execute")
@@ -190,7 +190,6 @@ def test_a_runs_name_has_every_choice_that_its_sweep_varies(make_summary: Callab
 
 def test_failures_are_tags_and_metrics_and_an_earlier_tracking_failure_is_named(logged: SimpleNamespace) -> None:
     summary = read_summary(logged.folder)
-    assert summary is not None
     failed = {"batches_sent": 9, "batches_failed": 3, "share": 0.33, "first_error": "server said 503"}
     failed |= {"went_on": {"reformulation": 2}}
     write_summary(logged.folder, summary.model_copy(update={"failures": summary.failures.model_copy(update=failed)}))
@@ -234,6 +233,5 @@ def test_a_run_without_tracking_is_logged_where_tracking_by_default_would_log_it
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store(tmp_path))
     said = relog(run_dir)
     summary = read_summary(run_dir)
-    assert summary is not None
     assert said == f"logged as {summary.mlflow_run_id}"
     assert summary.mlflow_run_id is not None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,8 @@ from overlap import QUERY, TEXTS, overlap
 from ragtune import BudgetedReranker, Document
 from ragtune.cli.commands.serve import add_rerank_options
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.core.interfaces import BaseReranker
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
+from ragtune.facade.models import reranker_for
 from ragtune.facade.ranking import Ranking
 from ragtune.facade.reranker import Job
 from ragtune.rerankers.function import FunctionReranker
@@ -210,18 +211,6 @@ def test_every_unit_of_a_budget_binds(limits: dict[str, Any], unit: str, most: f
     assert ranking.saved.calls == 1
 
 
-def test_milliseconds_bind(machine: Any) -> None:
-    def slow(query: str, texts: Sequence[str]) -> list[float]:
-        machine.work(50.0 * len(texts))
-        return overlap(query, texts)
-
-    ranking = make(slow, ms=130.0, batch_size=1).rank(QUERY, TEXTS)
-    check(ranking, len(TEXTS))
-    assert ranking.cost.docs == 2
-    assert ranking.stop is not None
-    assert "latency_ms" in ranking.stop.message
-
-
 def test_a_query_may_have_a_budget_of_its_own() -> None:
     reranker = make(docs=6)
     own = {"docs": 2, "calls": None}
@@ -311,28 +300,11 @@ def test_a_ranking_is_a_sequence_and_top_k_cuts_it() -> None:
     ids=["logits without a scale", "too few", "words", "by index", "a text"],
 )
 def test_a_function_that_returns_no_scores_is_refused_in_one_line(function: Any, said: str) -> None:
-    for act in (
-        lambda: make(function).rank(QUERY, TEXTS),
-        lambda: make(function).rank_many([(QUERY, TEXTS)] * 2),
-    ):
+    for act in (lambda: make(function).rank(QUERY, TEXTS), lambda: make(function).rank_many([(QUERY, TEXTS)] * 2)):
         with pytest.raises(ConfigError, match=said) as refused:
             act()
         assert "\n" not in str(refused.value)
     assert make(lambda query, texts: [3.2 for _ in texts], scale="logit").rank(QUERY, TEXTS).cost.docs == 4
-
-
-class Mispriced(BaseReranker):
-    def rerank(self, items: Any, context: Any, strategy: str) -> dict[str, float]:
-        return {item.doc_id: 0.5 for item in items}
-
-    def expected_cost(self, items: Any, context: Any) -> Any:
-        raise KeyError("no such price")
-
-
-def test_a_reranker_that_cannot_name_its_price_ranks_all_the_same() -> None:
-    ranking = make(Mispriced()).rank(QUERY, TEXTS)
-    check(ranking, len(TEXTS))
-    assert (ranking.cost.docs, ranking.saved.docs, ranking.saved.calls) == (4, 4, 1)
 
 
 def test_every_unit_is_a_limit_at_every_door() -> None:
@@ -435,3 +407,40 @@ def test_a_ranking_travels_with_what_it_saved() -> None:
     assert travelled == ranking
     assert travelled.saved == ranking.saved
     assert ranking.saved.docs == len(TEXTS) - 2
+
+
+GIVEN = [4.0, 1.0, 3.0, 2.0, 0.0, 7.0, 6.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("plain", "given"),
+    [
+        ({"top_k": 2}, {"top_k": np.int64(2)}),
+        ({"scores": GIVEN}, {"scores": np.array(GIVEN, dtype=np.float32)}),
+        ({"scores": GIVEN}, {"scores": pd.Series(GIVEN, index=range(8)[::-1])}),
+        ({"scores": [4, None, 3, 2] * 2}, {"scores": pd.Series([4, None, 3, 2] * 2, dtype="Int64")}),
+        ({"scores": [4, None, 3, 2] * 2}, {"scores": [np.int64(4), pd.NA, 3, 2] * 2}),
+        ({"scores": {"a": GIVEN, "b": GIVEN[::-1]}}, {"scores": pd.DataFrame({"a": GIVEN, "b": GIVEN[::-1]})}),
+        ({"signals": {"clicks": [1, None, 2, 3] * 2}}, {"signals": {"clicks": pd.Series([1, None, 2, 3] * 2)}}),
+        ({"signals": {"clicks": GIVEN}}, {"signals": pd.DataFrame({"clicks": GIVEN})}),
+        ({"vectors": np.eye(8).tolist()}, {"vectors": pd.DataFrame(np.eye(8))}),
+        ({"documents": TEXTS}, {"documents": np.array(TEXTS)}),
+        ({"documents": TEXTS}, {"documents": pd.Series(TEXTS, index=range(8)[::-1])}),
+        ({"documents": TEXTS}, {"documents": (text for text in TEXTS)}),
+    ],
+)
+def test_arrays_and_series_are_lists_by_position(plain: Any, given: Any) -> None:
+    def ranked(documents: Any = TEXTS, **further: Any) -> Ranking:
+        return make().rank(QUERY, documents, **further)
+
+    assert ranked(**given).documents == ranked(**plain).documents
+
+
+def test_records_of_a_frame_may_lack_a_title() -> None:
+    records = pd.DataFrame({"text": TEXTS, "title": [None, "x", np.nan, pd.NA] * 2}).to_dict("records")
+    assert [d.index for d in make().rank(QUERY, records)] == [d.index for d in make().rank(QUERY, TEXTS)]
+
+
+def test_a_reranking_function_may_return_a_series() -> None:
+    own = reranker_for(lambda query, texts: pd.Series(overlap(query, texts)), {})
+    assert make(own).rank(QUERY, TEXTS).documents == make().rank(QUERY, TEXTS).documents

@@ -27,6 +27,7 @@ HELLO = [Message("system", "Be kind."), Message("user", "hello")]
 PRICES = {"test": {"prompt": 1.0, "completion": 10.0}}
 
 Make = Callable[..., LLMClient]
+Names = RootModel[list[str]]
 
 
 class Colour(str, Enum):
@@ -40,10 +41,6 @@ class Choice(BaseModel):
 
 class Pair(BaseModel):
     names: Annotated[list[str], Field(min_length=2, max_length=2)]
-
-
-class Names(RootModel[list[str]]):
-    pass
 
 
 def test_an_answer_comes_with_its_bill(llm_server: Any, make_client: Make) -> None:

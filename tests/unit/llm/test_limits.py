@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from llm_fakes import FakeService
 
 from experiments.config.paths import CONF
@@ -93,7 +91,6 @@ def test_an_answer_that_is_cut_off_names_the_options_that_change_the_request(who
     with pytest.raises(LLMError, match="was cut off after") as caught:
         ask(service.client(max_tokens=8192))
     found = re.search(r"raise .*?(\w+)=\d+, or thinking_tokens=4096 of the language model", str(caught.value))
-    assert found is not None
     assert found[1] == option
     assert ask(service.client(thinking_tokens=10_000)) == ask(service.client(), **{option: 10_000})
 
@@ -108,19 +105,3 @@ def test_thoughts_that_used_up_the_limit_are_told_however_the_server_calls_it(ll
     client = LLMClient(model="test", base_url=llm_server.url, mode="live")
     with pytest.raises(LLMError, match=r"tokens[:;].* raise max_answer_tokens=32, or thinking_tokens=4096"):
         reranked(LLMPointwiseReranker)(client)
-
-
-@pytest.mark.parametrize("kind", [LLMListwiseReranker, LLMSetwiseReranker, LLMPointwiseReranker])
-@given(
-    tokens=st.integers(0, 12_000),
-    usd=st.none() | st.floats(0.0, 0.05),
-    thoughts=st.integers(0, 6000),
-)
-@settings(max_examples=25, deadline=None)
-def test_thoughts_are_never_overspent(kind: Any, tokens: int, usd: float | None, thoughts: int) -> None:
-    service = FakeService(lambda chat: f"{'hm ' * thoughts}</think>" + json.dumps(ANSWER if thoughts % 2 else {}))
-    reranker = kind(service.client(), PROMPTS)
-    limits = {"tokens": tokens} | ({} if usd is None else {"usd": usd})
-    ranking = BudgetedReranker(reranker, policy="fixed_depth", batch_size=4, **limits).rank("tea", TEXTS)
-    assert ranking.cost.tokens == service.billed_tokens <= tokens
-    assert ranking.cost.usd <= (usd if usd is not None else ranking.cost.usd) + 1e-9

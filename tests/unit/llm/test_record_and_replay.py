@@ -23,10 +23,7 @@ from ragtune.llm.types import Message
 HELLO = [Message("user", "hello")]
 
 Make = Callable[..., LLMClient]
-
-
-class Names(RootModel[list[str]]):
-    pass
+Names = RootModel[list[str]]
 
 
 def lasting(outcome: Any) -> Any:

@@ -31,10 +31,7 @@ REAL = {"clock": MonotonicClock(), "sleep": time.sleep}
 TRANSIENT = ["rate_limit", "server_error", "drop", "garbage"]
 
 Make = Callable[..., LLMClient]
-
-
-class Names(RootModel[list[str]]):
-    pass
+Names = RootModel[list[str]]
 
 
 @pytest.mark.parametrize("kind", TRANSIENT)
@@ -98,30 +95,7 @@ def test_no_server_stops_all_requests_for_more_than_a_minute(llm_server: Any, ma
 def test_reads_retry_after_as_a_date() -> None:
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     seconds = retry_after_s({"retry-after": soon})
-    assert seconds is not None
     assert 90 < seconds <= 100
-
-
-def test_a_service_that_is_down_is_left_alone_until_it_may_have_recovered(
-    llm_server: Any, make_client: Make, clock: VirtualClock
-) -> None:
-    client = make_client(max_retries=0, breaker_failures=2, breaker_cooldown_s=30.0)
-    llm_server.faults += [Fault("server_error")] * 3
-    for _ in range(2):
-        with pytest.raises(ServiceError, match="HTTP 500"):
-            client.chat(HELLO)
-    with pytest.raises(ServiceError, match="nothing is sent for another 30 s") as caught:
-        client.chat(HELLO)
-    assert caught.value.kind == "circuit_open"
-    assert len(llm_server.requests) == 2
-    clock.advance(30_000.0)
-    with pytest.raises(ServiceError, match="HTTP 500"):
-        client.chat(HELLO)  # the probe fails: open again
-    with pytest.raises(ServiceError, match="nothing is sent"):
-        client.chat(HELLO)
-    clock.advance(30_000.0)
-    assert client.chat(HELLO).text == "You said: hello"
-    assert client.chat(HELLO).text == "You said: hello"
 
 
 @pytest.mark.parametrize("kind", ["rate_limit", "unauthorized"])
@@ -143,6 +117,9 @@ def test_the_breaker_lets_one_probe_through_and_an_interrupted_one_frees_its_pla
     assert (breaker.state, breaker.enter()) == ("half_open", None)
     assert probe is not None
     breaker.leave(probe)
+    breaker.fail(breaker.enter())
+    assert (breaker.state, breaker.wait_ms) == ("open", 1000.0)
+    clock.advance(1000.0)
     assert breaker.enter()
     breaker.succeed()
     assert (breaker.state, breaker.wait_ms) == ("closed", 0.0)

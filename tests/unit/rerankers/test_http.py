@@ -58,7 +58,6 @@ def make(llm_server: Any) -> Iterator[Callable[..., HttpReranker]]:
 
 
 def charged(context: RAGtuneContext) -> CostObject:
-    assert context.meter.charged is not None
     return context.meter.charged
 
 
@@ -126,10 +125,7 @@ def test_any_url_is_joined_rightly(dialect: str, url: str | None, address: str) 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
-            {"dialect": "bing"},
-            "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, ragtune",
-        ),
+        ({"dialect": "bing"}, "reranker dialect='bing': allowed are cohere, jina, vllm, tei, infinity, ragtune"),
         ({"dialect": "tei", "url": None}, "reranker url=None: allowed is http"),
         ({"url": f"http://me:{KEY}@host"}, "reranker url holds a user: allowed is http"),
         ({"url": f"http://host/v1?key={KEY}"}, "reranker url: allowed is http"),
@@ -288,18 +284,6 @@ def ranker(llm_server: Any) -> Iterator[BudgetedReranker]:
     llm_server.relevance = lambda query, text: float(text.split()[1]) - 3.0
     yield ranker
     reranker.close()
-
-
-def test_requests_that_ran_out_of_their_own_time_take_the_model_from_nobody(llm_server: Any, ranker: Any) -> None:
-    llm_server.faults[:] = [Fault("slow", delay_s=1.0)] * 8
-    for _ in range(8):
-        hasty = ranker.rank("query", TEXTS, budget={"ms": 60})
-        assert not any(document.reranked for document in hasty)
-        assert [document.index for document in hasty] == list(range(6))
-    assert ranker.closed is None
-    llm_server.faults.clear()
-    patient = ranker.rank("query", TEXTS)
-    assert [document.index for document in patient] == [5, 4, 3, 2, 1, 0]
 
 
 def test_the_first_good_answer_comes_within_three_seconds_of_the_servers_return(llm_server: Any, ranker: Any) -> None:

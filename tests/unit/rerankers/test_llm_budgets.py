@@ -34,25 +34,17 @@ documents = st.lists(st.lists(st.sampled_from(WORDS), max_size=30), min_size=1, 
 faults = st.lists(st.sampled_from([None, None, *FAULTS]), max_size=20)
 limits = st.fixed_dictionaries(
     {
-        "max_tokens": st.none() | st.integers(0, 6000),
+        "max_tokens": st.none() | st.integers(0, 12_000),
         "assembly_token_buffer": st.integers(0, 1000),
         "max_reranker_docs": st.none() | st.integers(0, 9),
         "max_reranker_calls": st.none() | st.integers(0, 20),
-        "max_cost_usd": st.none() | st.floats(0.0, 0.01),
+        "max_cost_usd": st.none() | st.floats(0.0, 0.05),
         "charge_failures": st.booleans(),
     }
 )
 
 
-def run(
-    fakes: Any,
-    kind: str,
-    texts: Any,
-    service: FakeService,
-    batch: int,
-    thinking: int = 100,
-    **given_: Any,
-) -> Any:
+def run(fakes: Any, kind: str, texts: Any, service: FakeService, batch: int, thinking: int, **given_: Any) -> Any:
     docs = [
         ScoredDocument(id=f"d{i}", content=" ".join(words), score=1.0 - i / 100, token_count=len(words))
         for i, words in enumerate(texts)
@@ -86,13 +78,24 @@ def allowed(ran: SimpleNamespace) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), long=st.just(0) | st.integers(0, 400))
+@given(
+    texts=documents, plan=faults, given_=limits, batch=st.integers(1, 9), long=st.just(0) | st.integers(0, 400),
+    thinking=st.sampled_from([100, 4096]), thoughts=st.just(0) | st.integers(0, 400),
+)  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_overspent_and_where_a_service_bills_more_than_expected_the_overrun_is_traced(
-    fakes: Any, kind: str, texts: Any, plan: list[str | None], given_: dict[str, Any], batch: int, long: int
+    fakes: Any,
+    kind: str,
+    texts: Any,
+    plan: list[str | None],
+    given_: dict[str, Any],
+    batch: int,
+    long: int,
+    thinking: int,
+    thoughts: int,
 ) -> None:
     def chatty(chat: Chat) -> str:
-        return json.dumps({"grade": 2, "ranking": [1], "best": 1})
+        return f"{'hm ' * thoughts}</think>" * bool(thoughts) + json.dumps({"grade": 2, "ranking": [1], "best": 1})
 
     service = FakeService(chatty, plan)
     extra = iter([long] * 10_000)
@@ -108,7 +111,7 @@ def test_nothing_is_overspent_and_where_a_service_bills_more_than_expected_the_o
         return honest(call, body, more)
 
     service._post = post  # type: ignore[method-assign]
-    ran = run(fakes, kind, texts, service, batch, **given_)
+    ran = run(fakes, kind, texts, service, batch, thinking, **given_)
     check_account(ran)
     over = [unit for unit, limit in allowed(ran).items() if getattr(ran.spent, unit) > limit + 1e-9]
     assert long or not over

@@ -169,7 +169,6 @@ def test_a_batch_that_fails_as_a_whole_is_charged_what_the_server_reported(
         live(max_retries=1, breaker_failures=99).rerank(numbered(3), context, "x")
     billed = llm_server.billed
     assert len(billed) == (6 if fault == "no_choices" else 3)
-    assert context.meter.charged is not None
     assert context.meter.charged.tokens == context.meter.actual.tokens == llm_server.billed_tokens > 0
     dollars = sum(request.prompt_tokens + 10 * request.completion_tokens for request in billed) / 1000
     assert context.meter.charged.usd == pytest.approx(dollars)

@@ -66,18 +66,13 @@ def took(items: Sequence[PoolItem], passes: int = 1, query: str = "query") -> fl
 
 
 def charged(context: RAGtuneContext) -> CostObject:
-    assert context.meter.charged is not None
     return context.meter.charged
 
 
 @pytest.mark.parametrize("batch_size", [2, 32])
 @pytest.mark.parametrize("prices", [{}, {"ms_per_doc": 1.0}])
 def test_a_charge_does_not_depend_on_what_the_cache_holds(
-    machine: Any,
-    items: list[PoolItem],
-    make_context: MakeContext,
-    batch_size: int,
-    prices: dict[str, float],
+    machine: Any, items: list[PoolItem], make_context: MakeContext, batch_size: int, prices: dict[str, float]
 ) -> None:
     live, cached, kept, mixed = (make_context() for _ in range(4))
     Slow(machine, batch_size, **prices).rerank(items[:4], live, "default")

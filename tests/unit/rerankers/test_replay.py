@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pandas as pd
+import numpy as np
 import pytest
 
+from ragtune import BudgetedReranker
 from ragtune.core.errors import ConfigError, ScoreTableError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.rerankers.replay import ReplayReranker
+from ragtune.rerankers.scale import Sample, ScoreScale
 from ragtune.rerankers.score_table import ScoreTable
 
 MakeContext = Callable[..., RAGtuneContext]
@@ -54,24 +55,12 @@ def test_a_number_that_the_scale_does_not_allow_is_named(tmp_path: Path, scale: 
         ScoreTable(_table(tmp_path, raw), scale)
 
 
-LOG_PROBS = [math.log(p) for p in (0.99, 0.9, *[0.01] * 30)]
-PROBABILITIES = [0.99, 0.6, *[0.001] * 30]
-COSINES = [0.8, -0.1, *[0.3] * 30]
-
-
-@pytest.mark.parametrize(
-    ("scale", "scores", "fits"),
-    [
-        ("logit", LOG_PROBS, "use reranker.scale=log_prob"),
-        ("identity", COSINES, "look like reranker.scale=cosine"),
-        ("log_prob", PROBABILITIES, "look like reranker.scale=identity"),
-    ],
-)
-def test_scores_that_cannot_be_on_the_declared_scale_are_refused_with_the_one_that_fits(
-    tmp_path: Path, scale: str, scores: list[float], fits: str
-) -> None:
-    with pytest.raises(ScoreTableError, match=re.escape(fits)):
-        ScoreTable(_table(tmp_path, *scores), scale)
+def test_a_long_value_in_a_manifest_is_not_quoted_in_full(tmp_path: Path) -> None:
+    file = _table(tmp_path, 0.5)
+    file.with_name("scores.run.manifest.json").write_text(json.dumps({"scale": "x" * 10**5}))
+    with pytest.raises(ScoreTableError, match=r"malformed manifest '.*scores\.run\.manifest\.json': ") as refused:
+        ScoreTable(file)
+    assert len(str(refused.value)) < 300 + len(str(tmp_path))
 
 
 def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -83,17 +72,6 @@ def test_equal_scores_are_ordered_as_trec_eval_does_where_that_is_asked_for(tmp_
     assert 0.0 <= min(table.values()) <= max(table.values()) <= 1.0
     with pytest.raises(ConfigError, match="unknown ties 'random': allowed are first_stage, trec_eval"):
         ScoreTable(tmp_path / "scores.run", "identity", "random")
-
-
-def test_parquet_and_run_hold_the_same_scores(tmp_path: Path) -> None:
-    run = _table(tmp_path, 0.5, 0.75)
-    parquet = tmp_path / "scores.parquet"
-    frame = pd.DataFrame({"query_id": ["q1", "q1"], "doc_id": ["d1", "d2"], "score": [0.5, 0.75]})
-    frame.to_parquet(parquet)
-    assert ScoreTable(run).of_query("q1") == ScoreTable(parquet).of_query("q1")
-    frame.drop(columns="score").to_parquet(parquet)
-    with pytest.raises(ScoreTableError, match="no column for 'score': it has 'query_id, doc_id'"):
-        ScoreTable(parquet)
 
 
 def test_the_manifest_supplies_scale_and_prices_and_arguments_win(tmp_path: Path, make_context: MakeContext) -> None:
@@ -112,7 +90,7 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
     size = {"layers": 2, "hidden": 8, "feed_forward": 16, "max_length": 50}
     items = [PoolItem(doc_id=str(i), token_count=n) for i, n in enumerate((7, 30, 90))]
     bare = ReplayReranker(str(file))
-    assert {"flops", "search_units", "joules"} <= bare.unpriced
+    assert {"flops", "search_units", "joules"} <= bare.facts.unpriced
     assert not {"flops", "search_units", "joules"} & bare.expected_cost(items, make_context()).model_dump().keys()
     prices = {"docs_per_search_unit": 2, "usd_per_search_unit": 0.5, "usd_per_doc": 1.0}
     given = ReplayReranker(str(file), architecture=size, **prices)
@@ -120,7 +98,7 @@ def test_flops_and_search_units_are_those_of_the_model_and_the_bill(tmp_path: Pa
     weights = 4 * 8 * 2 * (2 * 8 + 16)
     assert cost.flops == sum(weights * n + 4 * 2 * 8 * n**2 for n in (9, 32, 50)), "each pair by its own length"
     assert (cost.search_units, cost.usd) == (2, 4.0)
-    assert given.unpriced == {"latency_ms", "joules"}
+    assert given.facts.unpriced == {"latency_ms", "joules"}
     manifest = {"architecture": size, "docs_per_search_unit": 100}
     file = file.rename(file.with_name("told.run"))
     file.with_name("told.run.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
@@ -134,19 +112,65 @@ def test_prices_that_are_none_are_refused(tmp_path: Path, price: str) -> None:
         ReplayReranker(str(_table(tmp_path, 0.5)), **{price: -1})
 
 
+DRAWS = {
+    "probabilities": lambda rng: rng.uniform(0.05, 0.99, (10, 40)),
+    "massed": lambda rng: rng.beta(0.2, 2.0, (10, 40)),
+    "log": lambda rng: np.log(rng.beta(0.5, 0.5, (10, 40)) + 1e-9).clip(max=0.0),
+    "cosines": lambda rng: rng.normal(0.35, 0.15, (10, 40)).clip(-1.0, 1.0),
+    "logits": lambda rng: rng.normal(-2.0, 4.0, (10, 40)),
+    "bm25": lambda rng: rng.gamma(4.0, 3.0, (10, 40)),
+    "distances": lambda rng: -rng.uniform(0.0, 2.0, (10, 40)),
+}
+"""Scores of ten queries, drawn."""
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("drawn", "declared", "said"),
     [
-        b"",
-        b'{"ms_per_doc": 1e999}',
-        b'{"scale": "' + b"x" * 10**5 + b'"}',
+        ("probabilities", "identity", "silent"),
+        ("log", "log_prob", "silent"),
+        ("cosines", "cosine", "silent"),
+        ("logits", "logit", "silent"),
+        ("probabilities", "logit", "stop"),
+        ("probabilities", "cosine", "warn"),
+        ("log", "logit", "stop"),
+        ("bm25", "logit", "warn"),
+        ("distances", "logit", "warn"),
+        ("bm25", "rank", "silent"),
     ],
 )
-def test_a_manifest_that_says_nothing_usable_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
-    file = _table(tmp_path, 0.5)
-    file.with_name("scores.run.manifest.json").write_bytes(content)
-    with pytest.raises(ScoreTableError, match=r"malformed manifest '.*scores\.run\.manifest\.json': ") as refused:
-        ScoreTable(file)
-    message = str(refused.value).removeprefix(str(tmp_path))
-    assert "\n" not in message
-    assert len(message) < 300 + len(str(tmp_path))
+@pytest.mark.parametrize("odd", [None, 1.0001, 1e-7])
+def test_drawn_scores_tell_their_scale_with_an_odd_one_among_them(
+    drawn: str, declared: str, said: str, odd: float | None
+) -> None:
+    for seed in range(50):
+        scores = DRAWS[drawn](np.random.default_rng(seed))
+        if odd is not None:
+            scores[3, 7] = odd
+        found = Sample(scores.ravel(), scores.max(axis=1)).against(ScoreScale(declared))
+        assert ("silent" if found is None else "stop" if found.is_sure else "warn") == said
+
+
+def test_the_odd_score_of_a_table_is_named_where_the_others_are_on_the_scale(tmp_path: Path) -> None:
+    scores = [*np.random.default_rng(0).uniform(0.0, 1.0, 199), 1.0001]
+    table = tmp_path / "scores.run"
+    table.write_text("".join(f"q Q0 d{i} {i} {score} x\n" for i, score in enumerate(scores)), encoding="utf-8")
+    with pytest.raises(ScoreTableError, match=r"score 1\.0001 of \('q', 'd199'\).*almost all other scores are"):
+        ScoreTable(table, "identity")
+    with pytest.raises(ScoreTableError, match=r"in \[0, 1\], so they are no logits"):
+        ScoreTable(table, "logit")
+
+
+def _warnings(scale: str, scores: Sequence[float], queries: int = 8) -> list[list[str]]:
+    texts = [str(i) for i in range(40)]
+    reranker = BudgetedReranker(lambda query, given: [scores[int(text)] for text in given], docs=40, scale=scale)
+    return [reranker.rank(f"query {i}", texts).warnings for i in range(queries)]
+
+
+def test_a_live_reranker_is_doubted_once_and_never_stopped() -> None:
+    rng = np.random.default_rng(0)
+    (said,) = [words for each in _warnings("logit", rng.uniform(0.05, 0.99, 40).tolist()) for words in each]
+    assert said.startswith("scale=logit: of the first 200 scores of the reranker almost all are in [0, 1]")
+    assert "use scale=identity" in said
+    assert not any(_warnings("logit", rng.normal(-2.0, 4.0, 40).tolist()))
+    assert not any(_warnings("identity", rng.uniform(0.05, 0.99, 40).tolist()))

@@ -90,5 +90,5 @@ def test_the_bill_is_that_of_one_prompt_and_its_answer(make):
     context = make_context("one two three")
     expected = CostObject(tokens=prompt + answer, docs=4, calls=1, latency_ms=7.0, usd=(prompt + 10 * answer) / 1000)
     assert reranker.expected_cost(shown("abcd", tokens=999), context) == expected
-    assert reranker.unpriced == frozenset()
+    assert reranker.facts.unpriced == frozenset()
     assert make(tokens_per_doc=5).expected_cost(shown("a"), context).tokens == 100 + 3 + 13 + 20

@@ -87,9 +87,7 @@ class Fixed(BaseRetriever):
 
 def test_provenance_names_the_retrievers_that_found_a_document(corpus: Corpus, make_context: MakeContext) -> None:
     retriever = HybridRetriever(
-        corpus,
-        {"bm25": BM25Retriever, "fixed": lambda c: Fixed(c, ["ship-2", "tea-1"])},
-        RRFFusion(),
+        corpus, {"bm25": BM25Retriever, "fixed": lambda c: Fixed(c, ["ship-2", "tea-1"])}, RRFFusion()
     )
     found = {doc.id: doc for doc in retriever.retrieve(make_context("ships"), 10)}
     assert set(found) == {"ship-1", "ship-2", "tea-1"}

@@ -89,16 +89,6 @@ def test_the_index_is_built_once_for_a_corpus_and_settings(
         BM25Retriever(_corpus("another corpus"))
 
 
-def test_a_corrupt_index_is_rebuilt_and_said_so(
-    corpus: Corpus, private_cache: Path, make_context: MakeContext, caplog: pytest.LogCaptureFixture
-) -> None:
-    before = BM25Retriever(corpus).retrieve(make_context("heart"), 5)
-    for file in private_cache.rglob("*.npy"):
-        file.write_bytes(file.read_bytes()[:40])
-    assert BM25Retriever(corpus).retrieve(make_context("heart"), 5) == before
-    assert "corrupt cache entry" in caplog.text
-
-
 def test_without_a_cache_nothing_is_written(corpus: Corpus, private_cache: Path, make_context: MakeContext) -> None:
     assert BM25Retriever(corpus, cache_dir=None).retrieve(make_context("heart"), 1)
     assert not private_cache.exists()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import StageError
 from ragtune.core.interfaces import BaseReranker
 from ragtune.core.pool.items import PoolItem
@@ -31,7 +32,7 @@ Reach = Callable[..., SuperPrompt]
 class Scripted(BaseReranker):
     """Given scores by text; unlisted texts are left out."""
 
-    is_recorded = True
+    facts = RerankerFacts(is_recorded=True)
 
     def __init__(self, score: Callable[[PoolItem], float | None]) -> None:
         self.score = score

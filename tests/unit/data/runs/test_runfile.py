@@ -79,10 +79,7 @@ def test_entries_in_any_order_are_sorted_by_query_score_rank_and_id() -> None:
         ('qid,docno,score\nq1,"d1,1\nq2,d2,2\n', "run:2: malformed CSV: unexpected end of data"),
         ('{"qid": "q1", "docno": "d", "score": NaN}', "run:1: score nan of ('q1', 'd'): allowed is a finite number"),
         ("<html>", "run:1: malformed line '<html>': expected 'query_id Q0 doc_id rank score tag'"),
-        (
-            "q1 a 1\nq1 b 1\n",
-            "run:2: the third column of 'query_id doc_id rank', for query 'q1': 1 comes twice",
-        ),
+        ("q1 a 1\nq1 b 1\n", "run:2: the third column of 'query_id doc_id rank', for query 'q1': 1 comes twice"),
         (
             "q1 a 90\nq1 b 70\n",
             "run:1: the third column of 'query_id doc_id rank', for query 'q1': the largest of 2 is 90",

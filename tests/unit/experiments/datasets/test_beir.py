@@ -68,19 +68,15 @@ def test_a_missing_folder_file_or_split_is_named(collection: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "said"),
     [
-        ("corpus.jsonl", '{"_id": "x", "text": ', "corpus.jsonl:13: malformed JSON"),
         ("corpus.jsonl", '{"text": "no id"}', "corpus.jsonl:13: '_id' is None: allowed is text"),
         ("corpus.jsonl", '{"_id": "", "text": "t"}', "corpus.jsonl:13: '_id' is '': it must not be empty"),
         ("corpus.jsonl", '{"_id": "ship-1", "text": "t"}', "corpus.jsonl: duplicate document id 'ship-1'"),
         ("queries.jsonl", '{"_id": "q1", "text": "again"}', "queries.jsonl:5: duplicate query id 'q1'"),
         ("qrels/test.tsv", "q1\tship-1", "test.tsv:10: malformed line 'q1 ship-1'"),
-        ("qrels/test.tsv", "q1\tship-1\thigh", "test.tsv:10: 'score' is 'high': allowed is a whole number"),
-        ("corpus.jsonl", '{"_id": "a b", "text": ""}', "corpus.jsonl:13: '_id' is 'a b': an id holds no whitespace"),
         ("queries.jsonl", '{"_id": "q9", "text": "\\ud800"}', "queries.jsonl:5: 'text' is '\\ud800': it holds half"),
         ("qrels/test.tsv", "q1\ta b\t1", "test.tsv:10: document id 'a b': an id holds no whitespace"),
         ("qrels/test.tsv", "q1\tx\t1" + "0" * 30, "test.tsv:10: grade 1000000000000000000000000000000: allowed is"),
         ("qrels/test.tsv", "q1\theart-1\t2", "test.tsv:10: document 'heart-1' is judged 1 and 2 for query 'q1'"),
-        ("qrels/test.tsv", "q99\tship-1\t1", "1 judged queries have no text, e.g. 'q99'"),
     ],
 )
 def test_a_bad_line_is_refused_in_a_short_message(collection: Path, file: str, line: str, said: str) -> None:
@@ -146,14 +142,6 @@ def test_blanks_and_tabs_may_be_mixed(tmp_path: Path, text: str) -> None:
     file = tmp_path / "qrels.tsv"
     file.write_text(text)
     assert read_qrels(file) == EXPECTED
-
-
-@pytest.mark.parametrize("line", ["q2\t0\td1", "q2 0 d1 2 more", "q2"])
-def test_a_line_of_other_columns_is_refused_with_its_place(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "qrels.tsv"
-    file.write_text(f"q1\t0\td1\t1\n{line}\n")
-    with pytest.raises(DatasetError, match=r"qrels.tsv:2: malformed line .* separated by blanks or tabs"):
-        read_qrels(file)
 
 
 CORPUS = Corpus([Document(id="d1", text="tea")])

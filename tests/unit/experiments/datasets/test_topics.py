@@ -111,6 +111,7 @@ def test_the_chosen_fields_are_the_query(
 @pytest.mark.parametrize(
     ("content", "fields", "said"),
     [
+        ("<", None, "topics: no topics: expected <top> with <num>"),
         ("<topics></topics>", None, "topics: no topics: expected <top> with <num>"),
         ("<top>\n<num> 1\n<title> a\n", None, "topics:1: this topic is not ended by </top> or </topic>"),
         ("<top>\n<num> 1\n<top>\n", None, "topics:1: this topic is not ended by </top> or </topic>"),

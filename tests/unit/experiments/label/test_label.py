@@ -110,7 +110,6 @@ def test_advise_reads_the_file_beside_the_qrels_and_refuses_a_damaged_one_or_oth
     verdict = Verdict(orders=orders_of(config(tmp_path)), dataset="d", labels=1, by_models={}, decision=found)
     file.write_text(json.dumps(verdict.model_dump()))
     read = verdict_of(config(tmp_path))
-    assert read is not None
     assert read.text == "The reranker helps: 1 label on 20 queries, confidence 100%."
     with pytest.raises(ConfigError, match="another first stage or reranker"):
         verdict_of(config(tmp_path, reranker={"scores": "other"}))

@@ -1,14 +1,17 @@
-"""What a study is asked: its claims."""
+"""What a study is asked: its claims, and whether comparisons prove or refute them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import nct, t
 
-from experiments.report.claims import Held, held
+from experiments.report.claims import POWER, Held, Verdict, findings, held, side_columns
 from experiments.report.claims_page import claims_page
 from experiments.report.families import ALL, families_table
 from experiments.report.leave_one_out import choice_page, leave_one_out
@@ -134,13 +137,6 @@ def test_a_claim_fails_where_the_policy_is_below_by_more_than_the_margin_and_the
     assert bad["holds"].tolist() == [True, True, True, False]
 
 
-def test_significance_is_asked_against_each_of_the_others() -> None:
-    claim = Claim("c", "default", ["fixed", "gar"], [10, 20], margin=1, ahead=0.5)
-    quality = {"fixed": (0.4, 0.5), "gar": (0.5, 0.5), "default": (0.5, 0.6)}
-    assert answer(claim, collection("a", quality)).short == []
-    assert answer(replace(claim, ahead=0.75), collection("a", quality)).short == ["a"]
-
-
 def test_more_budget_is_held_against_every_smaller_one_so_that_none_is_picked_by_its_luck() -> None:
     small = collection("a", {"default": (0.5, 0.48)})
     cells = {**small.cells, ("default", "30"): small.cells["default", "10"]}
@@ -172,14 +168,14 @@ def test_the_pages_say_how_many_fail_and_nothing_that_is_no_number() -> None:
     named = study(*collections)
     claims = [
         Claim("one", "default", ["fixed"], [10, 20]),
-        Claim("two", "default", ["fixed"], [10], ahead=1.0, margin=1),
+        Claim("two", "default", ["fixed"], [10], margin=1),
     ]
     answers = [answer(claim, *collections) for claim in claims]
     page = claims_page(named, answers)
     assert "**Of 2 claims, 1 proven on every collection that they are about, 1 refuted on some.**" in page
     assert "Of 4 findings, one for each claim and collection, 3 hold,\n1 fail, and 0 are open" in page
-    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 | 0.0 |  | " in page
-    assert "| a | ▼ | **fails** | 40 |  | 0% | " in page
+    assert "| 1 | one | 1 | 1 | 0 | 1 of 2 |  | " in page
+    assert "| a | ▼ | **fails** | 40 |  | " in page
     assert "nan" not in page
 
 
@@ -195,11 +191,61 @@ def test_budgets_in_calls_are_named_as_calls() -> None:
     assert "documents" not in pages
 
 
-def test_falling_short_is_probable_by_chance_where_queries_scatter_and_the_margin_is_narrow() -> None:
-    level = collection("a", {"fixed": (0.4, 0.4), "default": (0.5, 0.5)})
-    error = 0.01 * 2**0.5 / 40**0.5
-    claim = Claim("c", "default", ["fixed"], [10])
-    shifted = replace(level, cells={**level.cells, ("default", "10"): level.cells["default", "20"]})
-    assert answer(claim, level).by_chance["a"] == 0.0, "the queries differ alike"
-    assert answer(claim, shifted).by_chance["a"] == pytest.approx(0.5, abs=0.1)
-    assert answer(replace(claim, margin=error), shifted).by_chance["a"] == pytest.approx(0.16, abs=0.06)
+LINE = -0.005
+
+
+def differences(mean: float, deviation: float, queries: int) -> np.ndarray:
+    """Per-query differences with exactly that mean and deviation, shape (q,)."""
+    noise = np.random.default_rng(queries).normal(size=queries)
+    return mean + deviation * (noise - noise.mean()) / noise.std(ddof=1)
+
+
+def comparisons(collection: str, *columns: np.ndarray, against: str = "fixed", line: float = LINE) -> pd.DataFrame:
+    return pd.DataFrame(side_columns(np.column_stack(columns), line)).assign(collection=collection, against=against)
+
+
+def test_the_same_difference_is_proven_refuted_or_open_by_its_spread_and_the_number_of_queries() -> None:
+    cases = {
+        "wide": (-0.02, 0.2, 25),
+        "narrow": (-0.02, 0.01, 25),
+        "long": (-0.02, 0.2, 4000),
+        "level": (0.0, 0.02, 900),
+    }
+    found = findings(pd.concat([comparisons(name, differences(*case)) for name, case in cases.items()]))
+    verdicts = {name: finding.verdict for name, finding in found.items()}
+    assert verdicts == {"wide": Verdict.OPEN, "narrow": Verdict.FAILS, "long": Verdict.FAILS, "level": Verdict.HOLDS}
+
+
+def test_one_bad_pair_among_many_is_what_chance_brings() -> None:
+    bad = comparisons("bad", differences(-0.1, 0.2, 25))
+    assert 0.01 < bad["p_below"].iloc[0] < 0.05
+    assert findings(bad)["bad"].verdict is Verdict.FAILS
+    others = [comparisons(f"c{i}", differences(LINE, 0.2, 25)) for i in range(9)]
+    among = findings(pd.concat([bad, *others]))["bad"]
+    assert among.verdict is Verdict.OPEN
+    assert among.p == pytest.approx(10 * bad["p_below"].iloc[0])
+
+
+def test_a_failure_that_was_picked_from_many_comparisons_pays_for_it_and_a_proof_does_not() -> None:
+    fails, holds = differences(-0.1, 0.2, 25), differences(0.1, 0.2, 25)
+    several = findings(comparisons("a", fails, *[differences(0.0, 0.2, 25)] * 3))["a"]
+    assert several.p == pytest.approx(4 * side_columns(fails[:, None], LINE)["p_below"][0])
+    every = findings(comparisons("a", holds, holds, holds, holds))["a"]
+    assert every.verdict is Verdict.HOLDS
+    assert every.p == pytest.approx(side_columns(holds[:, None], LINE)["p_above"][0])
+
+
+def test_queries_that_differ_alike_prove_as_much_as_their_signs_and_a_single_one_tells_nothing() -> None:
+    cases = {"level": (30, 0.0), "few": (2, LINE), "many": (30, LINE), "one": (1, LINE)}
+    found = findings(pd.concat([comparisons(k, np.zeros(n), line=line) for k, (n, line) in cases.items()]))
+    verdicts = {name: finding.verdict for name, finding in found.items()}
+    assert verdicts == {"level": Verdict.OPEN, "few": Verdict.OPEN, "many": Verdict.HOLDS, "one": Verdict.OPEN}
+    assert found["one"].needed == math.inf
+
+
+def test_as_many_queries_as_are_asked_for_would_tell_with_that_probability() -> None:
+    rows = comparisons("a", differences(-0.02, 0.2, 25), differences(0.0, 0.2, 25))
+    queries = findings(rows)["a"].needed
+    level = 0.05 / 2 / 2  # two-sided, two comparisons
+    power = nct.cdf(t.ppf(level, queries - 1), queries - 1, (-0.02 - LINE) / 0.2 * math.sqrt(queries))
+    assert power == pytest.approx(POWER, abs=0.005)

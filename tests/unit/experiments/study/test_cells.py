@@ -24,7 +24,7 @@ from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
 from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
 from ragtune.core.errors import ConfigError, FailedRunError
-from ragtune.core.units import DOCS
+from ragtune.core.units import CALLS, DOCS, UNITS
 
 Keys = Callable[..., list[str]]
 
@@ -60,16 +60,8 @@ def test_a_path_without_a_slash_is_data_too(keys: Keys) -> None:
     assert not set(keys()) & set(before)
 
 
-@pytest.mark.parametrize(
-    ("file", "counts"),
-    [
-        ("ragtune/canonical/splitters/markdown.py", True),  # the report has a module of that name
-        ("ragtune/estimators/graph/gar.py", False),  # not a part of this policy
-        ("experiments/report/markdown.py", False),
-    ],
-)
 def test_the_code_that_a_replay_imports_is_data_and_no_other(
-    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, counts: bool
+    grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied = tmp_path / "checkout"
     for package in ("ragtune", "experiments"):
@@ -81,9 +73,14 @@ def test_the_code_that_a_replay_imports_is_data_and_no_other(
     def keys() -> list[str]:
         return [job.file.name for job in jobs_of(replace(grid, policies=[*grid.policies, own]), Path("out", "cells"))]
 
-    before = keys()
-    (copied / file).write_text((copied / file).read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    assert (keys()[-1] != before[-1]) == counts
+    for file, counts in (
+        ("ragtune/canonical/splitters/markdown.py", True),  # the report has a module of that name
+        ("ragtune/estimators/graph/gar.py", False),  # not a part of this policy
+        ("experiments/report/markdown.py", False),
+    ):
+        before = keys()
+        (copied / file).write_text((copied / file).read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        assert (keys()[-1] != before[-1]) == counts, file
 
 
 def test_a_policy_that_fails_is_no_row_of_the_study(grid: Grid) -> None:
@@ -151,6 +148,7 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
     one_by_one = [collection.start, *(each.cells["fixed", str(n)].values.mean(axis=0) for n in range(1, deepest + 1))]
     assert fixed.allowed.tolist() == list(range(deepest + 1))
     assert fixed.mean == pytest.approx(np.array(one_by_one))
+    assert fixed.costs[:, UNITS.index(CALLS)].tolist() == [0.0, *[1.0] * deepest]
     assert ours.allowed.tolist() == [0, 2, 50]
     rows = policies_table(few).set_index("policy")
     assert rows.loc["fixed", "area"] == pytest.approx(fixed.mean[:-1, 0].mean())

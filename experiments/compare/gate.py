@@ -1,0 +1,110 @@
+"""Whether a finished run may replace another: it must lose at most so much, and cost no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from pathlib import Path
+from xml.etree import ElementTree
+
+from scipy.stats import norm
+
+from experiments.compare.run_folder import Run
+from experiments.compare.runs import require_comparable
+from experiments.evaluate.significance import PERMUTATIONS, TIE, Bootstrap, randomization_test
+from experiments.report.tables import p_text
+from ragtune.core.errors import ConfigError
+from ragtune.core.units import Unit
+
+FINE, WORSE, UNDECIDED = 0, 1, 2
+"""Exit codes of the gate."""
+
+WORDS = {FINE: "fine", WORSE: "worse", UNDECIDED: "cannot tell"}
+_POWER = 0.8  # probability with which a true difference is found, in the statement of power
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A verdict of the gate on quality or cost, and the sentence that gives the reason."""
+
+    what: str
+    code: int
+    why: str
+
+
+def findings(base: Run, candidate: Run, measure: str, max_loss: float, unit: Unit, max_rise: float) -> list[Finding]:
+    """Judge a candidate's quality and cost against those of the base, query by query.
+
+    Args:
+        measure: one that both runs have.
+        max_loss: of the measure's mean, >= 0. Fine: the interval of the difference is above -max_loss. Worse: it is
+            below. Else nobody can tell from these queries.
+        unit: of the cost.
+        max_rise: of the mean cost, as a share of the base's, >= 0.
+
+    Raises:
+        ConfigError: if the runs cannot be compared, or lack the measure.
+    """
+    require_comparable([base, candidate])
+    for run in (base, candidate):
+        if measure not in run.summary.measures:
+            known = ", ".join(run.summary.measures)
+            raise ConfigError(f"--measure {measure}: run {run.name} has {known}; the option measures=[...] adds others")
+    return [_quality(base, candidate, measure, max_loss), _cost(base, candidate, unit, max_rise)]
+
+
+def _quality(base: Run, candidate: Run, measure: str, max_loss: float) -> Finding:
+    theirs = candidate.queries.loc[base.queries.index, measure].to_numpy(dtype=float)
+    differences = theirs - base.queries[measure].to_numpy(dtype=float)
+    config, seed = base.config["bootstrap"], base.config["seed"]
+    column = differences[:, None]
+    ends = Bootstrap(config["resamples"], config["level"], seed).interval(column)
+    low, high = (float(end[0]) for end in ends)
+    p = float(randomization_test(column, permutations=PERMUTATIONS, seed=seed)[0])
+    n, spread = len(differences), float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
+    code = FINE if low >= -max_loss - TIE else WORSE if high < -max_loss else UNDECIDED
+    why = (
+        f"{measure} {differences.mean():+.4f} [{low:+.4f}, {high:+.4f}] on {n} queries, p {p_text(p)}; "
+        f"allowed is a loss of {max_loss:g}"
+    )
+    return Finding(measure, code, f"{why}. {_power(spread, n, max_loss, config['level'])}")
+
+
+def _power(spread: float, n: int, max_loss: float, level: float) -> str:
+    """What these queries could have shown, by the normal approximation, and how many it takes to clear equal runs."""
+    reach = float(norm.ppf((1.0 + level) / 2.0) + norm.ppf(_POWER)) * spread
+    found = f"With these queries a loss of {max_loss + reach / sqrt(n):.4f} is found in {_POWER:.0%} of cases"
+    if not max_loss or not spread:
+        return f"{found}."
+    return f"{found}; to clear an equal run takes about {ceil((reach / max_loss) ** 2):,} queries."
+
+
+def _cost(base: Run, candidate: Run, unit: Unit, max_rise: float) -> Finding:
+    for run in (base, candidate):
+        if f"charged_{unit.name}" not in run.queries:
+            raise ConfigError(f"--unit {unit.short}: run {run.name} was charged no {unit.noun}; take another unit")
+    before, after = (float(run.queries[f"charged_{unit.name}"].mean()) for run in (base, candidate))
+    code = FINE if after <= before * (1.0 + max_rise) + TIE else WORSE
+    why = f"{unit.noun} a query {before:,.4g} -> {after:,.4g}; allowed is a rise of {max_rise:.0%}."
+    return Finding(unit.noun, code, why)
+
+
+def verdict(found: Sequence[Finding]) -> int:
+    """The exit code of all findings: worse if one is, else undecided if one is."""
+    codes = {finding.code for finding in found}
+    return next(code for code in (WORSE, UNDECIDED, FINE) if code in codes)
+
+
+def write_junit(found: Sequence[Finding], name: str, file: Path) -> None:
+    """Write the findings as JUnit XML: a worse one is a failure, one that nobody can tell is an error."""
+    counts = {"failures": WORSE, "errors": UNDECIDED}
+    suite = ElementTree.Element("testsuite", name="ragtune gate", tests=str(len(found)))
+    for attribute, code in counts.items():
+        suite.set(attribute, str(sum(finding.code == code for finding in found)))
+    for finding in found:
+        case = ElementTree.SubElement(suite, "testcase", classname=name, name=finding.what)
+        if finding.code != FINE:
+            tag = "failure" if finding.code == WORSE else "error"
+            ElementTree.SubElement(case, tag, message=f"{WORDS[finding.code]}: {finding.why}")
+    ElementTree.ElementTree(suite).write(file, encoding="utf-8", xml_declaration=True)
