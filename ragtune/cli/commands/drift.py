@@ -10,7 +10,7 @@ of this machine. The table has, means over requests unless said:
     rank correlation           Spearman's, of all documents
     top-10 overlap             share of the first 10 documents that stay among them
     largest score change       of any document; scores lie in [0, 1]
-    nDCG@10                    of the requests with a grade above 0
+    nDCG@10                    against the best order of these documents, where one has a grade above 0
 """
 
 from __future__ import annotations
