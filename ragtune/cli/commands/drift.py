@@ -1,6 +1,6 @@
 """Measure what a faster number type changes in a cross-encoder's scores, on your own requests.
 
-    ragtune drift --model MODEL --log requests.jsonl --dtype bfloat16 int8
+    ragtune drift --model MODEL --log queries.jsonl --dtype bfloat16 int8
 
 The log has a request of the rerank API a line: JSON with query, documents and, if there are any, grades (a number a
 document, 0 is not relevant). Every document of the sample is scored in fp32 and in each --dtype, in turns, on the CPU
