@@ -160,11 +160,14 @@ def replay_all(
         measured = meter.names if judged else []
         return _Job(one, configuration(config, one), queries, fitting(one.batch, budgets), measured, qrels)
 
+    known: dict[Candidate, Curve] = {}
+
     def fit(policy: str, name: str, values: Sequence[float], default: float) -> Setting:
         one = next((one for one in candidates if one.policy == policy), None)
         if one is None or not judged or len(values) == 1:
             return Setting(values[0] if len(values) == 1 else default)
-        tried = executed(_replayed, [job(one.fitted(x, x), dataset.qrels) for x in values], processes)
+        tried = list(executed(_replayed, [job(one.fitted(x, x), dataset.qrels) for x in values], processes))
+        known.update((curve.candidate, curve) for curve in tried)
         means = {getattr(curve.candidate, name): curve.values[:, :, 0].mean(axis=1) for curve in tried}
         level, seed = config["bootstrap"]["level"], config["seed"]
         return choose_setting({x: means[x] for x in values}, default, level=level, seed=seed)
@@ -179,8 +182,10 @@ def replay_all(
             if blended[one.blend] is dataset.qrels and one.blend != fixed.blend:
                 records = _records(session_for(configuration(config, one)), queries)
                 blended[one.blend] = by_agreement(session.dataset, map(Ranked.of, records))[0].qrels
-    jobs = [job(one.fitted(trust.value, weight.value), blended[one.blend]) for one in candidates[1:]]
-    for done, curve in enumerate(executed(_replayed, jobs, processes), start=2):
+    chosen = [one.fitted(trust.value, weight.value) for one in candidates[1:]]
+    curves |= {one.name: known[one] for one in chosen if one in known}
+    jobs = [job(one, blended[one.blend]) for one in chosen if one not in known]
+    for done, curve in enumerate(executed(_replayed, jobs, processes), start=len(curves) + 1):
         curves[curve.candidate.name] = curve
         progress(done, len(candidates))
     ordered = {candidate.name: curves[candidate.name] for candidate in candidates}

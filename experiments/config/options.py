@@ -169,7 +169,7 @@ def check_names(names: Collection[str], root: str = "config") -> None:
             allowed = f"allowed are {', '.join(known)}{did_you_mean(key, known)}"
             raise ConfigError(f"unknown option {key!r}: {allowed}")
     for key in known:
-        if key not in names:
+        if key not in names and key != "passages":  # which leaves none behind where nothing is chosen
             raise ConfigError(f"{key} was deleted, but is needed: leave '~{key}' out")
 
 
@@ -178,8 +178,7 @@ def known_options(root: str = "config") -> tuple[str, ...]:
     """The first part of every option's name, from ``conf/ROOT.yaml``."""
     options: dict[str, Any] = yaml.safe_load((CONF / f"{root}.yaml").read_text(encoding="utf-8"))
     chosen = [pair for choice in options.pop("defaults") if isinstance(choice, dict) for pair in choice.items()]
-    # A group of which nothing is chosen, such as `experiment`, leaves no option of its name behind.
-    groups = [name for name, choice in chosen if " " not in name and choice is not None]
+    groups = [name for name, _ in chosen if " " not in name and name != "experiment"]  # which leaves no option behind
     return tuple(dict.fromkeys([*groups, *(name for name in options if name != "hydra")]))
 
 

@@ -68,17 +68,14 @@ def _tuned(overrides: Sequence[str]) -> Iterator[str]:
 
 def budget_name(budget: Mapping[str, Any]) -> str:
     """The name of the file in conf/budget that has these limits, else the limits."""
-    for name, limits_of in _budgets().items():
-        if limits_of == budget:
-            return name
+    for file in sorted((CONF / "budget").glob("*.yaml")):
+        if _limits(file) == budget:
+            return file.stem
     limits = [f"{budget[key]:g} {unit}" for unit, key in LIMITS.items() if budget.get(key) is not None]
     return " ".join(limits) or "unlimited"
 
 
-@cache
-def _budgets() -> dict[str, Any]:
-    files = sorted((CONF / "budget").glob("*.yaml"))
-    return {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
+_limits = cache(lambda file: yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
 def params(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from ragtune.core.policy.batching import compares_apart, objection
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.rounds import RetrievalPlan
+from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.posterior.correlation import FULL_TRUST
 from ragtune.facade.defaults import AUTO
 from ragtune.retrievers.signalled import SignalledRetriever
@@ -120,6 +121,8 @@ def _as_said(config: Mapping[str, Any]) -> Session:
         group: component(config, group, resources)
         for group in ("reformulator", "expander", "estimator", "scheduler", "assembler")
     }
+    if config.get("passages"):
+        parts["passages"] = _passages(config, rerankers)
     require_fitting(config, parts)
     parts["budget"] = CostBudget.unlimited()
     joined = dataset.joining([retriever, *rerankers.values()])
@@ -201,6 +204,16 @@ def _retriever(config: Mapping[str, Any], resources: Mapping[str, Any]) -> BaseR
             )
     signals = {name: component({"signal": node}, "signal", resources) for name, node in config["signal"].items()}
     return SignalledRetriever(retriever, signals, component(config, "fusion"))
+
+
+def _passages(config: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]) -> Any:
+    """What splits long documents: passages are in no collection and no score table."""
+    if any(each.facts.is_recorded for each in rerankers.values()):
+        raise ConfigError("passages: allowed with a live reranker (reranker=cross_encoder reranker.model=MODEL)")
+    vectors = config["estimator"].get("vectors") or {}
+    if vectors.get("_target_") not in (None, f"{CandidateVectors.__module__}.{CandidateVectors.__name__}"):
+        raise ConfigError("passages: allowed with vectors of the texts: vectors@estimator.vectors=candidates")
+    return component(config, "passages")
 
 
 def _plan(config: Mapping[str, Any]) -> RetrievalPlan:

@@ -166,7 +166,8 @@ def fuse_first(k: int | None, candidate_sets: CandidateSets, method: str, params
         name: [ScoredDocument(id=ids[candidate.key], score=candidate.score) for candidate in candidates]
         for name, candidates in named.items()
     }
-    return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fusion.fuse(lists)[:k]]
+    fused = fusion.best(k, lists) if isinstance(fusion, RRFFusion) else fusion.fuse(lists)[:k]
+    return [_merged(copies[keys[int(doc.id)]], doc, has_names) for doc in fused]
 
 
 def _merged(copies: Sequence[Candidate], fused: ScoredDocument, has_names: bool) -> Candidate:

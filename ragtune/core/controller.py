@@ -25,6 +25,7 @@ from ragtune.core.interfaces import (
 )
 from ragtune.core.loop import RerankLoop
 from ragtune.core.output import BudgetForks, ControllerOutput, RunState, assembled
+from ragtune.core.passages import PassagePool
 from ragtune.core.plain import describe, quoted
 from ragtune.core.policy.batching import objection
 from ragtune.core.pool.ordering import Ordering
@@ -56,6 +57,8 @@ class RAGtuneController:
         seed: root of all randomness.
         failures: how long a failing reranker is tried, and what becomes of documents that it could not score; the
             defaults of :class:`~ragtune.core.batches.failures.FailurePolicy` if None.
+        passages: splits long documents into passages, which are scheduled, scored and counted in their place
+            (:class:`~ragtune.facade.passages.Passages`); None for whole documents.
 
     Raises:
         ConfigError: if no reranker is given, the assembler names an unknown ordering, or the estimator cannot use what
@@ -95,12 +98,19 @@ class RAGtuneController:
         clock_factory: Callable[[], Clock] | None = None,
         seed: int = 0,
         failures: FailurePolicy | None = None,
+        passages: Any = None,
     ) -> None:
         rerankers = dict(reranker) if isinstance(reranker, Mapping) else {"default": reranker}
         if not rerankers:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
         if why := objection(estimator, scheduler):
             raise ConfigError(f"{type(estimator).__name__} with {type(scheduler).__name__}: {why}")
+        if passages is not None and (
+            (expander is not None and expander.is_active)
+            or scheduler.sends_again
+            or any(each.facts.compares for each in rerankers.values())
+        ):
+            raise ConfigError("passages: allowed without an expander, for policies and rerankers that give scores")
         self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
@@ -109,7 +119,9 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         simulated = all(r.facts.simulates_time for r in rerankers.values())
-        self._parts = (retriever, reformulator, estimator, scheduler, *rerankers.values(), assembler, expander)
+        policy = (retriever, reformulator, estimator, scheduler)
+        self._parts: tuple[Any, ...] = (*policy, *rerankers.values(), assembler, expander, passages)
+        self.passages = passages
         self._is_prepared = False
         self._reads_budget = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)
@@ -221,6 +233,8 @@ class RAGtuneController:
         paid = context.meter.actual
         pool = aggregate(rounds)
         context.trace.add("controller", "pool", size=len(pool), rounds=[r.strategy for r in rounds])
+        if self.passages is not None:
+            pool = self.passages.split(pool, context)
         state = RunState(pool, context, [], self.loop.batches.open_book(), forks or BudgetForks())
         stop = yield from self.loop.run(state)
         for budget, (own, ended) in state.forks.ended.items():
@@ -229,6 +243,10 @@ class RAGtuneController:
 
     def _output(self, state: RunState, stop: StopRecord, paid: CostObject) -> ControllerOutput:
         pool, context, history, book, _ = state
+        dropped, reading = book.dropped, None
+        if isinstance(pool, PassagePool):
+            reading = pool.read(history[-1], dropped)
+            history, pool, dropped = list(map(pool.folded, history)), reading.documents, reading.dropped
         documents = assembled(self.assembler, pool, history[-1].keys, context)
         return ControllerOutput.model_construct(
             query=context.query,
@@ -239,8 +257,9 @@ class RAGtuneController:
             history=history,
             stop=stop,
             actual_cost=paid + book.actual_cost,
-            dropped=book.dropped,
+            dropped=dropped,
             batches=book.count,
+            reading=reading,
         )
 
     def __getstate__(self) -> dict[str, Any]:

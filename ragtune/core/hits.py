@@ -88,7 +88,7 @@ class Entries(_Made[T]):
     ) -> None:
         self.doc_ids = doc_ids
         self._token_counts = token_counts
-        self._places = places
+        self.places = places
         self.all_facts = facts  # of all documents, by place
         self.views: Mapping[str, FloatArray] | None = None  # scores by source of all members, where known as columns
         self._make = make
@@ -97,13 +97,8 @@ class Entries(_Made[T]):
     @property
     def token_counts(self) -> list[int]:
         """Tokens of each document."""
-        counts: list[int] = self._token_counts[self._places].tolist()
+        counts: list[int] = self._token_counts[self.places].tolist()
         return counts
-
-    @property
-    def facts(self) -> list[Facts] | None:
-        """Those of the members, where they are known as columns."""
-        return None if self.all_facts is None else [self.all_facts[i] for i in self._places.tolist()]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)

@@ -79,6 +79,7 @@ class ControllerOutput(BaseModel):
         actual_cost: cost that this run really paid (0 under replay).
         dropped: documents whose score was lost, with the reason; they are ranked like others without a score.
         batches: how many batches were sent, and how many failed.
+        reading: what was read of documents in passages (:class:`~ragtune.core.passages.Reading`); None of whole ones.
 
     Examples:
         >>> from ragtune import CostBudget, RAGtuneController, ScoredDocument
@@ -107,6 +108,7 @@ class ControllerOutput(BaseModel):
     actual_cost: CostObject = Field(default_factory=CostObject)
     dropped: dict[str, str] = Field(default_factory=dict)
     batches: BatchCount = Field(default_factory=BatchCount)
+    reading: Any = Field(default=None, exclude=True)
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 

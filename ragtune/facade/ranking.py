@@ -52,6 +52,7 @@ class RankedDocument:
             is not always sorted by this number.
         reranker_score: the reranker's score in [0, 1], without a calibration; None where it did not score the document.
         document: the document as it was given.
+        passage: start and end, in characters of its text, of the passage that ``score`` is of; None of a whole text.
 
     Examples:
         >>> from ragtune import BudgetedReranker
@@ -64,6 +65,7 @@ class RankedDocument:
     score: float
     reranker_score: float | None
     document: Any = field(repr=False)
+    passage: tuple[int, int] | None = None
 
     @property
     def reranked(self) -> bool:

@@ -21,6 +21,7 @@ from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.passages import PASSAGE
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart
 from ragtune.core.pool.items import PoolItem, ids_of
@@ -37,6 +38,7 @@ from ragtune.facade.candidates import Scores, budget_of, candidates, listed
 from ragtune.facade.defaults import TRUST
 from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
+from ragtune.facade.passages import Passages
 from ragtune.facade.policies import Policy, policy_named
 from ragtune.facade.ranking import RankedDocument, Ranking, evidence_of, notes_of, put_back
 from ragtune.reformulators.identity import IdentityReformulator
@@ -109,6 +111,8 @@ class BudgetedReranker:
             requests show: nothing of it is left of a reranker whose scores have nothing to do with the first stages.
         embedder: makes the vectors of candidates that bring none along; None compares their terms.
         failures: how long a failing reranker is tried.
+        passages: tokens of a passage, or a :class:`~ragtune.facade.passages.Passages`: longer documents are read in
+            passages, which count as documents in budgets and costs; None reads each document whole.
         doubts: hears of every ranking whether sources agree better with each other than the reranker does, where there
             are several and the policy compares them; None has a warning of Python, once a source, for more than chance.
         calibration: makes each ``score`` a probability of relevance, and changes no order: a
@@ -148,6 +152,7 @@ class BudgetedReranker:
         trust: float | Literal["auto"] = TRUST,
         embedder: BaseEmbedder | None = None,
         failures: FailurePolicy | None = None,
+        passages: int | Passages | None = None,
         doubts: Doubts | None = None,
         calibration: Calibration | str | PathLike[str] | None = None,
         **options: Any,
@@ -181,6 +186,7 @@ class BudgetedReranker:
             budget=budget,
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             failures=failures,
+            passages=Passages(passages) if isinstance(passages, int) else passages,
         )
 
     def warm_up(self) -> None:
@@ -278,13 +284,15 @@ class BudgetedReranker:
         self, job: Job, request: Request, output: ControllerOutput, top_k: int | None, min_score: float | None
     ) -> Ranking:
         self.doubts.hear(output.query_id, *evidence_of(output))
-        ranked = _ranked(job, output.history[-1], self._calibration)
+        ranked = _ranked(job, output.history[-1], self._calibration, _places(output))
         unread = {str(document.index) for document in ranked if not document.reranked}
         failed = {doc_id: why for doc_id, why in put_back(output).items() if doc_id in unread} | output.dropped
         found = Ranking(
             ranked,
             output.history[-1].cost,
-            self._price(job.query, request.candidates, unread),
+            self._price(job.query, request.candidates, unread)
+            if output.reading is None
+            else self._price_of(job.query, output.reading.unread),
             output.stop,
             {int(doc_id): why for doc_id, why in failed.items()},
             output.batches,
@@ -317,9 +325,14 @@ class BudgetedReranker:
         """What some of the candidates are expected to cost in one call."""
         if not doc_ids:
             return FREE
-        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
         roster = Roster.of(found, ORIGINAL) if isinstance(found, Hits) else Roster.of_items([]).joining(found)
         items = CandidatePool(roster=roster).get_items(filter(doc_ids.__contains__, roster.doc_ids))
+        return self._price_of(query, items)
+
+    def _price_of(self, query: str, items: Sequence[PoolItem]) -> CostObject:
+        if not len(items):
+            return FREE
+        context = RAGtuneContext(query=query, query_id="", tracker=CostBudget.unlimited().create_tracker())
         try:
             return self._reranker.expected_cost(items, context)
         except Exception:  # the ranking is there: a price that cannot be told must not cost it
@@ -333,7 +346,17 @@ def _job(i: int, job: Any) -> Job:
     raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
 
 
-def _ranked(job: Job, step: HistoryStep, calibration: Calibration | None) -> tuple[RankedDocument, ...]:
+def _places(output: ControllerOutput) -> dict[str, tuple[int, int]]:
+    """Start and end of the best passage of each document that was split, by id."""
+    if output.reading is None:
+        return {}
+    found = ((each.doc_id, each.metadata.get(PASSAGE)) for each in output.reading.documents.entries)
+    return {doc_id: (place["start"], place["end"]) for doc_id, place in found if place}
+
+
+def _ranked(
+    job: Job, step: HistoryStep, calibration: Calibration | None, places: Mapping[str, tuple[int, int]]
+) -> tuple[RankedDocument, ...]:
     # Where nothing was scored (no budget, a dead reranker), the caller's order stands, whatever the policy expects.
     has_scores = not np.isnan(step.columns.scores).all()
     order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
@@ -343,6 +366,8 @@ def _ranked(job: Job, step: HistoryStep, calibration: Calibration | None) -> tup
     shown = shown if calibration is None else calibration(shown)
     numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
     return tuple(
-        RankedDocument(i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i])
+        RankedDocument(
+            i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i], places.get(str(i))
+        )
         for position, score, value, is_read in numbers
     )

@@ -28,7 +28,6 @@ MOST_BODY_BYTES = 16 * 2**20
 """The size of an unpacked reply; a longer one is not read to its end."""
 
 _DETAIL_CHARS = 300
-_JSON = {"Content-Type": "application/json"}
 _PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
@@ -100,11 +99,11 @@ class Connection:
     async def _exchange(self, url: str, body: Mapping[str, Any], within_s: float) -> str | Failure:
         import httpx2
 
+        sent = self._client.stream(
+            "POST", url, content=to_json(dict(body)), headers={"Content-Type": "application/json"}
+        )
         try:
-            async with (
-                asyncio.timeout(within_s),
-                self._client.stream("POST", url, content=to_json(dict(body)), headers=_JSON) as response,
-            ):
+            async with asyncio.timeout(within_s), sent as response:
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
                     # Other codings unpack a few bytes to gigabytes at once.
                     return Failure("malformed_response", "unusable reply: packed otherwise than asked for", False)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from ragtune.core.arguments import check_count, check_number, check_positive
@@ -214,13 +214,11 @@ def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T
         return [_outcome(call, inputs[0])]
     results: dict[int, T | LLMError] = {}
     errors: dict[int, BaseException] = {}
-    places, ended, stop = SimpleQueue[int](), SimpleQueue[None](), threading.Event()
+    places, ended, stop = iter(range(len(inputs))), SimpleQueue[None](), threading.Event()
 
     def work() -> None:
-        while not stop.is_set():
-            try:
-                place = places.get_nowait()
-            except Empty:
+        for place in places:  # each is some thread's
+            if stop.is_set():
                 return
             try:
                 results[place] = _outcome(call, inputs[place])
@@ -228,8 +226,6 @@ def map_all(call: Callable[[I], T], inputs: Sequence[I], at_once: int) -> list[T
                 errors[place] = error
             ended.put(None)
 
-    for place in range(len(inputs)):
-        places.put(place)
     try:
         for _ in range(min(at_once, len(inputs))):
             threading.Thread(target=work, daemon=True).start()

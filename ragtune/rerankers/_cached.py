@@ -18,8 +18,8 @@ from ragtune.core.units import SOMETIMES_TOLD
 from ragtune.data.caches.diskcache import resolve_cache_dir
 from ragtune.data.caches.sqlitecache import SqliteCache
 
-Pairs = Mapping[bytes, PoolItem]
-"""Documents by the key of the pair with their query; equal texts are one pair."""
+Pairs = Mapping[bytes, int]
+"""Tokens of pairs of a query and a document, by their keys; equal texts are one pair."""
 
 
 @dataclass
@@ -34,19 +34,28 @@ class Known:
 
 
 class Pair(NamedTuple):
-    """A document and its request."""
+    """A document by its place among items, with its text and the tokens of the pair, and its request."""
 
-    item: PoolItem
+    text: str
+    tokens: int
     context: RAGtuneContext
+    items: Sequence[PoolItem]
+    place: int
+
+    @property
+    def item(self) -> PoolItem:
+        """The document, made now where the items are columns."""
+        return self.items[self.place]
 
 
 @dataclass
 class _Asked:
-    """A batch, the keys of its documents by id, and the pairs that it pays for."""
+    """A batch, the keys of its documents by id, its pairs, and the places of those that it pays for."""
 
     batch: RerankBatch
     keys: dict[str, bytes]
-    paid: dict[bytes, PoolItem] = field(default_factory=dict)
+    pairs: Pairs
+    paid: dict[bytes, int] = field(default_factory=dict)
 
 
 class CachedReranker(BaseReranker):
@@ -149,13 +158,19 @@ class CachedReranker(BaseReranker):
         return dict(outcome)
 
     def _rerank_together(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
-        asked = [_Asked(batch, self._keys(batch.items, batch.context)) for batch in batches]
-        known = self._recall(list({key: None for each in asked for key in each.keys.values()}))
+        asked = []
+        for batch in batches:
+            keys, lengths = self._keys(batch.items, batch.context), self._lengths(batch.items, batch.context)
+            asked.append(_Asked(batch, keys, dict(zip(keys.values(), lengths, strict=True))))
+        known = self._recall(list({key: None for each in asked for key in each.pairs}))
         unknown: dict[bytes, Pair] = {}
         for each in asked:
-            mine = {each.keys[item.doc_id]: item for item in each.batch.items}
-            each.paid = {k: item for k, item in mine.items() if k not in known.scores and k not in unknown}
-            unknown |= {key: Pair(item, each.batch.context) for key, item in each.paid.items()}
+            items, context, _ = each.batch
+            places = {key: place for place, key in enumerate(each.keys.values())}
+            each.paid = {k: place for k, place in places.items() if k not in known.scores and k not in unknown}
+            facts = facts_of(items) if each.paid else ()
+            for key, place in each.paid.items():
+                unknown[key] = Pair(facts[place].content, each.pairs[key], context, items, place)
         error: Exception | None = None
         try:
             if unknown:
@@ -170,18 +185,19 @@ class CachedReranker(BaseReranker):
         if not items:
             return {}
         self._report(asked, known, context)
-        scored = {item.doc_id: known.scores[k] for item in items if (k := asked.keys[item.doc_id]) in known.scores}
+        scored = {doc_id: known.scores[key] for doc_id, key in asked.keys.items() if key in known.scores}
         return error if error is not None and len(scored) < len(items) else scored
 
     def _report(self, asked: _Asked, known: Known, context: RAGtuneContext) -> None:
         """Charge the documents that were scored or at least answered for, and pay for those that were not cached."""
-        keys, answered = asked.keys, {*known.scores, *known.times}
-        made = [item for item in asked.batch.items if keys[item.doc_id] in answered]
-        pairs = {keys[item.doc_id]: item for item in made}
+        items, answered = asked.batch.items, {*known.scores, *known.times}
+        pairs = {key: tokens for key, tokens in asked.pairs.items() if key in answered}
+        made = [item for item in items if asked.keys[item.doc_id] in pairs] if len(pairs) < len(asked.pairs) else items
         context.meter.charge(self._bill(made, pairs, known, context))
-        paid = {key: item for key, item in pairs.items() if key in asked.paid}
+        paid = {key: tokens for key, tokens in pairs.items() if key in asked.paid}
         if paid or known.failed:
-            context.meter.pay(self._bill(list(paid.values()), paid, known, context))
+            bought = items if len(paid) == len(items) else [items[asked.paid[key]] for key in paid]
+            context.meter.pay(self._bill(bought, paid, known, context))
 
     def _priced_ms(self, docs: int) -> float:
         return self.ms_per_call + self.ms_per_doc * docs if docs else 0.0

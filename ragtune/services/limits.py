@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -232,26 +231,20 @@ async def _end(work: Iterable[asyncio.Future[Any]], until: float) -> bool:
 def in_own_thread(work: Callable[[], T], name: str) -> Future[T]:
     """The result of work in a daemon thread, which the end of the process does not wait for."""
     future: Future[T] = Future()
-    try:
-        inbox = _idle.pop()
-    except IndexError:
-        inbox = SimpleQueue()
-        threading.Thread(target=_work_on, args=(inbox,), daemon=True).start()
-    inbox.put((work, future, name))
+    if not _idle.acquire(blocking=False):
+        threading.Thread(target=_work_on, daemon=True).start()
+    _waiting.put((work, future, name))
     return future
 
 
-_Inbox = SimpleQueue[tuple[Callable[[], Any], Future[Any], str]]
-
-_idle: deque[_Inbox] = deque()
-"""Inboxes of the threads that wait for work: to start a thread takes longer than to wake one."""
-
-os.register_at_fork(after_in_child=_idle.clear)  # a child has none of them
+_waiting = SimpleQueue[tuple[Callable[[], Any], Future[Any], str]]()
+_idle = threading.Semaphore(0)  # threads that wait for work: to start one takes longer than to wake it
+os.register_at_fork(after_in_child=lambda: all(iter(partial(_idle.acquire, blocking=False), False)))  # it has none
 
 
-def _work_on(inbox: _Inbox) -> None:
+def _work_on() -> None:
     while True:
-        work, future, threading.current_thread().name = inbox.get()
+        work, future, threading.current_thread().name = _waiting.get()
         try:
             tell = partial(future.set_result, Context().run(work))  # a new one, as in a new thread
         except BaseException as error:
@@ -259,7 +252,7 @@ def _work_on(inbox: _Inbox) -> None:
         with suppress(InvalidStateError):  # nobody waits any more
             tell()
         del work, future, tell
-        _idle.append(inbox)
+        _idle.release()
 
 
 def _decode(operation: Operation[Any], data: bytes) -> Any:

@@ -29,6 +29,7 @@ from ragtune.services.usage import Lease, Usage
 
 if TYPE_CHECKING:
     from ragtune.facade.calibration import Calibration
+    from ragtune.facade.passages import Passages
     from ragtune.facade.policies import Policy
     from ragtune.facade.reranker import BudgetedReranker, Job
 
@@ -59,6 +60,7 @@ class RerankServer:
         failures: FailurePolicy | None = None,
         calibration: Calibration | None = None,
         usage: Usage | None = None,
+        passages: Passages | None = None,
     ) -> None:
         from ragtune.facade.doubts import Doubts  # costs a server without a model half a second
         from ragtune.facade.policies import policy_named
@@ -71,14 +73,15 @@ class RerankServer:
         def make(link: Link, in_full: bool) -> BudgetedReranker:
             is_first = link is self._links[0]  # a calibration is of one model's scores
             common: dict[str, Any] = {"failures": failures, "calibration": calibration if is_first else None}
+            common["passages"] = passages
             if in_full:
-                return BudgetedReranker(link.asked, policy="fixed_depth", docs=max_documents, **common)
+                return BudgetedReranker(link.asked, policy="fixed_depth", docs=self._most, **common)
             doubts = Doubts(self._log, "--trust (0 follows the sources, 1 the model)")
             parts = policy_named(policy, batch_size, trust=doubts.dial(trust)) if isinstance(policy, str) else policy
             if is_first:
                 self._policy = parts
             self._ends_by_itself = parts.compares
-            self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": max_documents}
+            self._everything = {"calls": sys.maxsize} if parts.compares else {"docs": self._most}
             limits = (self._capped(self._defaults) or self._everything) | ({} if usage is None else usage.limits)
             named: dict[str, Any] = link.kept(limits) or self._everything
             return BudgetedReranker(link.asked, policy=parts, doubts=doubts, **common, **named)
@@ -88,6 +91,8 @@ class RerankServer:
         self.max_length: int = getattr(reranker, "max_length", None) or 512
         self._time_ms = 1000.0 * time_s
         self._usage = usage
+        self._passages = passages
+        self._most = max_documents if passages is None else sys.maxsize  # a document may have many
         self._defaults = _set(budget or {})
         self._caps = _set(caps or {})
         self._turns = Turns()
@@ -151,8 +156,7 @@ class RerankServer:
         learner = None if self._shadow is None else self._shadow.learner
         learned = {} if learner is None else learner.limits
         limits = self._capped(_set(self._defaults | learned | named))
-        wanted = int(min(len(texts), limits.get("docs", len(texts))))
-        leased = nullcontext(Lease({}, [])) if self._usage is None else self._usage.lease(current().key, wanted)
+        leased = nullcontext(Lease({}, [])) if self._usage is None else self._leased(self._usage, texts, limits)
         with (
             leased as (left, costs, refused),
             traced(self.model, request, texts) as tell,
@@ -176,9 +180,13 @@ class RerankServer:
     def _learner_of(self, options: ShadowOptions) -> Learner | None:
         if options.learn is None:
             return None
-        if self._policy.compares:
-            raise ConfigError("--learn: allowed with policies that choose by scores, not with those of windows")
+        if self._policy.compares or self._passages is not None:
+            raise ConfigError("--learn: allowed with policies that choose by scores, and without --passages")
         return Learner(options.learn, options.tolerance, replayed(self._policy), self._log)
+
+    def _leased(self, usage: Usage, texts: Sequence[str], limits: Mapping[str, float]) -> Any:
+        count = len(texts) if self._passages is None else sum(map(self._passages.count, texts))
+        return usage.lease(current().key, int(min(count, limits.get("docs", count))))
 
     def _ranked(self, job: Job, limits: dict[str, float], *, in_full: bool) -> tuple[float, ServedRanking]:
         """The milliseconds that the request had, and its ranking."""

@@ -36,7 +36,7 @@ class LateError(RagtuneError):
 
 
 class Turns:
-    """Has requests worked on one at a time, first the one that ends first: fifty due together would all end late."""
+    """Has requests worked on one at a time, the earliest limit first, with ends apart: fifty due together end late."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Turns:
             end = self._free(last, arrived + _SHARE * limit_s)
             insort(self._ends, end)
         try:
-            self._take(end, last)
+            self._take(last, last)
             yield 1000.0 * max(0.0, end - time.monotonic())
         finally:
             self._leave()

@@ -27,6 +27,7 @@ from ragtune.facade.defaults import AUTO, BATCH_SIZE, TRUST
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
     from ragtune.facade.calibration import Calibration
+    from ragtune.facade.passages import Passages
     from ragtune.services.rerank import RerankServer
 
 _BACKLOG = 2048
@@ -200,6 +201,15 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--calibration", metavar="FILE", type=Path, help="file of ragtune calibrate: scores become probabilities"
     )
+    group.add_argument(
+        "--passages",
+        metavar="N",
+        type=int,
+        help="read documents of more than N tokens in passages of N, which count as documents; default: whole",
+    )
+    group.add_argument(
+        "--passages-most", metavar="N", type=int, help="passages of a document that may be read; default: all"
+    )
     in_time.add_options(parser)
     shadow = parser.add_argument_group(
         "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
@@ -221,6 +231,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
         theirs += [*_LOCAL, "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
+        theirs += ["passages", "passages_most"]
         theirs += ["shadow", *_SHADOW, "fallback", "usage"]
         _refuse(arguments, theirs, "with --model only")
         return nullcontext()
@@ -264,6 +275,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
             usage=in_time.make_usage(arguments),
             shadow=shadow,
             calibration=_calibration(arguments.calibration, model),
+            passages=_passages(arguments),
         )
 
 
@@ -283,6 +295,15 @@ def _progress(what: str) -> Iterator[None]:
     finally:
         is_done.set()
     sys.stderr.write(f"ragtune: {what} took {time.monotonic() - begun:.1f} s\n")
+
+
+def _passages(arguments: argparse.Namespace) -> Passages | None:
+    if arguments.passages is None:
+        _refuse(arguments, ["passages_most"], "with --passages only")
+        return None
+    from ragtune.facade.passages import Passages
+
+    return Passages(arguments.passages, arguments.passages_most)
 
 
 def _calibration(file: Path | None, model: str) -> Calibration | None:

@@ -35,7 +35,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, float]] = deque(maxlen=_KEPT)
-        self._line: tuple[float, float] | None = None  # base with margin, and each, until something more is seen
+        self._line: tuple[float, float] | None = None  # base with its margin, and each; made when it is asked for
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -54,21 +54,18 @@ class Pace:
         """Milliseconds that a batch of ``docs`` documents should take; None while nothing has been seen."""
         if not self._seen:
             return None
-        line = self._line
-        if line is None:
-            sizes, times = np.array(self._seen, dtype=float).T
-            base, each = _line(sizes, times)
-            margin = max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED)))
-            line = self._line = base + margin, each
-        base, each = line
+        base, each = self._line = self._line or _line(*np.array(self._seen, dtype=float).T)
         return base + each * docs
 
 
 def _line(sizes: FloatArray, times: FloatArray) -> tuple[float, float]:
+    """The milliseconds of a batch, with the margin, and those of each document."""
     spread = sizes - sizes.mean()
     each = max(0.0, float(spread @ times / (spread @ spread))) if spread.any() else np.inf
     base = float(times.mean() - each * sizes.mean())
-    return (base, each) if base >= 0.0 else (0.0, float(sizes @ times / (sizes @ sizes)))
+    if base < 0.0:
+        base, each = 0.0, float(sizes @ times / (sizes @ sizes))
+    return base + max(0.0, float(np.quantile(times - (base + each * sizes), _COVERED))), each
 
 
 @dataclass

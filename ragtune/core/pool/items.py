@@ -146,7 +146,9 @@ class RerankBatch(NamedTuple):
 
 def facts_of(items: Sequence[PoolItem]) -> Sequence[Facts | PoolItem]:
     """Content and metadata of each document; makes no item where they are known as columns."""
-    return items if not isinstance(items, Entries) or (facts := items.facts) is None else facts
+    if isinstance(items, Entries) and items.all_facts is not None:
+        return [items.all_facts[i] for i in items.places.tolist()]
+    return items
 
 
 def ids_of(items: Sequence[PoolItem]) -> Sequence[str]:

@@ -292,7 +292,7 @@ class CandidatePool:
 
     def fork(self) -> CandidatePool:
         """A pool that stands as this one does now; what happens to either does not reach the other."""
-        twin = CandidatePool.__new__(CandidatePool)
+        twin = type(self).__new__(type(self))
         twin.__dict__ |= self.__dict__  # what these hold is replaced, never changed
         twin.gate = Gate()
         return twin

@@ -50,14 +50,18 @@ class FirstStageEvidence:
 
 
 def first_stage_evidence(
-    items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = ()
+    items: Sequence[PoolItem], rows: Any = None, echoes: Collection[str] = (), parents: IntArray | None = None
 ) -> FirstStageEvidence:
-    """Evidence from the items' ``sources``; a missing document has twice the worst rank and the lowest score."""
+    """Evidence from the items' ``sources``; a missing document has twice the worst rank and the lowest score.
+
+    With ``parents``, shape (n,), it is the evidence on n passages of these documents: each has its document's.
+    """
     views = scores_by_stage(items)
     if views:
         columns = np.column_stack([_column(view) for view in views.values()])
     else:
         columns = _column(np.array([item.retrieval_score for item in items], dtype=float))[:, None]
+    columns = columns if parents is None else columns[parents]
     return FirstStageEvidence(columns, source_weights(columns, rows), tuple(views) or (RETRIEVAL,), echoes)
 
 

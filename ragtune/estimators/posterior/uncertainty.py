@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ragtune.core.arguments import check_count, check_number, check_vectors
 from ragtune.core.arrays import FloatArray
 from ragtune.core.interfaces import BaseEstimator, TextVectors
+from ragtune.core.passages import PassagePool
 from ragtune.core.policy.scaling import with_twins_level
 from ragtune.core.pool.columns import read_only
 from ragtune.core.pool.pool import CandidatePool
@@ -75,7 +76,8 @@ class UncertaintyEstimator(BaseEstimator):
 
     def _start(self, pool: CandidatePool) -> RelevancePosterior:
         rows = self._vectors.of(pool.entries)
-        evidence = first_stage_evidence(pool.entries, rows, self.echoes)
+        documents = (pool.documents.items, pool.parents) if isinstance(pool, PassagePool) else (pool.entries, None)
+        evidence = first_stage_evidence(documents[0], rows, self.echoes, documents[1])
         trust = self.trust() if callable(self.trust) else self.trust
         return RelevancePosterior(evidence, rows, _trusted(self._prior, trust), trust)
 
@@ -136,30 +138,12 @@ def _checked(prior: Prior) -> Prior:
     return prior
 
 
-@dataclass
-class _Rows:
-    """Rows of a factor with room behind them, of which each is filled once: a copy a document takes longest of all."""
-
-    rows: FloatArray
-    filled: int
-
-    def followed_by(self, row: FloatArray, after: int) -> _Rows:
-        """These rows, or a copy where others stand ``after`` so many already, with one more."""
-        kept = self
-        if self.filled != after or after == len(self.rows):
-            kept = _Rows(np.empty((after + _ROOM, len(row))), after)
-            kept.rows[:after] = self.rows[:after]
-        kept.rows[after] = row
-        kept.filled += 1
-        return kept
-
-
 class PosteriorBelief(Belief):
     """The posterior as acquisition functions see it; a snapshot that later updates do not reach."""
 
     def __init__(self, posterior: RelevancePosterior, key: FloatArray, noise: float) -> None:
         self._covariance, self._factor = posterior.covariance, posterior.factor
-        self._rows = _Rows(self._factor, len(self._factor))
+        self._room, self._filled = self._factor, [len(self._factor)]
         self._raw_variance = posterior.variance
         self.mean = posterior.mean
         self.variance = np.maximum(posterior.variance, 0.0)
@@ -171,8 +155,12 @@ class PosteriorBelief(Belief):
         row, _ = next_row(position, column, self._factor, self._raw_variance, self.noise)
         after = PosteriorBelief.__new__(PosteriorBelief)
         after.__dict__ |= self.__dict__
-        after._rows = self._rows.followed_by(row, len(self._factor))
-        after._factor = after._rows.rows[: after._rows.filled]
+        k = len(self._factor)
+        if self._filled != [k] or k == len(self._room):  # the row behind this belief is another's, or there is none
+            after._room, after._filled = np.empty((k + _ROOM, len(row))), [k]
+            after._room[:k] = self._factor
+        after._room[k], after._filled[0] = row, k + 1  # a copy of all rows for each document takes longest of all
+        after._factor = after._room[: k + 1]
         after._raw_variance = self._raw_variance - row * row
         after.variance = np.maximum(after._raw_variance, 0.0)
         return after

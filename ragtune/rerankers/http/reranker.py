@@ -30,9 +30,6 @@ from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
 
 _SHOWN_PROBLEMS = 3
 
-Lengths = Mapping[bytes, int]
-"""Tokens of pairs, by their keys."""
-
 
 class HttpReranker(CachedReranker):
     """Asks a rerank server: Cohere, Jina, Voyage, vLLM, text-embeddings-inference, Infinity, or one that speaks alike.
@@ -109,7 +106,7 @@ class HttpReranker(CachedReranker):
     def expected_cost(self, items: Sequence[PoolItem], context: RAGtuneContext) -> CostObject:
         """All documents, their calls with search units and tokens, and time by prices."""
         keys, lengths = self._keys(items, context).values(), self._lengths(items, context)
-        return self._priced(len(items), dict(zip(keys, lengths, strict=True)), Known())
+        return self._bill(items, dict(zip(keys, lengths, strict=True)), Known(), context)
 
     def rerank_many(self, batches: Sequence[RerankBatch]) -> list[Mapping[str, float] | Exception]:
         return [*map_all(lambda batch: self._rerank_together([batch])[0], batches, self.concurrency)]
@@ -128,15 +125,15 @@ class HttpReranker(CachedReranker):
     def _body(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
         return self._speech.body(query, texts, self.model) | self.extra
 
-    def _calls(self, lengths: Lengths) -> list[Lengths]:
+    def _calls(self, pairs: Pairs) -> list[Pairs]:
         """The pairs in calls of as many documents and tokens as the server takes."""
         most = self._speech.call_tokens
         if most is None:
-            return _in_parts(lengths, self.batch_size)
-        calls: list[Lengths] = []
+            return _in_parts(pairs, self.batch_size)
+        calls: list[Pairs] = []
         room = 0
         part: dict[bytes, int] = {}
-        for key, tokens in lengths.items():  # with those of the query, as Voyage counts them
+        for key, tokens in pairs.items():  # with those of the query, as Voyage counts them
             if tokens > room or len(part) >= self.batch_size:
                 room, part = most, {}
                 calls.append(part)
@@ -149,17 +146,16 @@ class HttpReranker(CachedReranker):
         context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
             self._transport.connect()
-        lengths = self._lengths([pair.item for pair in unknown.values()], context)
-        calls = self._calls(dict(zip(unknown, lengths, strict=True)))
+        calls = self._calls({key: pair.tokens for key, pair in unknown.items()})
         deadline = Deadline(self._clock, context.time_left_ms)
         reasons: list[LLMError | str] = []
-        ask = partial(self._call, unknown=unknown, context=context, deadline=deadline)
+        ask = partial(self._call, unknown=unknown, deadline=deadline)
         for call, reply in self._answered(calls, ask):
-            doc_ids = [unknown[key].item.doc_id for key in call]
             if isinstance(reply, LLMError):
                 self._note_unanswered(getattr(reply, "unanswered", 0), call, context)
                 known.failed.append(self._cost_of(reply))
                 kind = reply.kind if isinstance(reply, ServiceError) else "useless"
+                doc_ids = [unknown[key].item.doc_id for key in call]
                 context.trace.add("reranker", "failed_call", doc_ids=doc_ids, kind=kind, error=str(reply))
                 reasons.append(reply)
                 continue
@@ -167,7 +163,7 @@ class HttpReranker(CachedReranker):
             for name in ("scores", "times", "billed_tokens", "billed_docs"):
                 getattr(known, name).update(getattr(fresh, name))
             if problems:
-                shown = problems[:_SHOWN_PROBLEMS]
+                shown, doc_ids = problems[:_SHOWN_PROBLEMS], [unknown[key].item.doc_id for key in call]
                 context.trace.add("reranker", "bad_results", doc_ids=doc_ids, count=len(problems), first=shown)
                 reasons += shown
         if not known.scores:
@@ -176,12 +172,12 @@ class HttpReranker(CachedReranker):
             raise no_scores(message, reasons)
 
     def _answered(
-        self, calls: list[Lengths], ask: Callable[[Lengths], tuple[Known, list[str]]]
-    ) -> Iterator[tuple[Lengths, tuple[Known, list[str]] | LLMError]]:
+        self, calls: list[Pairs], ask: Callable[[Pairs], tuple[Known, list[str]]]
+    ) -> Iterator[tuple[Pairs, tuple[Known, list[str]] | LLMError]]:
         """The reply to each call; one that the server finds too large is split, and so are all later ones."""
         while calls:
             replies = map_all(ask, calls, self.concurrency)
-            large: list[Lengths] = []
+            large: list[Pairs] = []
             for call, reply in zip(calls, replies, strict=True):
                 if len(call) > 1 and isinstance(reply, ServiceError) and reply.kind == "oversized":
                     self.batch_size = min(self.batch_size, (len(call) + 1) // 2)
@@ -190,15 +186,14 @@ class HttpReranker(CachedReranker):
                     yield call, reply
             calls = [part for call in large for part in _in_parts(call, (len(call) + 1) // 2)]
 
-    def _call(
-        self, lengths: Lengths, unknown: Mapping[bytes, Pair], context: RAGtuneContext, deadline: Deadline
-    ) -> tuple[Known, list[str]]:
-        body = self._body(context.query, [unknown[key].item.content for key in lengths])
+    def _call(self, pairs: Pairs, unknown: Mapping[bytes, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
+        context = next(iter(unknown.values())).context
+        body = self._body(context.query, [unknown[key].text for key in pairs])
         reply: Reply[Answer] = self._transport.post(
-            "rerank", body, lambda got: self._speech.read(got, len(lengths)), deadline
+            "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
         )
-        self._note_unanswered(reply.unanswered, lengths, context)
-        keys, fresh, problems = list(lengths), Known(), list(reply.body.problems)
+        self._note_unanswered(reply.unanswered, pairs, context)
+        keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
         self._watch.see(reply.body.scores.values(), context)
         for index, raw in reply.body.scores.items():
             score = calibrated(raw, self.scale)
@@ -206,39 +201,35 @@ class HttpReranker(CachedReranker):
                 problems.append(f"score {raw!r}, which scale={self.scale.value!r} does not allow")
             else:
                 fresh.scores[keys[index]] = score
-        weights = {key: max(1, length) for key, length in lengths.items()}
+        weights = {key: max(1, tokens) for key, tokens in pairs.items()}
         fresh.times = shares(reply.latency_ms, weights)
         tokens, units, wasted = reply.body.tokens, reply.body.search_units, reply.wasted.prompt_tokens or 0
         if tokens is not None or wasted:
             billed = wasted + (sum(weights.values()) if tokens is None else tokens)
             fresh.billed_tokens = shares(float(billed), weights)
-        if units is not None and units != search_units(len(lengths)):
-            fresh.billed_docs = dict.fromkeys(lengths, units * DOCS_PER_SEARCH_UNIT / len(lengths))
+        if units is not None and units != search_units(len(pairs)):
+            fresh.billed_docs = dict.fromkeys(pairs, units * DOCS_PER_SEARCH_UNIT / len(pairs))
         self._keep(fresh)
         return fresh, problems
 
-    def _note_unanswered(self, attempts: int, lengths: Lengths, context: RAGtuneContext) -> None:
+    def _note_unanswered(self, attempts: int, pairs: Pairs, context: RAGtuneContext) -> None:
         """Trace what the server may bill for attempts whose answer was lost."""
         if attempts:
-            cost = self._call_cost(lengths, Known()).model_copy(update={"latency_ms": 0.0})
+            cost = self._call_cost(pairs, Known()).model_copy(update={"latency_ms": 0.0})
             context.trace.add("reranker", UNANSWERED, cost=sum([cost] * attempts, FREE).model_dump())
 
     def _bill(self, items: Sequence[PoolItem], pairs: Pairs, known: Known, context: RAGtuneContext) -> CostObject:
-        lengths = self._lengths(list(pairs.values()), context)
-        return self._priced(len(items), dict(zip(pairs, lengths, strict=True)), known)
-
-    def _priced(self, docs: int, lengths: Lengths, known: Known) -> CostObject:
         """The cost of the pairs' calls without a cache, and of failed calls."""
-        calls = [self._call_cost(call, known) for call in self._calls(lengths)]
-        return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": docs})
+        calls = [self._call_cost(call, known) for call in self._calls(pairs)]
+        return together([*calls, *known.failed], self.concurrency).model_copy(update={"docs": len(items)})
 
-    def _call_cost(self, lengths: Lengths, known: Known) -> CostObject:
-        billed = {key: known.billed_tokens[key] for key in lengths if key in known.billed_tokens}
-        tokens = sum(lengths.values()) - sum(lengths[key] for key in billed) + round(sum(billed.values()))
-        docs = sum(known.billed_docs.get(key, 1.0) for key in lengths) if known.billed_docs else len(lengths)
+    def _call_cost(self, pairs: Pairs, known: Known) -> CostObject:
+        billed = {key: known.billed_tokens[key] for key in pairs if key in known.billed_tokens}
+        tokens = sum(pairs.values()) - sum(pairs[key] for key in billed) + round(sum(billed.values()))
+        docs = sum(known.billed_docs.get(key, 1.0) for key in pairs) if known.billed_docs else len(pairs)
         units = search_units(docs)
         usd = units * self.usd_per_search_unit + self._token_price.usd(tokens, 0)
-        ms = self._made_ms(lengths, known)
+        ms = self._made_ms(pairs, known)
         counted_units = units if self._is_billed_in_units else 0
         return CostObject(tokens=tokens, calls=1, latency_ms=ms, usd=usd, search_units=counted_units)
 
@@ -253,8 +244,8 @@ class HttpReranker(CachedReranker):
         return Price(prompt=self.usd_per_1k_tokens)
 
 
-def _in_parts(lengths: Lengths, size: int) -> list[Lengths]:
-    entries = list(lengths.items())
+def _in_parts(pairs: Pairs, size: int) -> list[Pairs]:
+    entries = list(pairs.items())
     return [dict(entries[at : at + size]) for at in range(0, len(entries), size)]
 
 

@@ -52,6 +52,7 @@ class Account(TypedDict):
 
     ``nothing_relevant`` is there if it is true: no scored document reaches the ``min_score``.
     ``possible`` is what an upstream may bill beyond ``spent``: for each call that was sent and had no whole answer.
+    ``passages`` has start and end, in characters, of the passage that a score is of, by the index of its document.
     """
 
     spent: Spending
@@ -63,6 +64,7 @@ class Account(TypedDict):
     answered_by: str
     hops: list[HopTold]
     possible: NotRequired[Spending]
+    passages: NotRequired[dict[str, tuple[int, int]]]
     warnings: NotRequired[list[str]]
 
 
@@ -115,6 +117,8 @@ class Answer:
         }
         if self.ranking.possible.calls:
             found["possible"] = _spending(self.ranking.possible)
+        if passages := {str(one.index): one.passage for one in self.ranking if one.passage is not None}:
+            found["passages"] = passages
         if warnings := self.warnings():
             found["warnings"] = warnings
         return found

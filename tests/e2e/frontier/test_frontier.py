@@ -20,6 +20,7 @@ FILES = [
     "frontier.csv",
     "frontier.md",
     "frontier.parquet",
+    "frontier.tex",
     "per_query.parquet",
     "policies.csv",
     "report.html",

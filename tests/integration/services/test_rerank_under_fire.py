@@ -162,18 +162,21 @@ def test_requests_that_fall_due_together_end_one_after_the_other_within_their_ti
         assert hurried == pytest.approx(9.0)
 
 
-def test_the_request_that_ends_first_is_worked_on_first() -> None:
+@pytest.mark.parametrize(("limits_s", "wanted"), [((30, 60, 20, 10), [3, 2, 0, 1]), ((30, 30, 30, 30), [0, 1, 2, 3])])
+def test_the_request_with_the_earliest_limit_is_worked_on_first_and_of_equal_ones_that_which_came_first(
+    limits_s: Sequence[int], wanted: Sequence[int]
+) -> None:
     turns, order = Turns(), []
 
-    def work(limit_ms: float) -> None:
-        with turns.within(limit_ms):
-            order.append(limit_ms)
+    def work(number: int) -> None:
+        with turns.within(1000.0 * limits_s[number]):
+            order.append(number)
 
     with ThreadPoolExecutor(4) as threads, turns.within(1000.0):
-        for limit_ms in (30_000.0, 60_000.0, 20_000.0, 10_000.0):
-            threads.submit(work, limit_ms)
-        wait_until(lambda: len(turns._turn._waiting) == 4)
-    assert order == [10_000.0, 20_000.0, 30_000.0, 60_000.0]
+        for number in range(4):
+            threads.submit(work, number)
+            wait_until(lambda number=number: len(turns._turn._waiting) == number + 1)  # type: ignore[misc]
+    assert order == wanted
 
 
 def test_a_request_whose_time_would_be_over_before_its_turn_gets_the_first_stages_order_at_once() -> None:

@@ -18,7 +18,7 @@ from ragtune.core import interfaces
 from ragtune.core.arguments import as_list, check_choice, check_count, check_flag, check_member, check_number
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.ordering import Ordering
-from ragtune.core.tokens import count_tokens, token_spans
+from ragtune.core.tokens import count_each, count_tokens, token_spans
 from ragtune.core.types import CostObject
 
 NUMBER, COUNT, FLAG = "a number in [0, 1]", "a whole number >= 1", "true and false"
@@ -121,6 +121,7 @@ def test_counts_pieces_of_six_word_characters_and_each_mark(text, tokens):
     assert count_tokens(text) == tokens
 
 
-@given(st.text(st.sampled_from("abcdefg_09 .,-\n\x00\x1c\x85é")))
-def test_a_text_of_ascii_is_counted_by_the_same_rule(text):
-    assert count_tokens(text) == len(list(token_spans(text)))
+@given(st.lists(st.text(st.sampled_from("abcdefg_09 .,-\n\x00\x1c\x85é²茶\u200c"))))
+def test_texts_are_counted_by_the_same_rule_alone_and_together(texts):
+    counts = [len(list(token_spans(text))) for text in texts]
+    assert [count_tokens(text) for text in texts] == count_each(texts) == counts

@@ -1,0 +1,47 @@
+"""``passages=`` of a run: live passages, and files that name documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+LONG = "Bread is baked daily here. Salt is mined in the hills. Green tea is steamed."
+TEXTS = {"a": LONG, "a#1": "Tea.", "b": "", "c": f"{LONG} {LONG}"}
+
+
+@pytest.fixture
+def options(tmp_path: Path, tiny_cross_encoder: str) -> list[str]:
+    (tmp_path / "qrels").mkdir()
+    rows = [{"_id": doc_id, "text": text} for doc_id, text in TEXTS.items()]
+    (tmp_path / "corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "green tea bread"}\n')
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tc\t1\n")
+    model = ["reranker=cross_encoder", f"reranker.model={tiny_cross_encoder}", "reranker.cache_dir=null"]
+    return ["dataset=beir", f"dataset.path={tmp_path}", *model, "budget=unlimited", "passages.tokens=8"]
+
+
+def test_a_run_reads_passages_and_writes_documents(main: Callable, options: list[str], tmp_path: Path) -> None:
+    done = main(*options, "passages=all", "vectors@estimator.vectors=candidates", f"hydra.run.dir={tmp_path / 'run'}")
+    assert done.code == 0, done.err
+    lines = (tmp_path / "run" / "run.trec").read_text().splitlines()
+    assert sorted(line.split()[2] for line in lines) == ["a", "a#1", "c"]
+    with gzip.open(tmp_path / "run" / "traces.jsonl.gz", "rt") as traces:
+        events = json.loads(traces.readline())["events"]
+    (split,) = (event["details"] for event in events if event["action"] == "split")
+    read = [doc_id for event in events if event["action"] == "propose" for doc_id in event["details"]["doc_ids"]]
+    assert split["documents"] == 3
+    assert 3 <= len(read) <= split["passages"]
+    assert {doc_id.partition("##")[0] for doc_id in read} == {"a", "a#1", "c"}
+
+
+def test_vectors_of_the_collection_and_recorded_scores_are_refused(main: Callable, options: list[str]) -> None:
+    refused = main(*options, "passages=best")
+    assert refused.code == 2
+    assert "vectors@estimator.vectors=candidates" in refused.err
+    refused = main("passages=best")
+    assert refused.code == 2
+    assert "live reranker" in refused.err
