@@ -27,7 +27,7 @@ _FOR = {
     "acurank": "estimator=acurank",
     "ui": "the SuperPrompt page",
     "optuna": "hydra/sweeper=tune",
-    "onnx": "reranker.backend=onnx",
+    "onnx": "reranker.backend=onnx, dtype=int8",
     "ray": "executor=ray",
     "submitit": "hydra/launcher=submitit_slurm",
     "pyterrier": "ragtune.frameworks.pyterrier",

@@ -52,6 +52,7 @@ _LLM = {
 """Options that only a language model has: the argument of each, its type, and its meaning."""
 
 _COMMON = ("max_length", "usd_per_1k_tokens")
+_LOCAL = ("architecture", "dtype", "backend")  # of a model that runs in this process
 _SHADOW = ["shadow_file", "learn", "learn_loss"]
 _UPSTREAM_CALLS = 32  # calls of a rerank server or a language model that are under way at once, by default
 _SHARE_OF_TIME = 0.9  # of --timeout until a request has its answer, however far its model has come
@@ -164,6 +165,13 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--architecture", metavar="SIZE", help="the model's size, for FLOPs: auto reads its configuration"
     )
+    group.add_argument(
+        "--dtype",
+        metavar="TYPE",
+        help="number type of a local model: fp32, bfloat16, int8, or auto (default): bfloat16 on a processor made for "
+        "it, else fp32; ragtune drift measures what it changes",
+    )
+    group.add_argument("--backend", metavar="NAME", help="what runs it: torch, or onnx, by default for int8 only")
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
     group.add_argument("--score-cache-ttl", metavar="S", type=float, help="seconds until a cached score is forgotten")
     for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
@@ -222,7 +230,7 @@ def make_ranker(arguments: argparse.Namespace) -> AbstractContextManager[RerankS
     caps = {unit.short: getattr(arguments, f"max_{unit.short}") for unit in UNITS}
     if arguments.model is None:
         theirs = [*budget, *(f"max_{unit}" for unit in caps), *_UPSTREAM, *_LLM, *_COMMON]
-        theirs += ["architecture", "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
+        theirs += [*_LOCAL, "upstream_concurrency", "advice", "score_cache", "score_cache_ttl", "calibration"]
         theirs += ["passages", "passages_most"]
         theirs += ["shadow", *_SHADOW, "fallback", "usage"]
         _refuse(arguments, theirs, "with --model only")
@@ -312,9 +320,9 @@ def _calibration(file: Path | None, model: str) -> Calibration | None:
 def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     from ragtune.facade.models import is_address, language_model, reranker_for
 
-    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, "architecture"))
+    options = {"cache_dir": arguments.score_cache} | _said(arguments, (*_COMMON, *_LOCAL))
     if arguments.llm is not None:
-        _refuse(arguments, [*_UPSTREAM, "architecture", "score_cache_ttl"], "without --llm only")
+        _refuse(arguments, [*_UPSTREAM, *_LOCAL, "score_cache_ttl"], "without --llm only")
         if "max_length" in options:
             options["max_doc_tokens"] = options.pop("max_length")
         options |= {_LLM[name][0]: value for name, value in _said(arguments, _LLM).items()}
@@ -322,8 +330,8 @@ def _make_reranker(arguments: argparse.Namespace) -> tuple[BaseReranker, bool]:
     _refuse(arguments, list(_LLM), "with --llm only")
     if not is_address(arguments.model):
         _refuse(arguments, [*_UPSTREAM, "upstream_concurrency"], "where --model is the address of a rerank server")
-        return reranker_for(arguments.model, options), False
-    _refuse(arguments, ["architecture"], "where --model is a model, not an address")
+        return reranker_for(arguments.model, {"dtype": "auto"} | options), False
+    _refuse(arguments, [*_LOCAL], "where --model is a model, not an address")
     options |= _calls(arguments) | {_UPSTREAM[name][0]: value for name, value in _said(arguments, _UPSTREAM).items()}
     return reranker_for(arguments.model, options), True
 
