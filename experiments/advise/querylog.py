@@ -8,11 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from pydantic import ValidationError
-
-from ragtune.core.arguments import check_count
-from ragtune.core.errors import InputError
+from ragtune.services.querylog import sample_log, texts_of
 from ragtune.services.rerank_payloads import RerankQuery
 
 FOLDER = "log"
@@ -31,34 +27,8 @@ def write_sample(log: Path, folder: Path, max_docs: int, seed: int) -> list[str]
     Raises:
         InputError: if the log cannot be read, a line is no request, or the first one drawn has too many candidates.
     """
-    check_count("--max-docs", max_docs, low=1)
-    requests = list(_requests(log))
-    taken, room = [], max_docs
-    for at in np.random.default_rng(seed).permutation(len(requests)).tolist():
-        if len(requests[at].documents) > room:
-            break
-        room -= len(requests[at].documents)
-        taken.append(at)
-    if not taken:
-        raise InputError(f"{log}: no request fits into --max-docs {max_docs}")
-    return _write([(str(at + 1), requests[at]) for at in sorted(taken)], folder)
-
-
-def _requests(log: Path) -> Iterator[RerankQuery]:
-    """The requests with candidates, each with texts for documents."""
-    try:
-        lines = log.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"{log}: cannot be read ({error.strerror})") from None
-    for number, line in enumerate(filter(None, lines), start=1):
-        try:
-            request = RerankQuery.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = "/".join(map(str, first["loc"]))
-            raise InputError(f"{log}, line {number}: {where}: {first['msg']}; allowed is a body of /rerank") from None
-        if request.documents:
-            yield request
+    taken = sample_log(log, max_docs, seed)
+    return _write([(str(at + 1), request) for at, request in taken], folder)
 
 
 def _write(requests: Sequence[tuple[str, RerankQuery]], folder: Path) -> list[str]:
@@ -68,12 +38,7 @@ def _write(requests: Sequence[tuple[str, RerankQuery]], folder: Path) -> list[st
     runs: dict[str, list[str]] = {}
     for query_id, request in requests:
         ids = []
-        for document in request.documents:
-            text = document if isinstance(document, str) else document.get("text")
-            if not isinstance(text, str):
-                raise InputError(
-                    f"request {query_id}: a document has no text: allowed are texts, or objects with 'text'"
-                )
+        for text in texts_of(request, query_id):
             ids.append(hashlib.sha256(text.encode()).hexdigest()[:20])
             corpus[ids[-1]] = text
         for source, scores in _sources(request).items():

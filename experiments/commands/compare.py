@@ -31,12 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare runs and write the files."""
     from experiments.compare.run_folder import find_runs
     from experiments.compare.runs import reservations, study_of_runs
-    from experiments.report.report import require_plotly
     from experiments.report.study import file_stem
     from experiments.report.write import require_writable, write_study
 
-    if not arguments.no_report:
-        require_plotly()
     require_writable(arguments.out or Path("results", "compare"))
     with tempfile.TemporaryDirectory() as downloads:
         runs = find_runs(arguments.runs, Path(downloads))

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments.compare.run_folder import Run, rankings_of
+from experiments.compare.run_folder import Run, rankings_of, traces_of
 from experiments.replay.build import Session, session_for
+from experiments.report.decisions import decisions_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput, HistoryStep
+from ragtune.core.plain import count_of
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.core.types import ScoredDocument
@@ -34,7 +36,7 @@ def explained(run: Run, query_id: str, doc_id: str) -> Iterator[str]:
     if first is None:
         raise ConfigError(f"document {doc_id!r}: not among the {len(output.ranking)} candidates of query {query_id!r}")
     yield from _origin(session, output, query_id, doc_id)
-    yield from _scoring(session, output, query_id, doc_id)
+    yield from _scoring(run, session, output, doc_id)
     places = [step.ranking.index(doc_id) + 1 for step in output.history if doc_id in step.ranking]
     yield f"place after each batch: {' '.join(map(str, places))} of {len(output.ranking)}"
 
@@ -48,30 +50,34 @@ def _origin(session: Session, output: ControllerOutput, query_id: str, doc_id: s
     yield "found by: " + (", ".join(f"{name} {score:.4g}" for name, score in sources.items()) or "not known")
 
 
-def _scoring(session: Session, output: ControllerOutput, query_id: str, doc_id: str) -> Iterator[str]:
+def _scoring(run: Run, session: Session, output: ControllerOutput, doc_id: str) -> Iterator[str]:
     values = [_value(step, doc_id) for step in output.history]
     told = " ".join("-" if value is None else f"{value:.3f}" for value in values)
     yield f"estimate before the first batch and after each one: {told}"
-    sent = [event.details["doc_ids"] for event in output.trace.find("propose")]
-    scores = [event.details["scores"] for event in output.trace.find("rerank") if "scores" in event.details]
-    batch = next((number for number, ids in enumerate(sent, start=1) if doc_id in ids), None)
-    if batch is not None:
-        score = next((batch_scores[doc_id] for batch_scores in scores if doc_id in batch_scores), None)
-        yield f"sent in batch {batch} of {len(sent)}, {'without a score' if score is None else f'scored {score:.4g}'}"
+    trace = traces_of(run)[output.query_id]
+    steps, rows = (decisions_of(trace, ())[name] for name in ("steps", "rows"))
+    proposed = [event["details"]["doc_ids"] for event in trace["events"] if event["action"] == "propose"]
+    scores = {batch: score for batch, found, _, score, _ in rows if found == doc_id}
+    sent = [step for step, ids in zip(steps, proposed, strict=True) if doc_id in ids]
+    for batch, _, _, outcome, *_ in sent:
+        said = "refused by the budget" if outcome == "denied" else "sent, without a score"
+        yield f"batch {batch} of {len(steps)}: " + (f"scored {scores[batch]:.4g}" if batch in scores else said)
+    if sent:
         return
     yield f"never sent: the request ended with {output.stop.message or output.stop.reason}"
-    yield from _missed(session, output, query_id, doc_id)
+    yield from _missed(session, output, doc_id)
 
 
-def _missed(session: Session, output: ControllerOutput, query_id: str, doc_id: str) -> Iterator[str]:
+def _missed(session: Session, output: ControllerOutput, doc_id: str) -> Iterator[str]:
     """What a score would have cost and been."""
     reranker, found = session.rerankers["default"], _document(output, doc_id)
-    context = RAGtuneContext(query=output.query, query_id=query_id, tracker=session.parts["budget"].create_tracker())
+    tracker = session.parts["budget"].create_tracker()
+    context = RAGtuneContext(query=output.query, query_id=output.query_id, tracker=tracker)
     if found is None or not reranker.facts.can_score(doc_id, context):
         return
     item = PoolItem.from_document(found, 0, found.sources)
     cost = reranker.expected_cost([item], context)
-    amounts = ", ".join(f"{getattr(cost, unit.name):,.4g} {unit.noun}" for unit in UNITS if getattr(cost, unit.name))
+    amounts = ", ".join(count_of(getattr(cost, unit.name), unit.noun) for unit in UNITS if getattr(cost, unit.name))
     score = reranker.rerank([item], context, "default").get(doc_id)
     yield f"a score would have cost {amounts}" + ("" if score is None else f"; it would have been {score:.4g}")
 

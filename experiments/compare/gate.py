@@ -15,6 +15,7 @@ from experiments.compare.runs import require_comparable
 from experiments.evaluate.significance import PERMUTATIONS, TIE, Bootstrap, randomization_test
 from experiments.report.tables import p_text
 from ragtune.core.errors import ConfigError
+from ragtune.core.plain import count_of
 from ragtune.core.units import Unit
 
 FINE, WORSE, UNDECIDED = 0, 1, 2
@@ -77,14 +78,18 @@ def _power(spread: float, n: int, max_loss: float, level: float) -> str:
     found = f"With these queries a loss of {max_loss + reach / sqrt(n):.4f} is found in {_POWER:.0%} of cases"
     if not max_loss or not spread:
         return f"{found}."
-    return f"{found}; to clear an equal run takes about {ceil((reach / max_loss) ** 2):,} queries."
+    return f"{found}; to clear an equal run takes about {count_of(ceil((reach / max_loss) ** 2), 'queries')}."
 
 
 def _cost(base: Run, candidate: Run, unit: Unit, max_rise: float) -> Finding:
+    means = []
     for run in (base, candidate):
-        if f"charged_{unit.name}" not in run.queries:
+        charged = run.queries.reindex(columns=["charged_docs", f"charged_{unit.name}"], fill_value=0.0).mean()
+        docs, mean = map(float, charged)
+        if docs and not mean:
             raise ConfigError(f"--unit {unit.short}: run {run.name} was charged no {unit.noun}; take another unit")
-    before, after = (float(run.queries[f"charged_{unit.name}"].mean()) for run in (base, candidate))
+        means.append(mean)
+    before, after = means
     code = FINE if after <= before * (1.0 + max_rise) + TIE else WORSE
     why = f"{unit.noun} a query {before:,.4g} -> {after:,.4g}; allowed is a rise of {max_rise:.0%}."
     return Finding(unit.noun, code, why)

@@ -18,8 +18,11 @@ _SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "△": r"$^{\vartriangle}$",
     "▽": r"$^{\triangledown}$",
     "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "±": r"$\pm$",
+    "[": "{[}",  # an option of the line break before it
 }
-_MARKED = re.compile(r"\*\*(.+?)\*\*|\*(.+?)\*")
+_MARKED = re.compile(r"\*\*(\S|\S.*?\S)\*\*|\*(\S|\S.*?\S)\*")
 
 
 def latex(study: Study, collection: str, tables: Iterable[Table]) -> str:

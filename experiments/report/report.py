@@ -18,7 +18,6 @@ from experiments.report.figures import styles
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.recommendation import Recommendation
 from experiments.report.study import Cell, Collection, Line, Study, file_stem
-from ragtune.core.errors import MissingExtraError
 from ragtune.core.units import CALLS
 from ragtune.core.units import UNITS as ALL
 
@@ -26,14 +25,6 @@ PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
 SNIPPET = 400
 """Characters of a document's text that the page shows."""
-
-
-def require_plotly() -> None:
-    """Refuse a report that cannot be made, before hours of replay."""
-    try:
-        import plotly  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("the HTML report (or choose --no-report)", "report") from None
 
 
 def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:
@@ -93,7 +84,7 @@ def _collection(study: Study, collection: Collection, cells: Any, policies: Any,
 
 def _plot(study: Study, collection: Collection, shown: Cells[str]) -> str:
     """The figure of a collection, as a division of a page that has Plotly; the legend shows the other policies."""
-    from plotly import graph_objects
+    from plotly import graph_objects  # type: ignore[import-untyped]
     from plotly.io import to_html  # type: ignore[import-untyped]
 
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}

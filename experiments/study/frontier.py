@@ -16,7 +16,7 @@ from experiments.evaluate.significance import Bootstrap
 from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
-from experiments.report.report import require_plotly, shown
+from experiments.report.report import shown
 from experiments.report.study import Cell, Collection, Line, Study, column_of
 from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
@@ -30,8 +30,6 @@ Cells = Mapping[tuple[str, str, str], Cell]
 def run_frontier(grid: Grid, folder: Path, command: str, progress: Progress) -> Study:
     """Replay the cells that are missing below ``folder/cells``, and write tables, figures and report."""
     require_writable(folder)
-    if grid.report:
-        require_plotly()
     cells = run_jobs(jobs_of(grid, folder / "cells"), grid.jobs, progress)
     study = study_of(grid, cells, command)
     write_study(study, folder, figures=grid.figures, report=grid.report)

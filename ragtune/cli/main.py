@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ragtune import __version__
 from ragtune.cli import harness
-from ragtune.cli.commands import certificate, doctor, mcp, prompt, serve, shadow
+from ragtune.cli.commands import certificate, doctor, drift, mcp, prompt, serve, shadow
 from ragtune.cli.dispatch import BAD_INPUT, Command, Parser, complain, flush_output, run_command
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import RagtuneError
@@ -18,6 +18,7 @@ SERVICES: dict[str, Command] = {
     "prompt": prompt,
     "shadow": shadow,
     "certificate": certificate,
+    "drift": drift,
     "doctor": doctor,
 }
 

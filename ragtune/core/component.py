@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from ragtune.core.arguments import check_flag
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.units import SOMETIMES_TOLD
+from ragtune.core.units import NAMES, SOMETIMES_TOLD
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -28,6 +30,9 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
         reads: arguments whose content belongs to the identity of a run.
         keeps: arguments for what the class writes itself, beside ``cache_dir``, which counts as one.
 
+    Raises:
+        ConfigError: if a name is none of the constructor's arguments.
+
     An argument that names a file and is in neither list counts as read; the contract suites report it.
 
     Examples:
@@ -38,9 +43,19 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
         ['table']
     """
 
+    if isinstance(reads, str) or isinstance(keeps, str):
+        raise ConfigError(f"declare_files(reads={reads!r}, keeps={keeps!r}): allowed are lists of names of arguments")
+
     def declared(kind: Kind) -> Kind:
-        found = files_of(kind)
-        kind._files = FileArguments(found.reads | set(reads), found.keeps | set(keeps))  # type: ignore[attr-defined]
+        arguments = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
+        takes_more = any(one.kind is one.VAR_KEYWORD for one in arguments.values())
+        if not takes_more and (unknown := {*reads, *keeps} - arguments.keys()):
+            raise ConfigError(f"declare_files of {kind.__name__}: {min(unknown)!r} is none of its arguments")
+        bases = [files_of(base) for base in kind.__bases__]
+        kind._files = FileArguments(  # type: ignore[attr-defined]
+            frozenset(reads).union(*(base.reads for base in bases)),
+            frozenset(keeps).union(*(base.keeps for base in bases), FileArguments().keeps),
+        )
         return kind
 
     return declared
@@ -51,14 +66,23 @@ def files_of(kind: Any) -> FileArguments:
     return getattr(kind, "_files", FileArguments())
 
 
+FORMER_FILES = {"reads_files": "@declare_files(reads=[...])", "keeps_files": "@declare_files(keeps=[...])"}
+FORMER_FACTS = frozenset({"compares", "is_recorded", "simulates_time", "unpriced", "can_score", "unpaid"})
+"""Attributes in which a class stated its files, and a reranker its facts."""
+
+
 class Component:
     """A part of a controller."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if hasattr(cls, "facts"):  # a reranker; what it states elsewhere nobody reads
-            for name in {*RerankerFacts.__dataclass_fields__, "simulates_time"} & vars(cls).keys():
-                raise ConfigError(f"{cls.__name__}.{name}: allowed is a field of facts = RerankerFacts(...)")
+        if not isinstance(facts := getattr(cls, "facts", None), RerankerFacts | None):
+            raise ConfigError(f"{cls.__name__}.facts={facts!r}: allowed is a RerankerFacts")
+        former = [*FORMER_FILES, *sorted(FORMER_FACTS if facts is not None else ())]
+        for name in former:
+            if hasattr(cls, name):  # nobody would read it
+                now = FORMER_FILES.get(name, "a field of facts = RerankerFacts(...)")
+                raise ConfigError(f"{cls.__name__}.{name}: allowed is {now}")
 
     def prepare(self) -> None:
         """Load models and warm up: work that must not run on a request's clock. A second call does nothing.
@@ -84,9 +108,12 @@ class RerankerFacts:
         compares: whether a score ranks a document within its batch only (rule F6).
         is_recorded: whether every score is known beforehand, so that asking for one costs nothing.
         has_recorded_times: whether the times that it reports were recorded, though its scores may be live.
-        unpriced: units in which an expected cost of 0 means that the price is unknown.
+        unpriced: names of units in which an expected cost of 0 means that the price is unknown.
         can_score: whether it can score a document for a request; a score table may lack it.
         unpaid: the documents whose scores would have to be paid for now; a cache leaves out those that it holds.
+
+    Raises:
+        ConfigError: on a field of another kind.
 
     Examples:
         >>> RerankerFacts(is_recorded=True).simulates_time
@@ -99,6 +126,14 @@ class RerankerFacts:
     unpriced: frozenset[str] = frozenset({"tokens", "latency_ms", "usd", *SOMETIMES_TOLD})
     can_score: Callable[[str, RAGtuneContext], bool] = _any
     unpaid: Callable[[Sequence[PoolItem], RAGtuneContext], Sequence[PoolItem]] = _all
+
+    def __post_init__(self) -> None:
+        for name in ("compares", "is_recorded", "has_recorded_times"):
+            check_flag(f"RerankerFacts.{name}", getattr(self, name))
+        if not isinstance(self.unpriced, frozenset) or not self.unpriced <= {*NAMES}:
+            raise ConfigError(f"RerankerFacts.unpriced={self.unpriced!r}: allowed is a frozenset of {', '.join(NAMES)}")
+        if not callable(self.can_score) or not callable(self.unpaid):
+            raise ConfigError("RerankerFacts: can_score and unpaid must be functions")
 
     @property
     def simulates_time(self) -> bool:

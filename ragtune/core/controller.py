@@ -12,6 +12,7 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
+from ragtune.core.component import FORMER_FACTS
 from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -118,6 +119,9 @@ class RAGtuneController:
         self.assembler = assembler
         self.default_budget = budget
         self.seed = seed
+        for reranker in rerankers.values():
+            if former := FORMER_FACTS & getattr(reranker, "__dict__", {}).keys():  # nobody would read it
+                raise ConfigError(f"{type(reranker).__name__}: state {min(former)} in facts = RerankerFacts(...)")
         simulated = all(r.facts.simulates_time for r in rerankers.values())
         policy = (retriever, reformulator, estimator, scheduler)
         self._parts: tuple[Any, ...] = (*policy, *rerankers.values(), assembler, expander, passages)

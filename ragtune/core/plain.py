@@ -36,6 +36,12 @@ def quoted(value: object) -> str:
     return well_formed(text if len(text) <= _QUOTED else f"{text[: _QUOTED - 4]}...{text[-1]}")
 
 
+def count_of(amount: float, noun: str) -> str:
+    """An amount with its noun, which is given in the plural: ``1 query``, ``2.5 documents``."""
+    singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
+    return f"{amount:,.4g} {singular if amount == 1 else noun}" if amount < 1e4 else f"{amount:,.0f} {noun}"
+
+
 def describe(error: BaseException) -> str:
     """An error in one line of at most 500 characters: its type and what it says."""
     try:

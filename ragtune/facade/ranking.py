@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, overload
 
+import numpy as np
+
 from ragtune.core.arguments import check_number
 from ragtune.core.batches.failures import BatchCount
 from ragtune.core.loop import FIRST_ROUND
 from ragtune.core.output import ControllerOutput
+from ragtune.core.passages import PASSAGE
 from ragtune.core.types import FREE, STRATEGY_CLOSED, CostObject, StopRecord
 from ragtune.estimators.posterior.correlation import CORRELATION
 from ragtune.estimators.posterior.uncertainty import MARGINS
+from ragtune.facade.calibration import Calibration
 from ragtune.rerankers.scale import SCALE_DOUBT
 
 _LEAST_DOCS = 5  # scored documents of a request whose correlation says something
@@ -178,3 +182,32 @@ def put_back(output: ControllerOutput) -> dict[str, str]:
     """Why documents are candidates again whose comparison failed, by id."""
     events = [event.details for event in output.trace.find("put_back")]
     return {doc_id: details["error"] for details in events for doc_id in details["doc_ids"]}
+
+
+def ranked_documents(
+    documents: Sequence[Any], output: ControllerOutput, calibration: Calibration | None
+) -> tuple[RankedDocument, ...]:
+    """The caller's documents by the last step of a request; ids are their places."""
+    step, places = output.history[-1], _places(output)
+    # Where nothing was scored (no budget, a dead reranker), the caller's order stands, whatever the policy expects.
+    has_scores = not np.isnan(step.columns.scores).all()
+    order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
+    own = step.columns.scores[order]
+    read = ~np.isnan(own)
+    shown = np.where(read, own, step.columns.priorities[order])
+    shown = shown if calibration is None else calibration(shown)
+    numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
+    return tuple(
+        RankedDocument(
+            i := int(step.doc_ids[position]), score, value if is_read else None, documents[i], places.get(str(i))
+        )
+        for position, score, value, is_read in numbers
+    )
+
+
+def _places(output: ControllerOutput) -> dict[str, tuple[int, int]]:
+    """Start and end of the best passage of each document that was split, by id."""
+    if output.reading is None:
+        return {}
+    found = ((each.doc_id, each.metadata.get(PASSAGE)) for each in output.reading.documents.entries)
+    return {doc_id: (place["start"], place["end"]) for doc_id, place in found if place}

@@ -11,8 +11,6 @@ from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
@@ -20,8 +18,7 @@ from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.hits import Hits
 from ragtune.core.interfaces import BaseEmbedder
-from ragtune.core.output import ControllerOutput, HistoryStep
-from ragtune.core.passages import PASSAGE
+from ragtune.core.output import ControllerOutput
 from ragtune.core.plain import quoted
 from ragtune.core.policy.batching import compares_apart
 from ragtune.core.pool.items import PoolItem, ids_of
@@ -40,7 +37,7 @@ from ragtune.facade.doubts import Doubts
 from ragtune.facade.models import reranker_for
 from ragtune.facade.passages import Passages
 from ragtune.facade.policies import Policy, policy_named
-from ragtune.facade.ranking import RankedDocument, Ranking, evidence_of, notes_of, put_back
+from ragtune.facade.ranking import Ranking, evidence_of, notes_of, put_back, ranked_documents
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
 
@@ -284,7 +281,7 @@ class BudgetedReranker:
         self, job: Job, request: Request, output: ControllerOutput, top_k: int | None, min_score: float | None
     ) -> Ranking:
         self.doubts.hear(output.query_id, *evidence_of(output))
-        ranked = _ranked(job, output.history[-1], self._calibration, _places(output))
+        ranked = ranked_documents(job.documents, output, self._calibration)
         unread = {str(document.index) for document in ranked if not document.reranked}
         failed = {doc_id: why for doc_id, why in put_back(output).items() if doc_id in unread} | output.dropped
         found = Ranking(
@@ -344,30 +341,3 @@ def _job(i: int, job: Any) -> Job:
         query, documents, *further = job
         return Job(query, listed(documents), *further)
     raise InputError(f"job {i} is {quoted(job)}: allowed is a Job, or a tuple of {', '.join(Job._fields)}")
-
-
-def _places(output: ControllerOutput) -> dict[str, tuple[int, int]]:
-    """Start and end of the best passage of each document that was split, by id."""
-    if output.reading is None:
-        return {}
-    found = ((each.doc_id, each.metadata.get(PASSAGE)) for each in output.reading.documents.entries)
-    return {doc_id: (place["start"], place["end"]) for doc_id, place in found if place}
-
-
-def _ranked(
-    job: Job, step: HistoryStep, calibration: Calibration | None, places: Mapping[str, tuple[int, int]]
-) -> tuple[RankedDocument, ...]:
-    # Where nothing was scored (no budget, a dead reranker), the caller's order stands, whatever the policy expects.
-    has_scores = not np.isnan(step.columns.scores).all()
-    order = step.keys.argsort() if has_scores else np.arange(len(step.doc_ids))
-    own = step.columns.scores[order]
-    read = ~np.isnan(own)
-    shown = np.where(read, own, step.columns.priorities[order])
-    shown = shown if calibration is None else calibration(shown)
-    numbers = zip(order.tolist(), shown.tolist(), own.tolist(), read.tolist(), strict=True)
-    return tuple(
-        RankedDocument(
-            i := int(step.doc_ids[position]), score, value if is_read else None, job.documents[i], places.get(str(i))
-        )
-        for position, score, value, is_read in numbers
-    )

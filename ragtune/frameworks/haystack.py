@@ -10,7 +10,7 @@ from typing import Any
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.core.plain import quoted
 from ragtune.facade.ranking import RankedDocument
-from ragtune.frameworks.shared import ESTIMATED, if_all, reranker_from, signals_of, warn_of
+from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, reranker_from, signals_of, warn_of
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -51,7 +51,7 @@ class BudgetedRanker:
         ranking = self._reranker.rank(
             query,
             [document.content for document in documents],  # type: ignore[misc]  # one without is refused by name
-            if_all(document.score for document in documents),
+            first_scores((document.score, document.meta) for document in documents),
             vectors=if_all(document.embedding for document in documents),
             signals=signals_of(self._signals, [document.meta for document in documents]),
             top_k=self._top_k if top_k is None else top_k,
@@ -77,7 +77,7 @@ class BudgetedRanker:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> BudgetedRanker:
         arguments = data["init_parameters"]
-        model = arguments["model"]
+        model = arguments.get("model")
         if isinstance(model, dict):
             arguments = {**arguments, "model": deserialize_callable(model[_FUNCTION])}
         return default_from_dict(cls, {**data, "init_parameters": arguments})

@@ -8,12 +8,12 @@ from typing import Any
 from ragtune.core.errors import MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
-from ragtune.frameworks.shared import ESTIMATED, if_all, reranker_from, signals_of, warn_of
+from ragtune.frameworks.shared import ESTIMATED, first_scores, reranker_from, signals_of, warn_of
 
 try:
     from langchain_core.callbacks import Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
-    from pydantic import PrivateAttr
+    from pydantic import Field, PrivateAttr
 except ImportError as error:
     raise MissingExtraError("ragtune.frameworks.langchain", "langchain") from error
 
@@ -25,17 +25,18 @@ class BudgetedCompressor(BaseDocumentCompressor):
     """Reranks what a retriever found, e.g. in a ``ContextualCompressionRetriever``.
 
     Documents come back best first, as copies with ``relevance_score`` in their metadata: the model's score, or an
-    estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, it is taken for the
-    first stage's score; else their order counts. ``acompress_documents`` runs in a thread.
+    estimate where ``estimated`` is true. Where all documents have a ``relevance_score`` already, and none is an
+    estimate, it is taken for the first stage's score; else their order counts. ``acompress_documents`` runs in a
+    thread.
 
     ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``signals`` are keys
     of the metadata.
     """
 
-    model: Any
+    model: Any = Field(frozen=True)
     top_k: int | None = None
     signals: Sequence[str] = ()
-    options: dict[str, Any]
+    options: dict[str, Any] = Field(frozen=True)
     _reranker: BudgetedReranker = PrivateAttr()
 
     def __init__(self, model: Any, *, top_k: int | None = None, signals: Sequence[str] = (), **options: Any) -> None:
@@ -47,7 +48,7 @@ class BudgetedCompressor(BaseDocumentCompressor):
     ) -> list[Document]:
         documents = list(documents)
         texts = [document.page_content for document in documents]
-        scores = if_all(document.metadata.get(SCORE) for document in documents)
+        scores = first_scores((one.metadata.get(SCORE), one.metadata) for one in documents)
         signals = signals_of(self.signals, [document.metadata for document in documents])
         ranking = self._reranker.rank(query, texts, scores, signals=signals, top_k=self.top_k)
         warn_of(ranking)

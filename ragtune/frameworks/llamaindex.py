@@ -8,7 +8,7 @@ from typing import Any
 from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker
-from ragtune.frameworks.shared import ESTIMATED, if_all, name_of, reranker_from, signals_of, warn_of
+from ragtune.frameworks.shared import ESTIMATED, first_scores, if_all, name_of, reranker_from, signals_of, warn_of
 
 try:
     from llama_index.core.bridge.pydantic import Field, PrivateAttr
@@ -37,10 +37,10 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
     of the metadata.
     """
 
-    model: Any = Field(exclude=True)
+    model: Any = Field(exclude=True, frozen=True)
     top_k: int | None = None
     signals: Sequence[str] = ()
-    options: dict[str, Any]
+    options: dict[str, Any] = Field(frozen=True)
     _reranker: BudgetedReranker = PrivateAttr()
 
     def __init__(
@@ -83,7 +83,7 @@ class BudgetedPostprocessor(BaseNodePostprocessor):
         ranking = self._reranker.rank(
             query_bundle.query_str,
             [node.node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
-            if_all(node.score for node in nodes),
+            first_scores((node.score, node.node.metadata) for node in nodes),
             vectors=if_all(node.node.embedding for node in nodes),
             signals=signals_of(self.signals, [node.node.metadata for node in nodes]),
             top_k=self.top_k,

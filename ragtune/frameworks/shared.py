@@ -46,6 +46,11 @@ def signals_of(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> di
     return {name: [record.get(name) for record in listed] for name in names} or None
 
 
+def first_scores(given: Iterable[tuple[float | None, Mapping[str, Any]]]) -> list[float] | None:
+    """The first stage's scores of all documents with their records; None where one has none, or an estimate of ours."""
+    return if_all(None if record.get(ESTIMATED) else score for score, record in given)
+
+
 def if_all(values: Iterable[T | None]) -> list[T] | None:
     """The values of all documents; None where one of them has none."""
     listed = list(values)

@@ -102,7 +102,7 @@ NOT_HERE = {
     r"^score --out datasets/demo": "makes the shipped score table of the demo anew from 341 texts and 50 queries",
     r"retriever\.mode=": "searches a collection that the reader has ingested; tests/e2e/test_ingest.py does both",
     r"^prompt .*--collection notes": "asks a collection that the reader has ingested; tests/integration/page does both",
-    r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py and test_explain.py run it",
+    r"^(gate|explain) ": "tests/e2e/frontier/test_gate.py runs it",
     r"executor=(ray|joblib)$": "tests/e2e/test_executors.py runs it",
     r"submitit_local": "tests/e2e/test_executors.py runs it",
     r"^run -m .*launcher=joblib": "twelve jobs; a sweep of two runs here",

@@ -88,7 +88,7 @@ def test_a_trained_cross_encoder_ranks_as_in_the_library_and_sigterm_ends_the_se
 
     documents = [f"{'word ' * 150}{i}" for i in range(400)]
     with ThreadPoolExecutor(3) as clients:
-        with serving("--store", "memory", "--model", str(MODEL)) as server:
+        with serving("--store", "memory", "--model", str(MODEL), "--dtype", "fp32") as server:
             found = server.rank("what lowers lipids", DOCUMENTS)["results"]
             asked = [clients.submit(server.rank, f"{i}", documents) for i in range(3)]
             time.sleep(0.5)

@@ -26,8 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="'MODEL [NAME=VALUE ...]'",
         action="append",
         help="model for requests that --model scores nothing of; repeatable, and the first stage's order is the last "
-        "one. NAME: for an address model, dialect, scale, api_key_env, usd_per_search_unit, batch_size; for all "
-        "max_length, usd_per_1k_tokens",
+        "one. NAME: for an address model, dialect, scale, api_key_env, usd_per_search_unit, batch_size; for a local "
+        "one dtype; for all max_length, usd_per_1k_tokens",
     )
     group.add_argument("--usage", metavar="FILE", type=Path, help="SQLite file that counts what each key uses on a day")
     for unit, (kind, noun) in _DAILY.items():
@@ -54,7 +54,8 @@ def make_fallbacks(arguments: argparse.Namespace, calls: dict[str, Any]) -> list
         named = dict(pair.partition("=")[::2] for pair in pairs)
         options = {name: _number(name, value) if name in _NUMBERS else value for name, value in named.items()}
         is_remote = is_address(model)
-        reranker = reranker_for(model, {"cache_dir": arguments.score_cache} | (calls if is_remote else {}) | options)
+        own = calls if is_remote else {"dtype": "auto"}
+        reranker = reranker_for(model, {"cache_dir": arguments.score_cache} | own | options)
         found.append(Model(named.get("model", model), reranker, is_local=not is_remote))
     return found
 

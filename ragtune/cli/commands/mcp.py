@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
-from ragtune.cli.commands.serve import add_rerank_options, make_ranker
+from ragtune.cli.commands.ranker import add_rerank_options, make_ranker
 from ragtune.cli.dispatch import TerminatedError
 
 

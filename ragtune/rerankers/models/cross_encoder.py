@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragtune.core.arguments import check_choice
 from ragtune.core.component import declare_files
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.context import RAGtuneContext
@@ -17,6 +16,7 @@ from ragtune.data.models import load_model, model_identity
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.architecture import Architecture
 from ragtune.rerankers.models.pairwise import PairwiseReranker
+from ragtune.rerankers.models.precision import chosen, convert
 from ragtune.rerankers.scale import CALIBRATIONS, ScoreScale
 
 if TYPE_CHECKING:
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 
 _DECIMALS = 5
 
-_PASS, _CHARS_ON_CPU = 32, 1000
+_PASS, _CHARS_ON_CPU = 32, 8000
 """Default pairs of a pass, and characters of their passages on a CPU."""
+
+_INT8_PASS = 1  # the scale of a pass's numbers is that of all its pairs, so a score would depend on the others
 
 
 @declare_files(reads=["model"])
 class CrossEncoderReranker(PairwiseReranker):
-    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit."""
+    """A cross-encoder (Nogueira and Cho 2019): query and document read together, score = sigmoid of the logit.
+
+    ``dtype`` is the type of number that it computes in: ``fp32``, ``bfloat16`` by PyTorch, ``int8`` by ONNX Runtime on
+    the CPU (weights per channel, activations per pair), or ``auto``: ``bfloat16`` where the processor has instructions
+    for it, else ``fp32``. Scores of different types are cached apart.
+    """
 
     def __init__(
         self,
@@ -44,16 +51,20 @@ class CrossEncoderReranker(PairwiseReranker):
         usd_per_1k_tokens: float = 0.0,
         cache_dir: str | Path | None = AUTO,
         preload: bool = True,
-        backend: str = "torch",
+        backend: str | None = None,
         architecture: str | Mapping[str, Any] | None = None,
+        dtype: str = "fp32",
     ) -> None:
-        self.backend = check_choice("reranker backend", backend, ("torch", "onnx"))
-        if backend == "onnx" and device not in (None, "cpu"):
-            raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
-        if backend == "onnx" and not isinstance(model, str):
+        self.dtype, self.backend = chosen(dtype, backend, device)
+        if self.backend == "onnx" and not isinstance(model, str):
             raise ConfigError("reranker backend='onnx': allowed for a loaded model is 'torch'; give its folder or name")
+        if dtype != "fp32" and not isinstance(model, str):
+            raise ConfigError(f"reranker dtype={dtype!r}: a loaded model keeps its own; give its folder or name")
         cache_dir = cache_dir if isinstance(model, str) else None
-        size = _PASS if batch_size is None else batch_size
+        most = _INT8_PASS if self.dtype == "int8" else _PASS
+        size = most if batch_size is None else batch_size
+        if self.dtype == "int8" and size != _INT8_PASS:
+            raise ConfigError(f"reranker batch_size={size}: allowed with dtype='int8' is 1, lest scores depend on it")
         super().__init__(size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir, preload)
         self._fits_passes = batch_size is None
         self.model = model if isinstance(model, str) else type(model).__name__
@@ -97,6 +108,7 @@ class CrossEncoderReranker(PairwiseReranker):
             self._ready()
             identity = model_identity(self.model, self.revision) or f"{self.model}@{self.revision or 'main'}"
         by = "" if self.backend == "torch" else f" {self.backend}"
+        by += "" if self.dtype == "fp32" else f" {self.dtype}"
         return f"cross_encoder sigmoid {identity} max_length={self.max_length}{by}"
 
     def _make_ready(self) -> None:
@@ -112,20 +124,20 @@ class CrossEncoderReranker(PairwiseReranker):
     def _load(self, model: str, local_files_only: bool) -> Any:
         from sentence_transformers import CrossEncoder
 
-        loaded = _with_one_output(
-            CrossEncoder(
-                model,
-                max_length=self.max_length,
-                device="cpu" if self.backend == "onnx" else self.device,
-                revision=self.revision,
-                local_files_only=local_files_only,
-            )
+        made = CrossEncoder(
+            model,
+            max_length=self.max_length,
+            device="cpu" if self.backend == "onnx" else self.device,
+            revision=self.revision,
+            local_files_only=local_files_only,
         )
+        loaded = convert(_with_one_output(made), self.dtype)
         if self.backend == "onnx":
             from ragtune.rerankers.models.onnx import run_by_onnx
 
             identity = model_identity(model, self.revision)
-            run_by_onnx(loaded, str(identity), DiskCache("onnx", self._folder if identity else None))
+            cache = DiskCache("onnx", self._folder if identity else None)
+            run_by_onnx(loaded, str(identity), cache, quantized=self.dtype == "int8")
         loaded.predict([("a query", "a passage")])  # the first pass is slower than all others
         return loaded
 

@@ -16,6 +16,7 @@ from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
 from ragtune.rerankers.models.architecture import Architecture
 
 _CHARS_A_TOKEN = 4  # approximate characters of a model's token
+_CHARS_A_PASS = 400  # characters of padding that cost as much as a further pass
 
 
 class PairwiseReranker(CachedReranker):
@@ -34,7 +35,7 @@ class PairwiseReranker(CachedReranker):
         super().__init__(batch_size, max_length, ms_per_doc, ms_per_call, usd_per_1k_tokens, cache_dir)
         self.preload = check_flag("reranker preload", preload)
         self._pass_chars: int | None = None
-        """Characters of passages in a pass of more than one pair, with padding; None: any number."""
+        """Characters of passages in a pass, with padding; None: any number."""
 
     @abstractmethod
     def _make_ready(self) -> None:
@@ -91,13 +92,21 @@ class PairwiseReranker(CachedReranker):
     def _passes(self, longest_first: Sequence[tuple[bytes, Pair]]) -> Iterator[dict[bytes, Pair]]:
         start = 0
         while start < len(longest_first):
-            size = self._pass_size(longest_first[start][1].item.content)
+            size = self._pass_size([self._read(pair) for _, pair in longest_first[start : start + self.batch_size]])
             yield dict(longest_first[start : start + size])
             start += size
 
-    def _pass_size(self, longest: str) -> int:
-        """Number of pairs in a pass with that longest passage; a passage that is cut counts with its read part."""
+    def _pass_size(self, lengths: Sequence[int]) -> int:
+        """The first of these passages, longest first, that share a pass: it is full, or the padding costs too much."""
         if self._pass_chars is None:
-            return self.batch_size
-        read = len(longest) if self.max_length is None else min(len(longest), _CHARS_A_TOKEN * self.max_length)
-        return min(self.batch_size, max(1, self._pass_chars // max(1, read)))
+            return len(lengths)
+        most = min(len(lengths), max(1, self._pass_chars // max(1, lengths[0])))
+        size, padding = 1, 0
+        while size < most and (padding := padding + lengths[0] - lengths[size]) <= _CHARS_A_PASS:
+            size += 1
+        return size
+
+    def _read(self, pair: Pair) -> int:
+        """Characters of a passage that are read, as far as they are known without its tokens."""
+        length = len(pair.item.content)
+        return length if self.max_length is None else min(length, _CHARS_A_TOKEN * self.max_length)

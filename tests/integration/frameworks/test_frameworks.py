@@ -307,6 +307,11 @@ def test_a_retriever_of_langchain_is_reranked_in_both_worlds() -> None:
     assert asyncio.run(retriever.ainvoke(QUERY)) == found
     assert [document.metadata for document in documents] == [{"page": i} for i in range(len(TEXTS))]
     assert compressor.compress_documents((one for one in documents), QUERY) == found
+    in_order = [Document(one.page_content) for one in found]
+    again, plain = (compressor.compress_documents(given, QUERY) for given in (found, in_order))
+    assert [one.page_content for one in again] == [one.page_content for one in plain]  # estimates are no first stage
+    with pytest.raises(ValueError, match="frozen"):
+        compressor.model = overlap
     assert "overlap" in repr(compressor)
     assert compressor.model_dump()["options"] == BUDGET
 

@@ -34,6 +34,7 @@ from rerank_server import KEY, TEXTS, count_tea, serving
 from rerankers import Reranker
 
 from ragtune.cli.commands import serve
+from ragtune.cli.commands.ranker import make_ranker
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
 
@@ -217,7 +218,7 @@ def test_the_pages_server_answers_the_pages_requests(
         monkeypatch.setenv("RERANK_API_KEY", "a-key")
     asked = re.findall(r"^curl (?:'[^']*'|[^'\n])*", shell, flags=re.MULTILINE)
     assert asked
-    with serve.make_ranker(arguments) as ranker, serving(ranker, key=None) as address:
+    with make_ranker(arguments) as ranker, serving(ranker, key=None) as address:
         for line in asked:
             words = shlex.split(line.replace("http://localhost:8080", address))[1:]
             done = subprocess.run(["curl", "-sS", "--fail", *words], capture_output=True, check=True, timeout=HANG_S)

@@ -23,7 +23,7 @@ from ragtune.canonical.store.database import PostgresDatabase
 from ragtune.canonical.store.memory import MemoryDatabase
 from ragtune.canonical.types import Embedding
 from ragtune.cli.commands.options import add_service_options, make_limits, make_service
-from ragtune.cli.commands.serve import add_rerank_options
+from ragtune.cli.commands.ranker import add_rerank_options
 from ragtune.embedders.hashing import HashingEmbedder
 from ragtune.services.application import create_application
 from ragtune.services.limits import Runner, ServerLimits

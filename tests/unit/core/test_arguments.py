@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from ragtune import ScoredDocument
 from ragtune.core import interfaces
 from ragtune.core.arguments import as_list, check_choice, check_count, check_flag, check_member, check_number
+from ragtune.core.component import RerankerFacts, declare_files, files_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.pool.ordering import Ordering
 from ragtune.core.tokens import count_each, count_tokens, token_spans
@@ -90,9 +91,53 @@ def test_every_interface_says_in_one_line_what_state_may_be_kept_and_has_at_most
     assert 1 <= len(members) <= 5, members
 
 
-def test_a_reranker_that_states_a_fact_beside_its_facts_is_refused():
-    with pytest.raises(ConfigError, match=re.escape("Old.compares: allowed is a field of facts = RerankerFacts(...)")):
-        type("Old", (interfaces.BaseReranker,), {"compares": True})
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"compares": True}, "Old.compares: allowed is a field of facts = RerankerFacts(...)"),
+        ({"reads_files": ("model",)}, "Old.reads_files: allowed is @declare_files(reads=[...])"),
+        ({"facts": {"compares": True}}, "Old.facts={'compares': True}: allowed is a RerankerFacts"),
+    ],
+)
+def test_what_a_reranker_states_where_nobody_reads_it_is_refused(body, said):
+    for bases in ((interfaces.BaseReranker,), (type("Mixin", (), body), interfaces.BaseReranker)):
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            type("Old", bases, body if len(bases) == 1 else {})
+
+
+def test_a_fact_of_an_instance_is_refused_by_the_controller(fakes):
+    reranker = fakes.Reranker()
+    reranker.is_recorded = True
+    with pytest.raises(ConfigError, match=r"state is_recorded in facts = RerankerFacts\(\.\.\.\)"):
+        fakes.controller(reranker=reranker)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"compares": "no"}, {"unpriced": "usd"}, {"unpriced": frozenset({"banana"})}, {"can_score": None}]
+)
+def test_facts_of_another_kind_are_refused(wrong):
+    with pytest.raises(ConfigError, match=f"RerankerFacts.*{next(iter(wrong))}"):
+        RerankerFacts(**wrong)
+
+
+def test_files_are_declared_by_names_of_arguments_and_inherited_from_all_bases():
+    @declare_files(reads=["a"])
+    class One:
+        def __init__(self, a): ...
+
+    @declare_files(keeps=["b"])
+    class Two:
+        def __init__(self, b): ...
+
+    @declare_files(reads=["c"])
+    class Both(One, Two):
+        def __init__(self, a, b, c): ...
+
+    assert (files_of(Both).reads, files_of(Both).keeps) == ({"a", "c"}, {"b", "cache_dir"})
+    with pytest.raises(ConfigError, match="allowed are lists"):
+        declare_files(reads="table")
+    with pytest.raises(ConfigError, match="'tabel' is none of its arguments"):
+        declare_files(reads=["tabel"])(Both)
 
 
 PACKAGE = Path(interfaces.__file__).parents[1]

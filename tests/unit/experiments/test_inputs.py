@@ -60,7 +60,7 @@ def test_a_file_whose_content_changed_makes_another_run_and_is_named(
 
 @declare_files(reads=["model"], keeps=["store"])
 class Reader(Component):
-    pass
+    def __init__(self, model: str, store: str) -> None: ...
 
 
 def test_what_is_no_input_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

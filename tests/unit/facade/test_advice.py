@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragtune import BudgetedReranker
-from ragtune.cli.commands.serve import add_rerank_options, make_ranker
+from ragtune.cli.commands.ranker import add_rerank_options, make_ranker
 from ragtune.core.errors import ConfigError
 from ragtune.facade.advice import advised
 from ragtune.services import rerank

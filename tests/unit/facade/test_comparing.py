@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragtune import BudgetedReranker
-from ragtune.cli.commands.serve import add_rerank_options
+from ragtune.cli.commands.ranker import add_rerank_options
 from ragtune.core.errors import ConfigError
 from ragtune.facade.models import language_model
 from ragtune.facade.policies import POLICIES, policy_named

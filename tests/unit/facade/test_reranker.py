@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from overlap import QUERY, TEXTS, overlap
 
 from ragtune import BudgetedReranker, Document
-from ragtune.cli.commands.serve import add_rerank_options
+from ragtune.cli.commands.ranker import add_rerank_options
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.units import ENERGY, FLOPS, SEARCH_UNITS, UNITS
 from ragtune.facade.models import reranker_for

@@ -18,6 +18,7 @@ from ragtune.embedders.tfidf import TfidfEmbedder
 from ragtune.rerankers._cached import Pair
 from ragtune.rerankers.models.bi_encoder import BiEncoderReranker
 from ragtune.rerankers.models.cross_encoder import CrossEncoderReranker
+from ragtune.rerankers.models.precision import fastest_dtype, processor_features
 
 MakeContext = Callable[..., RAGtuneContext]
 QUERY = "what lowers blood pressure"
@@ -65,6 +66,48 @@ def test_onnx_runtime_scores_as_pytorch_does_and_exports_a_model_once(
     )
 
 
+def test_each_number_type_has_scores_of_its_own_near_those_of_float32(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    before = make_context(QUERY)
+    expected = make().rerank(items, before, "default")
+    for dtype in ("bfloat16", "int8"):
+        context = make_context(QUERY)
+        scores = make(dtype=dtype).rerank(items, context, "default")
+        assert context.meter.actual.docs == before.meter.actual.docs  # none of another type's was in the cache
+        assert scores != expected
+        assert scores == pytest.approx(expected, abs=0.02)
+        assert len(set(scores.values())) > len(items) // 2
+        again = make_context(QUERY)
+        assert make(dtype=dtype).rerank(items, again, "default") == scores
+        assert again.meter.actual.docs == 0
+
+
+def test_an_int8_score_does_not_depend_on_the_other_documents(
+    make: Callable[..., CrossEncoderReranker], items: list[PoolItem], make_context: MakeContext
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    reranker = make(dtype="int8", cache_dir=None)
+    together = reranker.rerank(items, make_context(QUERY), "default")
+    assert reranker.rerank(items[2:3], make_context(QUERY), "default").items() <= together.items()
+
+
+def test_auto_is_what_the_processor_has_instructions_for(tmp_path: Path) -> None:
+    def dtype(flags: str) -> str:
+        file = tmp_path / "cpuinfo"
+        file.write_text(f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {flags}\n")
+        return fastest_dtype(processor_features(file))
+
+    assert dtype("fpu avx2 avx512_vnni avx512_bf16") == "bfloat16"
+    assert dtype("fpu amx_bf16") == "bfloat16"
+    assert dtype("fpu avx2 avx512_vnni") == "fp32"
+    assert fastest_dtype(processor_features(tmp_path / "none")) == "fp32"
+    here = fastest_dtype(processor_features())
+    assert CrossEncoderReranker("any", dtype="auto").dtype == here
+    assert CrossEncoderReranker("any", dtype="auto", backend="onnx").dtype == "fp32"
+
+
 def test_an_export_that_scores_otherwise_is_refused(
     make: Callable[..., CrossEncoderReranker],
     items: list[PoolItem],
@@ -86,9 +129,15 @@ def test_an_export_that_scores_otherwise_is_refused(
         ({"backend": "tensorrt"}, "reranker backend='tensorrt': allowed are torch, onnx"),
         ({"backend": "onnx", "device": "cuda"}, "reranker device='cuda': allowed with backend='onnx' is 'cpu'"),
         ({"backend": "onnx", "model": object()}, "allowed for a loaded model is 'torch'"),
+        ({"dtype": "float16"}, "reranker dtype='float16': allowed are fp32, bfloat16, int8, auto"),
+        ({"dtype": "int8", "backend": "torch"}, "backend='torch': allowed with dtype='int8' is 'onnx'"),
+        ({"dtype": "bfloat16", "backend": "onnx"}, "backend='onnx': allowed with dtype='bfloat16' is 'torch'"),
+        ({"dtype": "int8", "device": "cuda"}, "device='cuda': allowed with backend='onnx' is 'cpu'"),
+        ({"dtype": "int8", "batch_size": 8}, "batch_size=8: allowed with dtype='int8' is 1"),
+        ({"dtype": "bfloat16", "model": object()}, "dtype='bfloat16': a loaded model keeps its own"),
     ],
 )
-def test_what_onnx_runtime_cannot_do_is_refused(options: dict[str, object], message: str) -> None:
+def test_what_a_backend_or_a_number_type_cannot_do_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CrossEncoderReranker(**({"model": "any"} | options))  # type: ignore[arg-type]
 
@@ -107,11 +156,11 @@ def test_whatever_a_score_depends_on_is_part_of_its_key(
     assert context.meter.actual.docs == 1
 
 
-def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
+def test_a_pass_on_a_cpu_holds_passages_of_about_one_length(
     make: Callable[..., CrossEncoderReranker], make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = ["tea " * 400, "milk " * 200, *(f"cup {i}" for i in range(40))]
-    items = [PoolItem(doc_id=str(i), content=text) for i, text in enumerate(texts)]
+    texts = [*["tea " * 400] * 3, "milk " * 310, "milk " * 190, *["cup"] * 40]
+    items = [PoolItem(doc_id=str(i), content=f"{i} {text}") for i, text in enumerate(texts)]
     passes: list[int] = []
 
     def counted(self: CrossEncoderReranker, pairs: Sequence[Pair]) -> list[float]:
@@ -119,9 +168,9 @@ def test_a_pass_on_a_cpu_holds_short_texts_together_and_long_ones_alone(
         return [0.5] * len(pairs)
 
     monkeypatch.setattr(CrossEncoderReranker, "_score", counted)
-    for options in ({}, {"batch_size": 40}, {"max_length": 50}):  # of 50 tokens no text is long
+    for options in ({}, {"batch_size": 40}, {"max_length": 50}, {"dtype": "int8"}):  # of 50 tokens no text is long
         make(cache_dir=None, **options).rerank(items, make_context(QUERY), "default")
-    assert passes == [1, 1, 32, 8, 40, 2, 5, 32, 5]
+    assert passes == [4, 1, 32, 8, 40, 5, 7, 32, 6, *[1] * 45]
 
 
 def test_the_expected_cost_follows_the_prices(
