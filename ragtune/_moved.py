@@ -1,4 +1,4 @@
-"""Old paths of modules that have moved: an import of one still works for one release, with a DeprecationWarning."""
+"""Old paths of modules that have moved: an import of one works until 1.1.0, with a DeprecationWarning."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MovedModules(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         old, new = module.__name__, MOVED[module.__name__]
-        warnings.warn(f"{old} has moved to {new}; the old path will go", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{old} has moved to {new}; 1.1.0 removes the old path", DeprecationWarning, stacklevel=2)
         sys.modules[old] = import_module(new)
 
 

@@ -169,7 +169,7 @@ def _in_short(found: Sequence[Cell]) -> str:
 
 _TEXT = """# Which combinations work
 
-Every estimator can be combined with every scheduler, budget and reformulator. This page says what becomes of all
+Every estimator can be combined with every scheduler, budget and reformulator. This page shows the result of all
 {combinations} combinations. `python scripts/combinations.py` writes it, and a test fails if it is out of date.
 
 - **works**: documents are scored, and the top 10 becomes better by the scores.

@@ -52,7 +52,7 @@ def recorded(config: dict[str, Any], folder: Path, prices: Mapping[str, float], 
 
 def _ask() -> None:
     if not sys.stdin.isatty():
-        raise ConfigError("scoring may cost money, as told above: repeat the command with --yes, or on a terminal")
+        raise ConfigError("scoring may cost money, as shown above: repeat the command with --yes, or on a terminal")
     sys.stderr.write("Score every candidate once? What is scored already is not paid for again. [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -135,7 +135,7 @@ def breakdowns(outcomes: Outcomes) -> dict[str, int]:
 def silences(outcomes: Outcomes) -> dict[str, int]:
     """Signals that rank no document above another."""
     silent = Counter(name for names in outcomes.noted("silent") for name in sorted(set(names)))
-    words = "queries in which the signal {!r} tells no documents apart, so that it changes nothing"
+    words = "queries in which the signal {!r} separates no documents, so it changes nothing"
     return {words.format(name): count for name, count in silent.items()}
 
 

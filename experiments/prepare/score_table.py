@@ -170,7 +170,7 @@ def spends_money(config: Mapping[str, Any], figures: Mapping[str, Any]) -> bool:
 def with_scores(config: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Score every candidate, write the table, and return the configuration that replays it."""
     if write_score_table(config, Order(file)):
-        raise FailedRunError(f"{file} lacks scores that advice needs, as told above: repeat the command")
+        raise FailedRunError(f"{file} lacks scores that advice needs, as shown above: repeat the command")
     return {**config, "reranker": compose(of_scores(file))["reranker"]}
 
 

@@ -143,7 +143,7 @@ def _agreement_line(agreement: Agreement, *, measured: bool) -> str:
     if measured:
         return f"{AGREEMENT}: share of the top 10 of full reranking, without judgments; final order of both: {order}"
     shares = f"{AGREEMENT} {short(agreement.overlap, '.3f')}, {order}"
-    return f"top 10 beside that of full reranking, without judgments: {shares}"
+    return f"top 10 compared with that of full reranking, without judgments: {shares}"
 
 
 def print_warning(words: str) -> None:

@@ -32,7 +32,15 @@ _SPREAD = 0.25
 
 
 class RerankerDoubtWarning(UserWarning):
-    """A source agrees better with the other sources than the reranker does, by more than chance."""
+    """A source agrees better with the other sources than the reranker does, by more than chance.
+
+    Examples:
+        >>> import warnings
+        >>> from ragtune.facade.doubts import RerankerDoubtWarning
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", RerankerDoubtWarning)  # inside this block it is not shown
+        ...     warnings.warn("the source 'bm25' agrees better", RerankerDoubtWarning)
+    """
 
 
 class Evidence(NamedTuple):
@@ -61,7 +69,7 @@ class Evidence(NamedTuple):
 
 
 def warn(doubt: str) -> None:
-    """Tell a doubt as a Python warning."""
+    """Issue a doubt as a Python warning."""
     warnings.warn(doubt, RerankerDoubtWarning, stacklevel=5)
 
 

@@ -78,7 +78,7 @@ class LLMClient:
         json_mode: what asks the server for JSON: ``none`` (the prompt alone), ``json_object``, or ``json_schema``.
         ms_per_call: expected milliseconds a call, >= 0; 0 means unknown.
         extra: further fields of every request's body, without secrets.
-        repair: has no effect since 1.0.0 and goes with 1.1.
+        repair: deprecated, without effect; 1.1.0 removes it.
         clock, sleep: clock of durations and function that waits; None and the default take the machine's.
 
     Raises:
@@ -120,7 +120,7 @@ class LLMClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if repair is not None:
-            warnings.warn("LLMClient(repair=...) has no effect", DeprecationWarning, stacklevel=2)
+            warnings.warn("LLMClient(repair=...) has no effect; 1.1.0 removes it", DeprecationWarning, stacklevel=2)
         if not isinstance(model, str) or not model.strip():
             raise ConfigError(f"llm model={model!r}: allowed is the name of a model")
         self.model = model

@@ -175,7 +175,7 @@ class SharedCalls(WrappedReranker):
     def _drop_ended(self) -> None:
         for waiting in list(self._queue):
             if waiting.permit.is_withdrawn:
-                self._end(waiting, "nobody waits for the answer any more")
+                self._end(waiting, "the client no longer waits for the answer")
             elif waiting.left_ms <= 0.0:
                 self._end(waiting, "the request's time was up before the model was free")
             elif not self._is_in_time(self._part(waiting), [waiting]):

@@ -144,7 +144,7 @@ def invalid(error: ValidationError) -> AdapterError:
     """What a client is told of a request that is not valid; takes time, though never more than so many errors need."""
     count = error.error_count()
     if count > _MAX_LOOKED_AT:
-        return AdapterError("invalid-request", f"{count} parts of the request are not allowed, too many to tell them.")
+        return AdapterError("invalid-request", f"{count} parts of the request are not allowed, too many to list.")
     errors = [
         FieldError(pointer=_pointer(one["loc"]), detail=one["msg"])
         for one in error.errors(include_url=False, include_input=False, include_context=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
 
+from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError
 from ragtune.services.dialects.cohere import V1
@@ -47,7 +48,7 @@ def create_server(runner: Runner, ranker: RerankServer | None = None) -> MCPServ
         "ragtune",
         title="RAGtune",
         instructions=_INSTRUCTIONS,
-        version="1.0.0",
+        version=__version__,
         tools=[_tool(operation, runner, ranker if operation.name == "rerank" else None) for operation in OPERATIONS],
         subscriptions=False,
         log_level="WARNING",

@@ -21,7 +21,7 @@ class Budget(Payload):
     tokens: Annotated[int, Field(ge=0)] | None = Field(default=None, description="Tokens that the model may read.")
     ms: Annotated[Finite, Field(ge=0)] | None = Field(
         default=None,
-        description="Milliseconds; no call begins that is expected to pass them, as far as earlier calls tell.",
+        description="Milliseconds; no call begins that is expected to pass them, judged by earlier calls.",
     )
     usd: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Dollars.")
     flops: Annotated[Finite, Field(ge=0)] | None = Field(default=None, description="Floating-point operations.")
@@ -60,7 +60,7 @@ class RerankQuery(Payload):
         "better, null where it is not known.",
     )
     vectors: Many[Vector | None] | None = Field(
-        default=None, description="RAGtune's: the embedding of each document; they tell which documents are alike."
+        default=None, description="RAGtune's: the embedding of each document; they show which documents are alike."
     )
     query_vector: Vector | None = Field(
         default=None,

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from pydantic_core import to_json
 
+from ragtune import __version__
 from ragtune.canonical.permit import Permit
 from ragtune.core.errors import MissingExtraError, RagtuneError
 from ragtune.services import status
@@ -51,7 +52,7 @@ def create_app(
     app: FastAPI = FastAPIOffline(
         title="RAGtune",
         summary="The canonical blocks of retrieval-augmented generation.",
-        version="1.0.0",
+        version=__version__,
         routes=[*routes],
         redoc_url=None,
         static_url=STATIC_PATH,

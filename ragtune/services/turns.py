@@ -136,7 +136,7 @@ class ServedReranker(WrappedReranker):
         if self._stopped.done():
             raise RequestOverError("the server is being closed")
         if current().is_withdrawn:
-            raise RequestOverError("nobody waits for the answer any more")
+            raise RequestOverError("the client no longer waits for the answer")
 
     def _called(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         asked = partial(copy_context().run, self.inner.rerank, items, context, strategy)

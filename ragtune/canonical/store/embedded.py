@@ -226,6 +226,14 @@ def connect(
         MissingExtraError: without the extra ``postgres``.
         ConfigError: if the DSN cannot be read, or an argument is out of range.
         StoreError: if there is no server to connect to.
+
+    Examples:
+        >>> from ragtune.canonical.store.embedded import connect
+        >>> database = connect("postgresql://localhost/rag")  # doctest: +SKIP
+        >>> connect("postgresql://localhost/rag", pool_size=0)
+        Traceback (most recent call last):
+            ...
+        ragtune.core.errors.ConfigError: postgres pool_size=0: allowed is a whole number >= 1
     """
     given = dsn or os.environ.get("RAGTUNE_DSN")
     if given:

@@ -93,7 +93,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--backend", metavar="NAME", help="what runs it: torch, or onnx, by default for int8 only")
     group.add_argument("--score-cache", metavar="DIR", type=Path, help="folder of cached scores; default: no cache")
     group.add_argument("--score-cache-ttl", metavar="S", type=float, help="seconds until a cached score is forgotten")
-    for prefix, addition in (("", ""), ("max_", ", whatever a request says")):
+    for prefix, addition in (("", ""), ("max_", ", also for a request that asks for more")):
         for unit in UNITS:
             kind = int if unit.is_count else float
             meaning = f"{unit.noun} a query{addition}"
@@ -131,7 +131,7 @@ def add_rerank_options(parser: argparse.ArgumentParser) -> None:
     )
     in_time.add_options(parser)
     shadow = parser.add_argument_group(
-        "shadow", "What the budget loses, measured on your own requests: ragtune shadow report tells."
+        "shadow", "What the budget loses, measured on your own requests: ragtune shadow report shows it."
     )
     shadow.add_argument(
         "--shadow", metavar="SHARE", type=float, help="share of requests with a budget that are also reranked in full"

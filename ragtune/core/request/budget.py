@@ -48,6 +48,12 @@ class CostBudget(BaseModel):
             ``max_tokens``.
         charge_failures: whether a failed batch's documents and calls, and the tokens and money that the reranker
             reports for it, are charged. False is rule F2 to the letter: nothing is consumed by a failed batch.
+
+    Examples:
+        >>> from ragtune import CostBudget
+        >>> budget = CostBudget(max_reranker_docs=20, max_latency_ms=None)
+        >>> budget.max_reranker_docs, budget.max_latency_ms, budget.max_tokens
+        (20, None, 4000)
     """
 
     max_tokens: Count = 4000
