@@ -35,7 +35,7 @@ def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:
     grades = {query: dataset.qrels.get(query, {}) for query, _ in traced}
     return {
         "query_texts": {query: dataset.queries[query] for query in dataset.judged},
-        "doc_texts": {doc: dataset.corpus[doc].content for doc in docs},
+        "doc_texts": {doc: dataset.corpus[doc].content for doc in docs if doc in dataset.corpus},  # passages are not
         "grades": {query: {doc: known[doc] for doc in docs if doc in known} for query, known in grades.items()},
     }
 

@@ -60,6 +60,8 @@ class BudgetedCrossEncoder:
         Raises:
             InputError: on unusable input, naming it.
         """
+        for name in {"top_k", "min_score"} & further.keys():
+            raise InputError(f"{name}: allowed in rank(), since predict() gives every pair a score")
         places: dict[str, list[int]] = {}
         for place, pair in enumerate(inputs):
             if isinstance(pair, str) or len(pair) != 2:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rerank_server import ask, serving
 
+from ragtune.cli.main import main as ragtune
 from ragtune.embedders.passages import Passages, spans
 from ragtune.rerankers.function import FunctionReranker
 from ragtune.services.rerank import RerankServer
@@ -41,6 +42,16 @@ def test_a_run_reads_passages_and_writes_documents(main: Callable, options: list
     assert split["documents"] == 3
     assert 3 <= len(read) <= split["passages"]
     assert {doc_id.partition("##")[0] for doc_id in read} == {"a", "a#1", "c"}
+
+
+def test_runs_with_passages_are_compared(main: Callable, options: list[str], tmp_path: Path) -> None:
+    folders = [str(tmp_path / docs) for docs in "13"]
+    chosen = ["passages=all", "vectors@estimator.vectors=candidates"]
+    for folder in folders:
+        limit = f"budget.max_reranker_docs={folder[-1]}"
+        assert main(*options, *chosen, limit, f"hydra.run.dir={folder}").code == 0
+    assert ragtune(["compare", *folders, "--texts", "--out", str(tmp_path / "out")]) == 0
+    assert "green tea bread" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_vectors_of_the_collection_and_recorded_scores_are_refused(main: Callable, options: list[str]) -> None:

@@ -374,6 +374,8 @@ def test_pairs_are_scored_within_the_budget_of_each_query_and_arguments_of_the_m
     assert scores[::2] == pytest.approx([by_rank[i] for i in range(len(TEXTS))])
     with pytest.raises(InputError, match="prompt: give it to the CrossEncoder"):
         encoder.rank(QUERY, TEXTS, prompt="judge: ")
+    with pytest.raises(InputError, match=r"min_score: allowed in rank\(\)"):
+        encoder.predict(pairs, min_score=0.9)
     with pytest.raises(InputError, match="pair 0 is 'a'"):
         encoder.predict(["a", "b"])
 
