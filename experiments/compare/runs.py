@@ -65,6 +65,8 @@ def reservations(runs: Sequence[FinishedRun]) -> list[str]:
     ]
     first = runs[0]
     for run in runs[1:]:
+        if first.config.get("passages") != run.config.get("passages"):
+            found.append(f"runs {first.name} and {run.name} read other passages, which count as documents: see tokens")
         both = first.summary.inputs.keys() & run.summary.inputs.keys()
         changed = sorted(file for file in both if first.summary.inputs[file] != run.summary.inputs[file])
         found += [f"{file} has changed between the runs {first.name} and {run.name}" for file in changed]

@@ -43,8 +43,8 @@ def declare_files(reads: Collection[str] = (), keeps: Collection[str] = ()) -> C
         ['table']
     """
 
-    if isinstance(reads, str) or isinstance(keeps, str):
-        raise ConfigError(f"declare_files(reads={reads!r}, keeps={keeps!r}): allowed are lists of names of arguments")
+    if not all(isinstance(names, (list, tuple, set, frozenset)) for names in (reads, keeps)) or {*reads} & {*keeps}:
+        raise ConfigError(f"declare_files(reads={reads!r}, keeps={keeps!r}): allowed are two lists of arguments' names")
 
     def declared(kind: Kind) -> Kind:
         arguments = inspect.signature(kind.__init__).parameters  # type: ignore[misc]
@@ -76,9 +76,10 @@ class Component:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not isinstance(facts := getattr(cls, "facts", None), RerankerFacts | None):
+        facts = getattr(cls, "facts", False)
+        if facts is not False and not isinstance(facts, RerankerFacts):
             raise ConfigError(f"{cls.__name__}.facts={facts!r}: allowed is a RerankerFacts")
-        former = [*FORMER_FILES, *sorted(FORMER_FACTS if facts is not None else ())]
+        former = [*FORMER_FILES, *sorted(FORMER_FACTS if facts else ())]
         for name in former:
             if hasattr(cls, name):  # nobody would read it
                 now = FORMER_FILES.get(name, "a field of facts = RerankerFacts(...)")

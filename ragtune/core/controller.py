@@ -12,7 +12,7 @@ from typing import Any
 from ragtune.core.arguments import check_count
 from ragtune.core.batches.failures import FailurePolicy
 from ragtune.core.batches.runner import BatchRequests
-from ragtune.core.component import FORMER_FACTS
+from ragtune.core.component import FORMER_FACTS, Component
 from ragtune.core.drivers import alone, lockstep
 from ragtune.core.errors import ConfigError, InputError
 from ragtune.core.interfaces import (
@@ -106,12 +106,17 @@ class RAGtuneController:
             raise ConfigError("no reranker given: name at least one strategy (the noop reranker scores nothing)")
         if why := objection(estimator, scheduler):
             raise ConfigError(f"{type(estimator).__name__} with {type(scheduler).__name__}: {why}")
+        if not isinstance(passages, Component | None):
+            raise ConfigError(f"passages={quoted(passages)}: allowed is a ragtune.embedders.passages.Passages")
         if passages is not None and (
             (expander is not None and expander.is_active)
             or scheduler.sends_again
             or any(each.facts.compares for each in rerankers.values())
         ):
-            raise ConfigError("passages: allowed without an expander, for policies and rerankers that give scores")
+            raise ConfigError(
+                "passages: allowed without an expander, with rerankers that give scores and policies that do, such as "
+                "uncertainty, settled, early_stop, gate and fixed_depth"
+            )
         self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
@@ -125,7 +130,7 @@ class RAGtuneController:
         simulated = all(r.facts.simulates_time for r in rerankers.values())
         policy = (retriever, reformulator, estimator, scheduler)
         self._parts: tuple[Any, ...] = (*policy, *rerankers.values(), assembler, expander, passages)
-        self.passages = passages
+        self.passages: Any = passages
         self._is_prepared = False
         self._reads_budget = False
         self._make_clock = clock_factory or (VirtualClock if simulated else MonotonicClock)

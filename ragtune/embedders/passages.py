@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ragtune.core.arguments import check_count, check_vectors
 from ragtune.core.arrays import IntArray
 from ragtune.core.component import Component
+from ragtune.core.errors import ConfigError
 from ragtune.core.interfaces import TextVectors
 from ragtune.core.passages import PASSAGE, PassagePool
 from ragtune.core.pool.items import PoolItem
@@ -39,7 +41,7 @@ class Passages(Component):
         vectors: what makes the vectors of passages and query; words by default.
 
     Raises:
-        ConfigError: if a value is out of range.
+        ConfigError: if a value is out of range, or ``vectors`` need a collection.
 
     Examples:
         >>> from ragtune import BudgetedReranker
@@ -62,7 +64,10 @@ class Passages(Component):
         self.tokens = check_count("passages.tokens", tokens, low=1)
         self.most = None if most is None else check_count("passages.most", most, low=1)
         self.average = check_count("passages.average", average, low=1)
-        self._vectors = check_vectors("passages.vectors", vectors)(None)
+        try:
+            self._vectors = check_vectors("passages.vectors", vectors)(None)
+        except AttributeError:  # passages are in no collection
+            raise ConfigError("passages.vectors: allowed are those of the texts, CandidateVectors") from None
 
     def split(self, pool: CandidatePool, context: RAGtuneContext) -> CandidatePool:
         """The pool's passages, or the pool itself where no document is longer than a passage."""
@@ -99,7 +104,8 @@ class Passages(Component):
     def _order(self, passages: Sequence[PoolItem], parents: IntArray, query: str) -> IntArray:
         """The passages that may be read: first each document's most promising one, then each one's second, ..."""
         likeness = self._vectors.of(passages) @ self._vectors.of_query(query).T
-        likeness = np.round(np.asarray(likeness.todense(), dtype=float).ravel(), _DECIMALS)
+        dense = likeness.toarray() if issparse(likeness) else np.asarray(likeness, dtype=float)
+        likeness = np.round(dense.ravel(), _DECIMALS)
         likeness[np.diff(parents, prepend=-1) > 0] *= _LEAD
         order = np.lexsort((-likeness, parents))
         turns = np.arange(len(parents)) - np.searchsorted(parents, parents)  # within a document

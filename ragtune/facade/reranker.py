@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from numbers import Integral
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
@@ -183,7 +184,7 @@ class BudgetedReranker:
             budget=budget,
             plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
             failures=failures,
-            passages=Passages(passages) if isinstance(passages, int) else passages,
+            passages=Passages(passages) if isinstance(passages, Integral) else passages,
         )
 
     def warm_up(self) -> None:

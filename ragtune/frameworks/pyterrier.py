@@ -56,11 +56,11 @@ class BudgetedTransformer(pt.Transformer):
         return self.options[name] if name in self.options else super().get_parameter(name)
 
     def set_parameter(self, name: str, value: Any) -> None:
-        if name in self.options:
-            self.options = {**self.options, name: value}
-        else:
+        if name not in self.options:
             super().set_parameter(name, value)
-        self._reranker = reranker_from(self.model, self.options)
+        options = {**self.options, name: value} if name in self.options else self.options
+        self._reranker = reranker_from(self.model, options)
+        self.options = options  # only those that the reranker takes
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         pt.validate.columns(inp, includes=["qid", "query", "docno", self.text_field, *self.signals])

@@ -62,9 +62,9 @@ class BudgetedCrossEncoder:
         """
         for name in {"top_k", "min_score"} & further.keys():
             raise InputError(f"{name}: allowed in rank(), since predict() gives every pair a score")
-        places: dict[str, list[int]] = {}
+        inputs, places = list(inputs), dict[str, list[int]]()
         for place, pair in enumerate(inputs):
-            if isinstance(pair, str) or len(pair) != 2:
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
                 raise InputError(f"pair {place} is {quoted(pair)}: allowed is a query with a text")
             places.setdefault(pair[0], []).append(place)
         jobs = [(query, [inputs[place][1] for place in own]) for query, own in places.items()]

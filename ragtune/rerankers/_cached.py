@@ -117,7 +117,7 @@ class CachedReranker(BaseReranker):
     def _keys(self, items: Sequence[PoolItem], context: RAGtuneContext) -> dict[str, bytes]:
         texts = {doc_id: fact.content for doc_id, fact in zip(ids_of(items), facts_of(items), strict=True)}
         if not self._caches:  # nothing outlives the batch, so the pair itself will do
-            return {doc_id: f"{context.query}\0{text}".encode() for doc_id, text in texts.items()}
+            return {doc_id: f"{len(context.query)} {context.query}{text}".encode() for doc_id, text in texts.items()}
         with context.tracker.clock.paused():
             identity = self._identity()
         return {doc_id: SqliteCache.key(identity, context.query, text) for doc_id, text in texts.items()}

@@ -16,6 +16,7 @@ of this machine. The table has, means over requests unless said:
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragtune.core.errors import ConfigError, InputError
+from ragtune.core.plain import quoted
 
 if TYPE_CHECKING:
     from ragtune.core.interfaces import BaseReranker
@@ -59,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     if len(rerankers) == 1:
         raise ConfigError(f"--dtype {' '.join(arguments.dtype)}: means fp32 here; allowed are bfloat16, int8")
     sample = [
-        (request.query, texts_of(request, str(at + 1)), (request.model_extra or {}).get("grades"))
+        (request.query, texts_of(request, str(at + 1)), (str(at + 1), (request.model_extra or {}).get("grades")))
         for at, request in sample_log(arguments.log, arguments.max_docs, _SEED)
     ]
-    grades = [_checked(given, len(texts)) for _, texts, given in sample]
+    grades = [_checked(*given, len(texts)) for _, texts, given in sample]
     found = {dtype: _Scored([], []) for dtype in rerankers}
     for reranker in rerankers.values():
         reranker.prepare()
@@ -77,13 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(given: object, documents: int) -> list[float] | None:
+def _checked(name: str, given: object, documents: int) -> list[float] | None:
     """The grades of a request; None where it has none above 0."""
     if given is None:
         return None
-    if not isinstance(given, list) or len(given) != documents or not all(isinstance(one, int | float) for one in given):
-        raise InputError(f"grades of {documents} documents: allowed are {documents} numbers")
-    return given if max(given) > 0 else None
+    numbers = given if isinstance(given, list) else []
+    if len(numbers) != documents or not all(type(one) in (int, float) and 0 <= one < math.inf for one in numbers):
+        raise InputError(f"request {name}: grades={quoted(given)}: allowed are {documents} numbers from 0 on")
+    return numbers if max(numbers) > 0 else None
 
 
 def _score(reranker: BaseReranker, query: str, texts: Sequence[str]) -> list[float]:

@@ -134,7 +134,7 @@ def test_files_are_declared_by_names_of_arguments_and_inherited_from_all_bases()
         def __init__(self, a, b, c): ...
 
     assert (files_of(Both).reads, files_of(Both).keeps) == ({"a", "c"}, {"b", "cache_dir"})
-    with pytest.raises(ConfigError, match="allowed are lists"):
+    with pytest.raises(ConfigError, match="allowed are two lists"):
         declare_files(reads="table")
     with pytest.raises(ConfigError, match="'tabel' is none of its arguments"):
         declare_files(reads=["tabel"])(Both)

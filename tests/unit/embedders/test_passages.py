@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,8 +139,30 @@ def test_a_lost_passage_loses_no_document() -> None:
     assert list(ranking.failures) == [1]
 
 
-def test_what_cannot_be_folded_is_refused() -> None:
-    with pytest.raises(ConfigError, match="passages: allowed"):
-        BudgetedReranker(best_word, docs=9, policy="sliding", passages=8)
-    with pytest.raises(ConfigError, match=r"passages\.tokens"):
-        BudgetedReranker(best_word, docs=9, passages=0)
+@pytest.mark.parametrize(
+    ("passages", "policy", "said"),
+    [
+        (8, "sliding", "passages: allowed without an expander"),
+        (0, "uncertainty", r"passages\.tokens"),
+        ("128", "uncertainty", "passages='128': allowed is a ragtune"),
+        (Passages, "uncertainty", "allowed is a ragtune"),
+    ],
+)
+def test_what_cannot_be_folded_is_refused(passages: Any, policy: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        BudgetedReranker(best_word, docs=9, policy=policy, passages=passages)
+
+
+class Lengths:
+    """Vectors as an array."""
+
+    def of(self, items: Sequence[Any]) -> np.ndarray:
+        return np.array([[float(len(item.content) > 25)] for item in items])
+
+    def of_query(self, text: str) -> np.ndarray:
+        return np.ones((1, 1))
+
+
+def test_vectors_of_passages_may_be_an_array() -> None:
+    reading = Passages(np.int64(8), most=1, vectors=lambda corpus: Lengths())
+    assert BudgetedReranker(best_word, docs=9, passages=reading).rank("tea", [LONG])[0].passage is not None

@@ -114,6 +114,9 @@ def test_batches_of_several_requests_share_passes_and_each_has_the_scores_and_th
     reranker = Slow(machine, cache_dir=None)
     outcomes = reranker.rerank_many([RerankBatch(items[:3], one), RerankBatch(items[1:4], other)])
     assert reranker.passes == [6]
+    cut = [("x\0y", "z"), ("x", "y\0z")]  # two pairs, though their texts joined by a zero are one
+    reranker.rerank_many([RerankBatch([PoolItem("a", text)], make_context(query)) for query, text in cut])
+    assert reranker.passes == [6, 2]
     alone = Slow(machine, cache_dir=None)
     assert outcomes[0] == alone.rerank(items[:3], make_context("query"), "default")
     assert outcomes[1] == alone.rerank(items[1:4], make_context("another query"), "default")

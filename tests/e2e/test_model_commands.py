@@ -1,4 +1,4 @@
-"""ragtune drift on a log of requests, and what it and ragtune serve refuse."""
+"""ragtune drift and ragtune calibrate: what they make of a log and of judgments, and what ragtune serve makes of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from serve_process import serving
 
+from ragtune import BudgetedReranker
 from ragtune.cli.main import main
+from ragtune.rerankers.calibration import Calibration
+from ragtune.rerankers.http.reranker import HttpReranker
+from tests.support.llm_server import LLMServer
 
 TEXTS = ["Ships have sails.", "Statins lower cholesterol.", "Aspirin thins blood.", "Cholesterol is a lipid."]
 
@@ -49,7 +54,7 @@ def test_each_type_is_compared_with_float32(
         (["--dtype", "fp32"], "--dtype fp32: means fp32 here; allowed are bfloat16, int8"),
         (["--dtype", "int8", "--max-docs", "3"], "no request fits into --max-docs 3"),
         (["--dtype", "int8", "--log", "none.jsonl"], "none.jsonl: cannot be read"),
-        (["--dtype", "int8"], "grades of 4 documents: allowed are 4 numbers"),
+        (["--dtype", "int8"], "request 1: grades=[1, 0]: allowed are 4 numbers from 0 on"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
@@ -74,3 +79,45 @@ def test_serve_refuses_types_that_a_model_does_not_have(
 ) -> None:
     assert main(["serve", "--port", "0", "--store", "memory", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_recorded_scores_and_judgments_become_a_file_that_serve_takes(
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    llm_server: LLMServer,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])
+    assert main(["calibrate", "--model", "test"]) == 0
+    (file,) = Path("results/calibration").glob("*.json")
+    out = capsys.readouterr().out
+    found = Calibration.load(file)
+    before, after = re.findall(r"calibration error +([.\d]+) +([.\d]+)", out)[0]
+    assert (float(before), float(after)) == (round(found.before.ece, 3), round(found.after.ece, 3))
+    assert found.after.ece < found.before.ece
+    url = llm_server.rerank_url("cohere")
+    texts = ["Ships have sails.", "Statins lower cholesterol."]
+    raw = BudgetedReranker(HttpReranker(url, "test", cache_dir=None), docs=2).rank("lower cholesterol", texts)
+    options = ["--store", "memory", "--model", url, "--upstream-model", "test", "--calibration", str(file)]
+    with serving(*options) as server:
+        results = server.rank("lower cholesterol", texts)["results"]
+    assert [one["index"] for one in results] == [one.index for one in raw]
+    assert [one["relevance_score"] for one in results] == pytest.approx(found([one.score for one in raw]).tolist())
+
+
+def test_judgments_of_some_candidates_and_none_at_all(
+    environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGTUNE_CACHE", environment["RAGTUNE_CACHE"])
+    assert main(["calibrate", "--relevant", "2", "--judged-only", "--out", "made.json"]) == 0
+    graded = Calibration.load("made.json")
+    assert main(["calibrate", "--out", "made.json"]) == 0
+    every = Calibration.load("made.json")
+    assert 0 < graded.relevant < every.relevant
+    assert graded.documents < every.documents
+    capsys.readouterr()
+    assert main(["calibrate", "dataset.split=null", "--out", "made.json"]) == 2
+    assert "judgments" in capsys.readouterr().err
