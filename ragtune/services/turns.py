@@ -80,7 +80,7 @@ class Turns:
         permit = current()
         if not self._turn.take(end, last, permit.interruptible):
             permit.check()
-            raise LateError("the server works on other requests, or on this one's texts, until the request's time is over")
+            raise LateError("the server works on other requests, or on this one's texts, until its time is over")
         self._own.turn = end, time.monotonic()
         permit.check()
 
