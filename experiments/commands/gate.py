@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from ragtune.core.arguments import check_number
-from ragtune.core.units import UNITS
+from ragtune.core.units import BY_SHORT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("candidate", metavar="CANDIDATE", help="run that may replace it, of the same queries")
     parser.add_argument("--measure", default="nDCG@10", help="of quality")
     parser.add_argument("--max-loss", type=float, default=0.005, help="allowed loss of its mean")
-    parser.add_argument("--unit", choices=[unit.short for unit in UNITS], default="docs", help="of cost")
+    parser.add_argument("--unit", choices=BY_SHORT, default="docs", help="of cost")
     parser.add_argument("--max-rise", type=float, default=0.0, help="allowed rise of the mean cost, a share")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="also write JUnit XML")
 
@@ -37,10 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     max_loss = check_number("--max-loss", arguments.max_loss, low=0.0)
     max_rise = check_number("--max-rise", arguments.max_rise, low=0.0)
-    unit = next(unit for unit in UNITS if unit.short == arguments.unit)
     with tempfile.TemporaryDirectory() as downloads:
         base, candidate = find_runs([arguments.base, arguments.candidate], Path(downloads))
-        found = findings(base, candidate, arguments.measure, max_loss, unit, max_rise)
+        found = findings(base, candidate, arguments.measure, max_loss, BY_SHORT[arguments.unit], max_rise)
         sys.stderr.writelines(f"warning: {reservation}\n" for reservation in reservations([base, candidate]))
     code = verdict(found)
     if arguments.junit:

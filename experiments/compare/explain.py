@@ -32,8 +32,7 @@ def explained(run: FinishedRun, query_id: str, doc_id: str) -> Iterator[str]:
     output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
     if list(output.ranking) != rankings_of(run).get(query_id, []):
         yield "warning: this replay ends with another ranking than the run: files or code have changed since"
-    first = next((step for step in output.history if doc_id in step.doc_ids), None)
-    if first is None:
+    if not any(doc_id in step.doc_ids for step in output.history):
         raise ConfigError(f"document {doc_id!r}: not among the {len(output.ranking)} candidates of query {query_id!r}")
     yield from _origin(session, output, query_id, doc_id)
     yield from _scoring(run, session, output, doc_id)

@@ -42,7 +42,7 @@ def findings(
     Args:
         measure: one that both runs have.
         max_loss: of the measure's mean, >= 0. Fine: the interval of the difference is above -max_loss. Worse: it is
-            below. Else nobody can tell from these queries.
+            below. Else these queries cannot decide.
         unit: of the cost.
         max_rise: of the mean cost, as a share of the base's, >= 0.
 
@@ -104,7 +104,7 @@ def verdict(found: Sequence[GateFinding]) -> int:
 
 
 def write_junit(found: Sequence[GateFinding], name: str, file: Path) -> None:
-    """Write the findings as JUnit XML: a worse one is a failure, one that nobody can tell is an error."""
+    """Write the findings as JUnit XML: a worse one is a failure, an undecided one an error."""
     counts = {"failures": WORSE, "errors": UNDECIDED}
     suite = ElementTree.Element("testsuite", name="ragtune gate", tests=str(len(found)))
     for attribute, code in counts.items():

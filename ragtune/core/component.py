@@ -81,7 +81,7 @@ class Component:
             raise ConfigError(f"{cls.__name__}.facts={facts!r}: allowed is a RerankerFacts")
         former = [*FORMER_FILES, *sorted(FORMER_FACTS if facts else ())]
         for name in former:
-            if hasattr(cls, name):  # nobody would read it
+            if hasattr(cls, name):  # it would be ignored
                 now = FORMER_FILES.get(name, "a field of facts = RerankerFacts(...)")
                 raise ConfigError(f"{cls.__name__}.{name}: allowed is {now}")
 

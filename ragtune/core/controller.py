@@ -125,7 +125,7 @@ class RAGtuneController:
         self.default_budget = budget
         self.seed = seed
         for reranker in rerankers.values():
-            if former := FORMER_FACTS & getattr(reranker, "__dict__", {}).keys():  # nobody would read it
+            if former := FORMER_FACTS & getattr(reranker, "__dict__", {}).keys():  # it would be ignored
                 raise ConfigError(f"{type(reranker).__name__}: state {min(former)} in facts = RerankerFacts(...)")
         simulated = all(r.facts.simulates_time for r in rerankers.values())
         policy = (retriever, reformulator, estimator, scheduler)

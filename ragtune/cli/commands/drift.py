@@ -134,7 +134,9 @@ def _ranked(scores: Sequence[float]) -> list[int]:
 
 def _correlation(first: list[list[float]], other: list[list[float]]) -> str:
     """The mean over requests whose documents do not all have one score."""
-    from scipy.stats import spearmanr
+    import numpy as np
+
+    from ragtune.core.policy.scaling import rank_correlation
 
     pairs = [pair for pair in zip(first, other, strict=True) if all(len(set(scores)) > 1 for scores in pair)]
-    return f"{sum(spearmanr(*pair).statistic for pair in pairs) / len(pairs):.4f}" if pairs else "-"
+    return f"{sum(rank_correlation(*map(np.array, pair)) for pair in pairs) / len(pairs):.4f}" if pairs else "-"

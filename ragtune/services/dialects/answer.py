@@ -91,7 +91,7 @@ class Answer:
         return rows
 
     def common(self) -> dict[str, Any]:
-        """What every dialect but TEI's tells of the whole answer."""
+        """What every answer has beside its results, but for TEI's list."""
         tokens = self.ranking.cost.tokens
         usage = {"total_tokens": tokens, "prompt_tokens": tokens}
         return {"model": self.model, "usage": usage, "ragtune": self.account()}
