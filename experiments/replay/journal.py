@@ -86,9 +86,11 @@ class JournalOf(Generic[R]):
         self._file = self.path.open("r+b" if kept else "w+b", buffering=0)
         self._end = self._file.seek(kept)
         self._file.truncate()
+        header = json.dumps({**identity, "version": _VERSION}).encode() + b"\n"
+        self._empty_size = len(header)
         if not kept:
             try:
-                self._write(json.dumps({**identity, "version": _VERSION}).encode() + b"\n")
+                self._write(header)
             except OSError:
                 self._close()
                 raise
@@ -155,8 +157,10 @@ class JournalOf(Generic[R]):
         self._end += len(line)
 
     def _close(self) -> None:
+        # The file decides: Ctrl-C may come when a record is written and not yet in `finished`.
+        is_empty = self._file.seek(0, os.SEEK_END) <= self._empty_size
         self._file.close()
-        if not self.finished and not self._must_stay:  # nothing to resume: leave nothing
+        if is_empty and not self._must_stay:  # nothing to resume: leave nothing
             self.path.unlink(missing_ok=True)
 
     def forget(self, query_ids: Collection[str]) -> None:

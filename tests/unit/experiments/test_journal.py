@@ -6,6 +6,7 @@ import json
 import resource
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -108,6 +109,17 @@ def test_a_shard_that_does_not_fit_on_the_disk_is_taken_back_whole(tmp_path: Pat
         journal.append(records[1])
     with Journal(tmp_path, IDENTITY, resume=True) as journal:
         assert list(journal.finished) == ["q0", "q1"]
+
+
+def test_ctrl_c_right_after_a_record_was_written_keeps_it(
+    tmp_path: Path, records: list[QueryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals.StoredRecords, "put", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt), Journal(tmp_path, IDENTITY, resume=False) as journal:
+        journal.append(records[0])
+    monkeypatch.undo()
+    with Journal(tmp_path, IDENTITY, resume=True) as journal:
+        assert list(journal.finished) == ["q0"]
 
 
 def test_a_kill_while_the_journal_forgets_queries_costs_none_of_the_others(
