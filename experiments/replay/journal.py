@@ -157,6 +157,8 @@ class JournalOf(Generic[R]):
         self._end += len(line)
 
     def _close(self) -> None:
+        if self._file.closed:  # by remove()
+            return
         # The file decides: Ctrl-C may come when a record is written and not yet in `finished`.
         is_empty = self._file.seek(0, os.SEEK_END) <= self._empty_size
         self._file.close()
