@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Hashable, Sequence
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from functools import cache, lru_cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.conf import ConfigSourceInfo
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
-from hydra.types import RunMode
+from hydra.plugins.config_source import ConfigSource
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -82,12 +87,10 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides."""
     register_resolvers()
     words = spelled_out(overrides)
+    is_begun = GlobalHydra.instance().is_initialized()
     try:
-        if GlobalHydra.instance().is_initialized():  # inside a job, whose files may be others
-            return hydra_compose(root, overrides=words)
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.load_sweep_config(master, words)
+        with nullcontext() if is_begun else initialize_config_dir(str(CONF), version_base="1.3"):
+            config = _derived(root, words, _state_of([str(CONF), *re.findall(r"file://([^,\]'\"]+)", " ".join(words))]))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -95,16 +98,41 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     return config
 
 
-def _state_of(conf: Path) -> frozenset[tuple[Path, int]]:
+def _state_of(folders: Sequence[str]) -> Hashable:
     """The configuration's files with the times of their last changes: a notebook lives longer than these stay."""
-    return frozenset((file, file.stat().st_mtime_ns) for file in conf.rglob("*.yaml"))
+    files = (file for folder in folders for file in Path(folder).rglob("*.yaml"))
+    return frozenset((file, file.stat().st_mtime_ns) for file in files)
 
 
-@lru_cache(maxsize=4)
-def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[JobConfigs, DictConfig]:
-    """What composes ``root`` of the folder that Hydra is at: a study asks for it policy by policy."""
-    loader = JobConfigs(GlobalHydra.instance().config_loader())
-    return loader, loader.load_configuration(root, [], RunMode.RUN)
+def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
+    """What Hydra composes with its own options; choices (30 files) are composed once while the files' state is one."""
+    overrides = [parsed(word) for word in words]
+    # What is added may rest on a value before it.
+    values = [each for each in overrides if _is_value(each)] if all(map(_is_change, overrides)) else []
+    choices = tuple(str(each.input_line) for each in overrides if each not in values)
+    config = deepcopy(_composed(root, choices, state))
+    if "override_dirname" not in str(OmegaConf.to_container(config.hydra.sweep)):  # which rests on all overrides
+        with suppress(OmegaConfBaseException):
+            for each in values:
+                OmegaConf.update(config, each.key_or_group, each.value(), merge=True)
+            config.hydra.overrides.task = [each.input_line for each in overrides if not each.is_hydra_override()]
+            return config
+    return hydra_compose(root, list(words), return_hydra_config=True)  # in its words, where it is an error
+
+
+def _is_change(override: Override) -> bool:
+    return override.type == OverrideType.CHANGE
+
+
+def _is_value(override: Override) -> bool:
+    """Whether an override is a value below a group; what else there is may be a choice."""
+    name = override.key_or_group
+    return override.package is None and "." in name and not override.is_hydra_override()
+
+
+@lru_cache(maxsize=64)
+def _composed(root: str, words: tuple[str, ...], state: Hashable) -> DictConfig:
+    return hydra_compose(root, list(words), return_hydra_config=True)
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
@@ -210,54 +238,27 @@ def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
     return [word for word in job if word not in sets], sets
 
 
-class JobConfigs:
-    """Hydra's loader, which checks configurations, and composes (30 files) each combination of choices once a sweep."""
+class JobConfigs(ConfigLoader):
+    """What sweepers and launchers ask Hydra for: the configurations of jobs, and names for ``glob``."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-        self._composed: dict[tuple[str, ...], DictConfig] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._loader, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_loader": self._loader, "_composed": {}}  # a launcher may send this along with every job
-
-    def load_configuration(self, *args: Any, **options: Any) -> DictConfig:
-        """Compose a configuration. Its node ``hydra`` may name allowed classes only, since Hydra calls them at once."""
-        return _checked(self._loader.load_configuration(*args, **options))
+    def __init__(self, sources: Sequence[ConfigSourceInfo]) -> None:
+        self._sources, self._sweep = sources, time.time_ns()
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
-        overrides = [parsed(word) for word in sweep_overrides]
-        # What is added may rest on a value before it; the name of a job's folder may rest on all overrides.
-        is_simple = all(each.type == OverrideType.CHANGE and not each.is_hydra_override() for each in overrides)
-        if is_simple and "override_dirname" not in str(OmegaConf.to_container(master_config.hydra.sweep)):
-            try:
-                return self._derived(master_config, overrides)
-            except (HydraException, OmegaConfBaseException):
-                pass  # Hydra composes it below, for its message
-        return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
-
-    def _derived(self, master_config: DictConfig, overrides: list[Override]) -> DictConfig:
-        values = [override for override in overrides if self._is_value(override)]
-        choices = tuple(str(override.input_line) for override in overrides if override not in values)
-        if choices not in self._composed:
-            self._composed[choices] = _checked(self._loader.load_sweep_config(master_config, list(choices)))
-        config = deepcopy(self._composed[choices])
-        for override in values:
-            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
-        config.hydra.overrides.task = [override.input_line for override in overrides]
+        config = _derived("config", [*master_config.hydra.overrides.hydra, *sweep_overrides], self._sweep)
+        require_hydra_allowed(config.hydra)
+        OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
 
-    def _is_value(self, override: Override) -> bool:
-        key = override.key_or_group
-        is_group = any(source.is_group(key) for source in self._loader.get_sources())
-        return override.package is None and "/" not in key and not is_group
+    def get_group_options(self, group_name: str, *_: Any, **__: Any) -> list[str]:
+        """The choices of a group."""
+        kinds = {kind.scheme(): kind for kind in Plugins.instance().discover(ConfigSource)}
+        sources = [kinds[each.schema](each.provider, f"{each.schema}://{each.path}") for each in self._sources]
+        options = (source.list(group_name, ObjectType.CONFIG) for source in sources if source.is_group(group_name))
+        return sorted(set(chain.from_iterable(options)))
 
+    def _asked_by_nobody(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("sweepers and launchers ask for jobs alone")
 
-def _checked(config: DictConfig) -> DictConfig:
-    require_hydra_allowed(config.hydra)
-    return config
+    load_configuration = get_search_path = get_sources = list_groups = compute_defaults_list = _asked_by_nobody
