@@ -112,22 +112,23 @@ def _sweep(overrides: Sequence[str]) -> None:
             raise ConfigError(f"{word.input_line}: Hydra's own options cannot be swept")
     unswept = [str(word.input_line) for word in words if not word.is_sweep_override()]
     config, context = _begun([*unswept, "hydra.mode=MULTIRUN"])
-    config.hydra.overrides.task = [word.input_line for word in words if not word.is_hydra_override()]
+    task = [str(word.input_line) for word in words if not word.is_hydra_override()]
+    config.hydra.overrides.task = task
     note_missing(Path(config.hydra.sweep.dir))
     _in_progress.append(Sweep(config))
     context.callbacks.call("on_multirun_start", config=config)
     sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=_run_job, config=config)
-    sweeper.sweep(list(config.hydra.overrides.task))
+    sweeper.sweep(task)
     context.callbacks.call("on_multirun_end", config=config)
     _in_progress.pop().end()
 
 
-def _begun(overrides: Sequence[str]) -> tuple[DictConfig, HydraContext]:
+def _begun(overrides: Sequence[str]) -> tuple[DictConfig, Any]:
     """The configuration, and what Hydra's functions need besides. It is checked before Hydra calls what it names."""
     config = hydra_compose("config", list(overrides), return_hydra_config=True)
     require_hydra_allowed(config.hydra)
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
-    callbacks: Any = _Callbacks(config)
+    callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone
     return config, HydraContext(JobConfigs(config.hydra.runtime.config_sources), callbacks)
 
 
@@ -146,7 +147,7 @@ def _run_once(cfg: DictConfig) -> float | None:
 def _job() -> tuple[Path, list[str]]:
     """The folder and the overrides of the run or job that Hydra has begun."""
     job = HydraConfig.get()
-    return Path(job.runtime.output_dir), list(job.overrides.task)
+    return Path(job.runtime.output_dir), [*map(str, OmegaConf.to_container(job.overrides.task, resolve=False))]
 
 
 def _run_job(cfg: DictConfig) -> float | None:

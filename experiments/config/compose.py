@@ -246,15 +246,17 @@ class JobConfigs(ConfigLoader):
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
-        config = _derived("config", [*master_config.hydra.overrides.hydra, *sweep_overrides], self._sweep)
+        given = OmegaConf.to_container(master_config.hydra.overrides.hydra, resolve=False)
+        config = _derived("config", [*map(str, given), *sweep_overrides], self._sweep)
         require_hydra_allowed(config.hydra)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
 
     def get_group_options(self, group_name: str, *_: Any, **__: Any) -> list[str]:
         """The choices of a group."""
-        kinds = {kind.scheme(): kind for kind in Plugins.instance().discover(ConfigSource)}
-        sources = [kinds[each.schema](each.provider, f"{each.schema}://{each.path}") for each in self._sources]
+        kinds: Any = Plugins.instance().discover(ConfigSource)
+        made = {kind.scheme(): kind for kind in kinds}
+        sources = [made[each.schema](each.provider, f"{each.schema}://{each.path}") for each in self._sources]
         options = (source.list(group_name, ObjectType.CONFIG) for source in sources if source.is_group(group_name))
         return sorted(set(chain.from_iterable(options)))
 
