@@ -147,7 +147,8 @@ def _run_once(cfg: DictConfig) -> float | None:
 def _job() -> tuple[Path, list[str]]:
     """The folder and the overrides of the run or job that Hydra has begun."""
     job = HydraConfig.get()
-    return Path(job.runtime.output_dir), [*map(str, OmegaConf.to_container(job.overrides.task, resolve=False))]
+    overrides: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
+    return Path(job.runtime.output_dir), overrides
 
 
 def _run_job(cfg: DictConfig) -> float | None:

@@ -246,8 +246,8 @@ class JobConfigs(ConfigLoader):
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
-        given = OmegaConf.to_container(master_config.hydra.overrides.hydra, resolve=False)
-        config = _derived("config", [*map(str, given), *sweep_overrides], self._sweep)
+        given: Any = OmegaConf.to_container(master_config.hydra.overrides.hydra, resolve=False)
+        config = _derived("config", [*given, *sweep_overrides], self._sweep)
         require_hydra_allowed(config.hydra)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
