@@ -7,7 +7,7 @@ import time
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext, suppress
 from copy import deepcopy
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -107,10 +107,11 @@ def _state_of(folders: Sequence[str]) -> Hashable:
 def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
     """What Hydra composes with its own options; choices (30 files) are composed once while the files' state is one."""
     overrides = [parsed(word) for word in words]
-    # What is added may rest on a value before it.
-    values = [each for each in overrides if _is_value(each)] if all(map(_is_change, overrides)) else []
-    choices = tuple(str(each.input_line) for each in overrides if each not in values)
-    config = deepcopy(_composed(root, choices, state))
+    values = [each for each in overrides if each.package is None and "." in each.key_or_group]
+    values = [each for each in values if not each.is_hydra_override()]
+    if any(each.type != OverrideType.CHANGE for each in overrides):
+        values = []  # what is added may rest on a value before it
+    config = deepcopy(_composed(root, tuple(str(each.input_line) for each in overrides if each not in values), state))
     if "override_dirname" not in str(OmegaConf.to_container(config.hydra.sweep)):  # which rests on all overrides
         with suppress(OmegaConfBaseException):
             for each in values:
@@ -118,16 +119,6 @@ def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
             config.hydra.overrides.task = [each.input_line for each in overrides if not each.is_hydra_override()]
             return config
     return hydra_compose(root, list(words), return_hydra_config=True)  # in its words, where it is an error
-
-
-def _is_change(override: Override) -> bool:
-    return override.type == OverrideType.CHANGE
-
-
-def _is_value(override: Override) -> bool:
-    """Whether an override is a value below a group; what else there is may be a choice."""
-    name = override.key_or_group
-    return override.package is None and "." in name and not override.is_hydra_override()
 
 
 @lru_cache(maxsize=64)
@@ -193,24 +184,21 @@ Jobs = Sequence[Sequence[str]]
 """Overrides of jobs, in their order."""
 
 
+_PARSER = OverridesParser.create()
+
+
 @lru_cache(maxsize=1024)
 def parsed(word: str) -> Override:
     """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words."""
-    [override] = _parser().parse_overrides([word])
+    [override] = _PARSER.parse_overrides([word])
     return override
-
-
-@cache
-def _parser() -> OverridesParser:
-    return OverridesParser.create()
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
     """The jobs that Hydra's own sweeper makes of overrides: every combination, the last one varies fastest."""
     words: dict[str, list[str]] = {}
     for override in overrides:
-        name = override.get_key_element()
-        is_swept = override.is_sweep_override()
+        name, is_swept = override.get_key_element(), override.is_sweep_override()
         values = override.sweep_string_iterator() if is_swept else [override.get_value_element_as_str()]
         words[name] = [f"{name}={value}" for value in values]
     return [list(job) for job in product(*words.values())]
@@ -221,10 +209,9 @@ def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.
     for limit in (LIMITS[unit] for unit in ("docs", "calls")):
-        own, limits = _apart(job, f"budget.{limit}")
-        apart = [_apart(each, f"budget.{limit}") for each in after]
-        mates = [words[0] for others, words in apart if others == own and words]
-        if limits and mates:
+        key = f"budget.{limit}="
+        mates = [word for each in after if _without(key, each) == _without(key, job) for word in each if key in word]
+        if mates and _without(key, job) != job:
             found = []
             for value in dict.fromkeys(parsed(word).value() for word in mates):
                 with suppress(ValueError):
@@ -233,9 +220,8 @@ def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
     return []
 
 
-def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
-    sets = [word for word in job if word.startswith(f"{key}=")]
-    return [word for word in job if word not in sets], sets
+def _without(key: str, job: Sequence[str]) -> list[str]:
+    return [word for word in job if not word.startswith(key)]
 
 
 class JobConfigs(ConfigLoader):
