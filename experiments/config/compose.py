@@ -166,7 +166,8 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     if lines[0].startswith("Config group override must be"):
         return f"{lines[0]}: {_BY_NAME}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
-    return " ".join(line for line in lines if not line.startswith(noise)) + _nearest_choice(lines)
+    said = " ".join(line for line in lines if not line.startswith(noise))
+    return said.replace("key='value1,value2'", r"key=\'value1,value2\'") + _nearest_choice(lines)  # as a shell needs it
 
 
 _BY_NAME = "a group is chosen by a name, GROUP=NAME"
