@@ -30,6 +30,7 @@ from experiments.config.targets import require_hydra_allowed
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
 from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.plain import first_line
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
@@ -46,8 +47,11 @@ class _Callbacks:
         self._callbacks = [instantiate(node) for node in (config.hydra.callbacks or {}).values()]
 
     def call(self, event: str, **about: Any) -> None:
-        for callback in self._callbacks:
-            getattr(callback, event)(**about)
+        for callback in self._callbacks[:: -1 if event.endswith("_end") else 1]:
+            try:
+                getattr(callback, event)(**about)
+            except Exception as error:  # as with Hydra itself
+                sys.stderr.write(f"warning: {type(callback).__name__}.{event} failed: {first_line(error)}\n")
 
     on_job_start, on_job_end = partialmethod(call, "on_job_start"), partialmethod(call, "on_job_end")
 
@@ -97,9 +101,9 @@ def _launch(given: Sequence[str], command: str) -> int:
 def _run(overrides: Sequence[str]) -> None:
     config, context = _begun([*overrides, "hydra.mode=RUN"])
     note_missing(Path(config.hydra.run.dir))
-    context.callbacks.call("on_run_start", config=config)
+    context.callbacks.call("on_run_start", config=config, config_name="config")
     done = run_job(_run_once, config, "hydra.run.dir", None, context)
-    context.callbacks.call("on_run_end", config=config, job_return=done)
+    context.callbacks.call("on_run_end", config=config, config_name="config", job_return=done)
     _ = done.return_value  # or what was raised
 
 
@@ -116,10 +120,10 @@ def _sweep(overrides: Sequence[str]) -> None:
     config.hydra.overrides.task = task
     note_missing(Path(config.hydra.sweep.dir))
     _in_progress.append(Sweep(config))
-    context.callbacks.call("on_multirun_start", config=config)
+    context.callbacks.call("on_multirun_start", config=config, config_name="config")
     sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=_run_job, config=config)
     sweeper.sweep(task)
-    context.callbacks.call("on_multirun_end", config=config)
+    context.callbacks.call("on_multirun_end", config=config, config_name="config")
     _in_progress.pop().end()
 
 
