@@ -107,7 +107,8 @@ def _state_of(folders: Sequence[str]) -> Hashable:
 def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
     """What Hydra composes with its own options; choices (30 files) are composed once while the files' state is one."""
     overrides = [parsed(word) for word in words]
-    values = [each for each in overrides if each.package is None and "." in each.key_or_group]
+    values = [each for each in overrides if each.package is None]
+    values = [each for each in values if "." in each.key_or_group or each.key_or_group in _PLAIN]
     values = [each for each in values if not each.is_hydra_override()]
     if any(each.type != OverrideType.CHANGE for each in overrides):
         values = []  # what is added may rest on a value before it
@@ -119,6 +120,10 @@ def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
             config.hydra.overrides.task = [each.input_line for each in overrides if not each.is_hydra_override()]
             return config
     return hydra_compose(root, list(words), return_hydra_config=True)  # in its words, where it is an error
+
+
+_PLAIN = ("seed", "resume", "verbosity", "clock", "measures")
+"""Options without a dot that are no choices."""
 
 
 @lru_cache(maxsize=64)
