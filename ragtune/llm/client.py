@@ -32,7 +32,7 @@ from ragtune.llm.calls import (
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.wire import read_completion, read_embeddings
+from ragtune.llm.wire import Completion, read_embeddings
 
 R = TypeVar("R")
 
@@ -303,7 +303,7 @@ class LLMClient:
         return self._record.answer(call, self._parameters, self.price, deadline, ask)
 
     def _send(self, call: ChatCall, deadline: Deadline) -> ChatResult:
-        reply = self._post("chat", call.body(self._parameters), read_completion, deadline, call.limit.thinking)
+        reply = self._post("chat", call.body(self._parameters), Completion.model_validate, deadline, call.limit.thinking)
         return read_answer(reply, call, self.model, self.price)
 
     def _embedded(self, texts: list[str]) -> EmbeddingResult:

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from ragtune.core.plain import well_formed
 from ragtune.llm.errors import AnswerKind
-from ragtune.llm.wire import well_formed_json
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -126,7 +126,8 @@ class _Reader:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, start)
-                return well_formed_json(value), end
+                # JSON's escapes can spell lone surrogates, which no later text may have.
+                return json.loads(well_formed(json.dumps(value, ensure_ascii=False))), end
             except json.JSONDecodeError as error:
                 if not self._blanked(start, error.pos):
                     self._starts -= 1
