@@ -93,6 +93,7 @@ def server_message(body: Any) -> str:
 
 
 def read_usage(body: Any) -> TokenUsage:
+    """Return the usage that a reply reports, if it reports any."""
     return Billed.model_validate(body if isinstance(body, dict) else {}).usage
 
 
