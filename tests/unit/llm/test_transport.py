@@ -101,22 +101,14 @@ def test_reads_retry_after_as_a_date() -> None:
     assert 90 < seconds <= 100
 
 
-@pytest.mark.parametrize("kind", ["rate_limit", "unauthorized"])
-def test_a_service_that_answers_is_not_down(llm_server: Any, make_client: Make, kind: str) -> None:
-    client = make_client(max_retries=0, breaker_failures=2)
-    llm_server.faults += [Fault(kind, retry_after=None)] * 4
-    for _ in range(4):
-        with pytest.raises(ServiceError, match="HTTP 4"):
-            client.chat(HELLO)
-    assert client.chat(HELLO).text == "You said: hello"
-
-
 def test_a_service_that_keeps_failing_gets_one_request_a_while(
     llm_server: Any, make_client: Make, clock: VirtualClock
 ) -> None:
     client = make_client(max_retries=0, breaker_failures=2, breaker_cooldown_s=1.0)
-    broken, busy = Fault("server_error"), Fault("rate_limit", retry_after=None)
-    llm_server.faults += [broken, broken, broken, busy, None]
+    broken, busy, refused = Fault("server_error"), Fault("rate_limit", retry_after=None), Fault("unauthorized")
+    llm_server.faults += [busy, refused, busy, refused, broken, broken, broken, busy, None]
+    answers = [fails(lambda: client.chat(HELLO)).kind for _ in range(4)]  # of a service that is not down
+    assert answers == ["rate_limited", "rejected"] * 2
     said = [fails(lambda: client.chat(HELLO)).kind for _ in range(3)]
     assert said == ["unavailable", "unavailable", "circuit_open"]
     clock.advance(1000.0)
@@ -124,7 +116,7 @@ def test_a_service_that_keeps_failing_gets_one_request_a_while(
     clock.advance(1000.0)
     assert fails(lambda: client.chat(HELLO)).kind == "rate_limited"  # which shows neither that it works nor that not
     assert [client.chat(HELLO).text for _ in range(2)] == ["You said: hello"] * 2
-    assert len(llm_server.requests) == 6
+    assert len(llm_server.requests) == 10
 
 
 def fails(call: Callable[[], Any]) -> ServiceError:
