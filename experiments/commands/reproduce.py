@@ -2,13 +2,13 @@
 
     ragtune reproduce                                     # the papers
     ragtune reproduce blitzrank                           # call counts need no data
-    ragtune reproduce gar-bright --data ../shared/data    # quality needs recorded scores
+    ragtune reproduce gar_bright --data ../shared/data    # quality needs recorded scores
     ragtune reproduce all --data ../shared/data --out results/reproduction
 
-Each cell is equal, explained (the reason and the largest difference stand in the paper's file), different, or not
-reproducible here. Files of papers are in conf/paper; a YAML file of your own works, too.
+Each cell is equal, explained (the paper's file has the reason and the largest difference that it explains), different,
+or not reproducible here. The files of papers are in conf/paper; a YAML file of your own works, too.
 
-Exit codes: 0 if no cell is different, but for those that the file declares open; 1 otherwise; 2 bad input.
+Exit codes: 0 if no cell is different, except those that the file declares different; 1 otherwise; 2 bad input.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from experiments.reproduce.paper import Paper
-    from experiments.reproduce.scoreboard import Reproduced
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,69 +28,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the tables, and return whether a cell is different."""
+    """Print the tables, and return whether a cell is unexpectedly different."""
+    from rich.markup import escape
+
     from experiments.publish.progress import progress_bar
+    from experiments.publish.terminal import new_console, new_table
+    from experiments.report.latex import latex_table
     from experiments.reproduce.paper import load_paper, paper_names
     from experiments.reproduce.replays import Replays
-    from experiments.reproduce.scoreboard import counts_of, reproduced
-    from ragtune.core.errors import ConfigError
+    from experiments.reproduce.scoreboard import counts_of, reproduced, table_of
 
     if arguments.paper is None:
         for paper in map(load_paper, paper_names()):
             sys.stdout.write(f"{paper.name:<20}{len(paper.cells):>3} cells  {paper.title}\n")
         return 0
-    if arguments.data and not arguments.data.is_dir():
-        raise ConfigError(f"--data {arguments.data}: there is no such folder")
     papers = [load_paper(name) for name in (paper_names() if arguments.paper == "all" else [arguments.paper])]
-    found = []
+    cells = [(paper, cell) for paper in papers for cell in paper.cells]
+    rows = []
     with tempfile.TemporaryDirectory() as scratch, progress_bar("reproduce", enabled=True) as update:
         replays = Replays(arguments.data and arguments.data.absolute(), Path(scratch))
-        for done, paper in enumerate(papers):
-            update(done, len(papers))
-            found.append((paper, list(reproduced(paper, replays))))
-    rows = [row for _, each in found for row in each]
+        for done, (paper, cell) in enumerate(cells):
+            update(done, len(cells))
+            rows.append(reproduced(cell, paper, replays))
+    texts = {"markdown": "", "latex": ""}
+    for paper in papers:
+        table = table_of(paper, [row for row, (of, _) in zip(rows, cells, strict=True) if of is paper])
+        texts["markdown"] += f"{table.markdown}\nPublished figures: {paper.source}.\n\n"
+        source = f"Published figures: {paper.source}."
+        texts["latex"] += latex_table(table.title, table, source, r"p{.3\linewidth}rrrlp{.2\linewidth}")
+        if arguments.format == "terminal":
+            shown = new_table(table.title)
+            for column in table.columns:
+                shown.add_column(column, min_width=30 if column == "cell" else None)
+            for row in table.rows:
+                shown.add_row(*map(escape, row))
+            new_console().print(shown)
     counts = f"{len(rows)} cells of {len(papers)} papers: {counts_of(rows)}"
-    _print(found, arguments.format)
-    sys.stdout.write(f"{counts}\n")
+    sys.stdout.write(f"{texts.get(arguments.format, '')}{counts}\n")
     if arguments.out:
-        _write(found, counts, arguments.command, arguments.out)
+        head = f"# Published figures and ours\n\nMade by `{arguments.command}`: {counts}.\n\n"
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / "README.md").write_text(head + texts["markdown"].rstrip() + "\n", encoding="utf-8")
+        (arguments.out / "table.tex").write_text(texts["latex"], encoding="utf-8")
     return int(any(row.is_unexpected for row in rows))
-
-
-def _print(found: Sequence[tuple[Paper, Sequence[Reproduced]]], form: str) -> None:
-    from rich.markup import escape
-
-    from experiments.publish.terminal import new_console, new_table
-    from experiments.reproduce.scoreboard import COLUMNS, table_of
-
-    for paper, rows in found:
-        if form != "terminal":
-            sys.stdout.write(_texts(paper, rows)[form])
-            continue
-        table = new_table(table_of(paper, rows).title)
-        for column in COLUMNS:
-            table.add_column(column, justify="right" if column in COLUMNS[1:4] else "left")
-        for row in rows:
-            table.add_row(*map(escape, row.row))
-        new_console().print(table)
-
-
-def _texts(paper: Paper, rows: Sequence[Reproduced]) -> dict[str, str]:
-    from experiments.report.latex import latex_table
-    from experiments.reproduce.scoreboard import table_of
-
-    table, source = table_of(paper, rows), f"Published figures: {paper.source}"
-    return {
-        "markdown": f"{table.markdown}\n{source}\n\n",
-        "latex": latex_table(table.title, table, source, "p{.4\\linewidth}rrrll"),
-    }
-
-
-def _write(found: Sequence[tuple[Paper, Sequence[Reproduced]]], counts: str, command: str, folder: Path) -> None:
-    texts = [_texts(paper, rows) for paper, rows in found]
-    head = f"# Published figures and ours\n\n{counts}.\n\nMade by `{command}`.\n\n"
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {"README.md": ("markdown", head), "table.tex": ("latex", "")}
-    for name, (form, before) in files.items():
-        text = before + "\n".join(text[form].strip() + "\n" for text in texts)
-        (folder / name).write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,20 +24,13 @@ Filled = Annotated[str, Field(min_length=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-@dataclass(frozen=True, config=CHECKED)
-class Explained:
-    """Why ours is not the published figure, and the largest difference that this can explain."""
+class ReproductionVerdict(StrEnum):
+    """What is known of a published figure."""
 
-    why: Filled
-    within: NotNegative
-
-
-@dataclass(frozen=True, config=CHECKED)
-class Items:
-    """Made-up queries: how many documents each has, and how good their first stage is."""
-
-    documents: Annotated[int, Field(ge=2)]
-    order: Literal["perfect", "noisy", "random"] = "random"
+    EQUAL = "equal"
+    EXPLAINED = "explained"
+    DIFFERENT = "different"
+    NOT_HERE = "not reproducible here"
 
 
 @dataclass(frozen=True, config=CHECKED)
@@ -48,13 +42,13 @@ class Cell:
     published: float | Annotated[list[float], Field(min_length=2, max_length=2)] | str
     value: Filled = "nDCG@10"  # a measure of ir-measures, or what experiments.reproduce.replays.COUNTS lists
     run: Texts = ()
-    against: Texts = ()  # then ours is the share saved of what these settings give
-    items: Items | None = None  # instead of a collection
+    against: Texts = ()  # then ours is the share that is saved of what these settings give
+    items: Annotated[int, Field(ge=2)] | None = None  # documents of made-up queries, instead of a collection
+    order: Literal["perfect", "noisy", "random"] = "random"  # of their first stage
     tolerance: NotNegative = 0.0
-    because: str = ""  # why the tolerance
-    explained: Explained | None = None
-    needs: str = ""  # what the cell needs and cannot be had here; then nothing runs
-    open: str = ""  # what is known of a difference that nobody has explained yet
+    expect: ReproductionVerdict = ReproductionVerdict.EQUAL
+    within: NotNegative = 0.0  # the largest difference that ``why`` explains
+    why: str = ""  # of the tolerance, or of the expected verdict
 
 
 @dataclass(frozen=True, config=CHECKED)
@@ -80,15 +74,13 @@ def load_paper(name: str) -> Paper:
     """Read ``conf/paper/NAME.yaml`` or the path of a YAML file.
 
     Raises:
-        ConfigError: there is no such file, it cannot be read, or it names unknown keys or settings.
+        ConfigError: there is no such file, it cannot be read, or it names unknown keys, settings or inputs.
     """
     file = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not file.is_file():
-        there = paper_names()
-        raise ConfigError(
-            f"no paper {name!r}: allowed are {', '.join(there)}, all, or the path of a YAML file"
-            f"{did_you_mean(name, there)}"
-        )
+        allowed = ["all", *paper_names()]
+        meant = did_you_mean(name, allowed)
+        raise ConfigError(f"no paper {name!r}: allowed are {', '.join(allowed)}, or the path of a YAML file{meant}")
     try:
         raw = yaml.safe_load(file.read_text(encoding="utf-8"))
         paper = TypeAdapter(Paper).validate_python({"name": file.stem, **raw})
@@ -98,13 +90,11 @@ def load_paper(name: str) -> Paper:
         flaw = error.errors(include_url=False)[0]
         where, given = ".".join(map(str, flaw["loc"])), str(flaw["input"])[:80]
         raise ConfigError(f"{file.name}: {where}={given}: {flaw['msg']}") from None
-    for cell in paper.cells:
-        for setting in (*cell.run, *cell.against):
-            if setting not in paper.settings:
-                raise ConfigError(f"{file.name}: {cell.cell!r} names no setting of the file: {setting!r}")
-    for name in re.findall(
-        r"\$\{data\}/([^,\]\s]+)", " ".join(word for words in paper.settings.values() for word in words)
-    ):
-        if not any(f"{listed}/".startswith(f"{name}/") for listed in paper.inputs):
-            raise ConfigError(f"{file.name}: inputs has no digest of {name}")
+    for setting in (name for cell in paper.cells for name in (*cell.run, *cell.against)):
+        if setting not in paper.settings:
+            raise ConfigError(f"{file.name}: settings has no {setting!r}")
+    text = " ".join(word for words in paper.settings.values() for word in words)
+    for path in re.findall(r"\$data/([^,\]\s]+)", text):
+        if not any(f"{known}/".startswith(f"{path}/") for known in paper.inputs):
+            raise ConfigError(f"{file.name}: inputs has no digest of {path}")
     return paper

@@ -15,26 +15,30 @@ import numpy as np
 from experiments.config.compose import compose
 from experiments.evaluate.measures import Measures
 from experiments.replay.build import build_session
-from experiments.reproduce.paper import Cell, Items, Paper
+from experiments.reproduce.paper import Cell, Paper
 from ragtune.core.output import ControllerOutput
 
 QUERIES = 20
 """Made-up queries of a cell."""
 
 _NOISE = {"perfect": 0.0, "noisy": 0.25, "random": 1e9}
-"""Deviation of a first stage's errors, in deviations of the true values."""
+"""Errors of a made-up first stage, in standard deviations of the true values."""
 
 
 def _windows(output: ControllerOutput) -> list[list[int]]:
-    """The calls of a request, each as the documents' places in the first stage, from 1."""
+    """The calls of a request, each as its documents' places in the first stage, from 1, in ascending order."""
     places = {doc_id: place for place, doc_id in enumerate(output.history[-1].doc_ids, 1)}
-    return [[places[doc_id] for doc_id in event.details["doc_ids"]] for event in output.trace.find("propose")]
+    return [sorted(places[doc_id] for doc_id in sent.details["doc_ids"]) for sent in output.trace.find("propose")]
 
 
 def _text(window: Sequence[int]) -> str:
-    found = sorted(window)
-    is_run = found == list(range(found[0], found[-1] + 1))
-    return f"{found[0]}-{found[-1]}" if is_run else ",".join(map(str, window))
+    whole = len(window) == window[-1] - window[0] + 1
+    return f"{window[0]}-{window[-1]}" if whole else ",".join(map(str, window))
+
+
+def _shown(output: ControllerOutput) -> float:
+    counts = np.bincount(np.concatenate(_windows(output)))
+    return float(counts[counts > 0].mean())
 
 
 COUNTS: Mapping[str, Callable[[Sequence[ControllerOutput]], float | str]] = {
@@ -42,96 +46,75 @@ COUNTS: Mapping[str, Callable[[Sequence[ControllerOutput]], float | str]] = {
     "fewest calls": lambda outputs: min(output.history[-1].cost.calls for output in outputs),
     "most calls": lambda outputs: max(output.history[-1].cost.calls for output in outputs),
     "documents": lambda outputs: float(np.mean([output.history[-1].cost.docs for output in outputs])),
-    "documents of a call": lambda outputs: max(len(window) for each in outputs for window in _windows(each)),
-    "times a document is shown": lambda outputs: float(np.mean([np.mean(_shown(output)) for output in outputs])),
-    "share of top 10 found": lambda outputs: float(np.mean([_found(output) for output in outputs])),
-    "windows": lambda outputs: " ".join(_text(window) for window in _windows(outputs[0])),
+    "largest call": lambda outputs: max(len(window) for each in outputs for window in _windows(each)),
+    "times shown": lambda outputs: float(np.mean(list(map(_shown, outputs)))),
+    "windows": lambda outputs: " ".join(map(_text, _windows(outputs[0]))),
     "first window": lambda outputs: _text(_windows(outputs[0])[0]),
 }
-"""Values of a cell that are no measures: means over the queries where nothing else is said."""
-
-
-def _shown(output: ControllerOutput) -> Sequence[int]:
-    counts = np.bincount(np.concatenate(_windows(output)))
-    return list(counts[counts > 0])
-
-
-def _found(output: ControllerOutput) -> float:
-    """Share of the ten best made-up documents in the top 10."""
-    return len({f"d{i:04d}" for i in range(10)} & set(output.ranking[:10])) / 10
+"""Values of a cell that are no measures; means over the queries where nothing else is said."""
 
 
 @dataclass(frozen=True)
 class Replays:
-    """Replays for the cells of papers, with the collections below ``data``; made-up ones are written to ``scratch``."""
+    """Replays of cells: collections lie below ``data``, made-up ones are written to ``scratch``."""
 
     data: Path | None
     scratch: Path
 
-    def flaw(self, paper: Paper, cell: Cell) -> tuple[str, str] | None:
-        """The first input of a cell that is missing (``needs``) or has other bytes (``changed``), and its name."""
+    def flaw(self, paper: Paper, cell: Cell) -> str:
+        """Which input of a cell is missing ("needs FILE") or has other bytes; empty if none."""
         text = " ".join(word for name in (*cell.run, *cell.against) for word in paper.settings[name])
-        for file, digest in paper.inputs.items():
-            folder = file.partition("/")[0]
-            is_table = "/scores/" in file or "/runs/" in file
-            if f"${{data}}/{file if is_table else folder}" not in text:
+        for name, digest in paper.inputs.items():
+            of_all = not name.partition("/")[2].startswith(("runs/", "scores/"))
+            if f"$data/{name.partition('/')[0] if of_all else name}" not in text:
                 continue
-            if self.data is None or not (self.data / file).is_file():
-                return "needs", file
-            if _digest(self.data / file) != digest:
-                return "changed", file
-        return None
+            if self.data is None or not (file := self.data / name).is_file():
+                return f"needs {name}"
+            if _digest(file) != digest:
+                return f"input {name} has other bytes"
+        return ""
 
     def ours(self, paper: Paper, cell: Cell) -> float | str:
-        """Our value of a cell; with ``against``, the share saved of the value of these settings."""
+        """Our value of a cell; with ``against``, the share that is saved of these settings' value."""
         own = self._value(paper, cell, cell.run)
-        if not cell.against:
-            return own
-        theirs = self._value(paper, cell, cell.against)
-        return 1.0 - float(own) / float(theirs)
+        return 1.0 - float(own) / float(self._value(paper, cell, cell.against)) if cell.against else own
 
     def _value(self, paper: Paper, cell: Cell, settings: Sequence[str]) -> float | str:
-        words = [word for name in settings for word in paper.settings[name]]
-        given = self._made_up(cell.items) if cell.items else []
-        words = [Template(word).safe_substitute(data=self.data) for word in words]
-        outputs, qrels = _replayed(("tracking=none", "budget=unlimited", *given, *words))
+        words = [] if cell.items is None else self._made_up(cell.items, cell.order)
+        words += [Template(word).safe_substitute(data=self.data) for name in settings for word in paper.settings[name]]
+        outputs, qrels = _replayed(("tracking=none", "budget=unlimited", *words))
         if cell.value in COUNTS:
             return COUNTS[cell.value](outputs)
         rankings = {output.query_id: output.ranking for output in outputs}
-        measures = Measures([cell.value], qrels)
-        return float(measures.of_topics(rankings, {query: query for query in rankings}).mean())
+        return float(Measures([cell.value], qrels).of_topics(rankings, {query: query for query in rankings}).mean())
 
-    def _made_up(self, items: Items) -> list[str]:
-        """Overrides that choose a made-up collection, which is written once: document i is the i-th best."""
-        folder = self.scratch / f"{items.documents}-{items.order}"
-        n, rng = items.documents, np.random.default_rng(0)
-        if not folder.is_dir():
-            (folder / "qrels").mkdir(parents=True)
-            docs = [f"d{i:04d}" for i in range(n)]
-            queries = [f"q{i:02d}" for i in range(QUERIES)]
-            first, scores, worth = [], [], np.linspace(0.9, 0.1, n)
-            for query in queries:
-                found = worth + _NOISE[items.order] * worth.std() * rng.standard_normal(n)
-                best = np.argsort(-found, kind="stable")
-                first += [f"{query} Q0 {docs[d]} {place} {n - place} first" for place, d in enumerate(best, 1)]
-                scores += [f"{query} Q0 {doc} {i} {worth[i - 1]:.6f} true" for i, doc in enumerate(docs, 1)]
-            files = {
-                "corpus.jsonl": [json.dumps({"_id": doc, "text": f"text {doc}"}) for doc in docs],
-                "queries.jsonl": [json.dumps({"_id": query, "text": f"query {query}"}) for query in queries],
-                "qrels/test.tsv": ["query-id\tcorpus-id\tscore", *(f"{query}\t{docs[0]}\t1" for query in queries)],
-                "first.run": first,
-                "scores.run": scores,
-            }
-            for name, lines in files.items():
-                (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return [
-            *("dataset=beir", f"dataset.path={folder}", "retriever=runs", f"retriever.paths={folder / 'first.run'}"),
-            *("reranker=simulated", f"reranker.scores={folder / 'scores.run'}", "reranker.scale=identity"),
-            f"retrieval.original_query_depth={n}",
-        ]
+    def _made_up(self, n: int, order: str) -> list[str]:
+        """Overrides that choose queries with n documents, d0000 the best; the ten best are judged by their rank."""
+        folder, rng = self.scratch / f"{n}-{order}", np.random.default_rng(0)
+        (folder / "qrels").mkdir(parents=True, exist_ok=True)
+        docs, queries = [f"d{i:04d}" for i in range(n)], [f"q{i:02d}" for i in range(QUERIES)]
+        worth = np.linspace(0.9, 0.1, n)
+        seen = worth + _NOISE[order] * worth.std() * rng.standard_normal((QUERIES, n))
+        texts = {
+            "corpus.jsonl": [json.dumps({"_id": doc, "text": doc}) for doc in docs],
+            "queries.jsonl": [json.dumps({"_id": query, "text": query}) for query in queries],
+            "qrels/test.tsv": [f"{q}\t{doc}\t{10 - i}" for q in queries for i, doc in enumerate(docs[:10])],
+        }
+        for name, values in {"first.run": seen, "scores.run": np.tile(worth, (QUERIES, 1))}.items():
+            places = np.argsort(np.argsort(-values, axis=1), axis=1) + 1
+            texts[name] = [
+                f"{query} Q0 {doc} {places[q, d]} {float(values[q, d])!r} made-up"
+                for q, query in enumerate(queries)
+                for d, doc in enumerate(docs)
+            ]
+        for name, lines in texts.items():
+            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        words = {"dataset.path": folder, "retriever.paths": folder / "first.run", "reranker.scale": "identity"}
+        words |= {"reranker.scores": folder / "scores.run", "retrieval.original_query_depth": n}
+        return ["dataset=beir", "retriever=runs", *(f"{name}={value}" for name, value in words.items())]
 
 
-@lru_cache(maxsize=1)  # the cells of one run follow each other
+@lru_cache(maxsize=4)  # cells of the same settings follow each other
 def _replayed(words: tuple[str, ...]) -> tuple[Sequence[ControllerOutput], Mapping[str, Mapping[str, int]]]:
     session = build_session(compose(words))
     queries = session.dataset.queries

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from experiments.report.markdown import Table
 from experiments.reproduce.paper import Cell, Paper
+from experiments.reproduce.paper import ReproductionVerdict as Verdict
 from experiments.reproduce.replays import Replays
 
 COLUMNS = ("cell", "published", "ours", "difference", "verdict", "why")
-
-
-class ReproductionVerdict(StrEnum):
-    """What is known of a published figure."""
-
-    EQUAL = "equal"
-    EXPLAINED = "explained"
-    DIFFERENT = "different"
-    NOT_HERE = "not reproducible here"
 
 
 @dataclass(frozen=True)
@@ -28,14 +19,14 @@ class Reproduced:
     """A cell with our value, its distance from the published one, and the verdict with its reason."""
 
     cell: Cell
-    verdict: ReproductionVerdict
+    verdict: Verdict
     why: str
-    ours: float | str | None = None
+    ours: float | str = ""
     difference: float | None = None  # of numbers; from the nearer end of a range
 
     @property
     def is_unexpected(self) -> bool:
-        return self.verdict is ReproductionVerdict.DIFFERENT and not self.cell.open
+        return self.verdict is Verdict.DIFFERENT and self.cell.expect is not Verdict.DIFFERENT
 
     @property
     def row(self) -> Sequence[str]:
@@ -44,50 +35,41 @@ class Reproduced:
         shown = " to ".join(map(_shown, published)) if isinstance(published, list) else _shown(published)
         difference = "" if self.difference is None else f"{self.difference:+.4f}"
         named = f"{self.cell.cell} ({self.cell.table})"
-        return [named, shown, "" if self.ours is None else _shown(self.ours), difference, self.verdict, self.why]
+        return [named, shown, _shown(self.ours), difference, self.verdict, self.why]
 
 
 def _shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
-def reproduced(paper: Paper, replays: Replays) -> Iterator[Reproduced]:
-    """Each cell of a paper with its verdict, in the file's order."""
-    for cell in paper.cells:
-        if cell.needs:
-            yield Reproduced(cell, ReproductionVerdict.NOT_HERE, f"needs {cell.needs}")
-        elif flaw := replays.flaw(paper, cell):
-            kind, file = flaw
-            is_missing = kind == "needs"
-            verdict = ReproductionVerdict.NOT_HERE if is_missing else ReproductionVerdict.DIFFERENT
-            why = f"needs {file}" if is_missing else f"input {file} has other bytes"
-            yield Reproduced(cell, verdict, why)
-        else:
-            yield _judged(cell, replays.ours(paper, cell))
-
-
-def _judged(cell: Cell, ours: float | str) -> Reproduced:
-    published = cell.published
+def reproduced(cell: Cell, paper: Paper, replays: Replays) -> Reproduced:
+    """A cell of a paper with its verdict."""
+    if cell.expect is Verdict.NOT_HERE:
+        return Reproduced(cell, Verdict.NOT_HERE, cell.why)
+    if flaw := replays.flaw(paper, cell):
+        return Reproduced(cell, Verdict.NOT_HERE if flaw.startswith("needs") else Verdict.DIFFERENT, flaw)
+    published, ours = cell.published, replays.ours(paper, cell)
     if isinstance(published, str) or isinstance(ours, str):
-        verdict = ReproductionVerdict.EQUAL if published == ours else ReproductionVerdict.DIFFERENT
-        return Reproduced(cell, verdict, cell.because, ours)
+        return Reproduced(cell, Verdict.EQUAL if published == ours else Verdict.DIFFERENT, cell.why, ours)
     low, high = published if isinstance(published, list) else (published, published)
     difference = ours - min(max(ours, low), high)
     distance = abs(difference) - 1e-9  # what floating point leaves of a decimal
     if distance <= cell.tolerance:
-        return Reproduced(cell, ReproductionVerdict.EQUAL, cell.because, ours, difference)
-    if cell.explained and distance <= cell.explained.within:
-        return Reproduced(cell, ReproductionVerdict.EXPLAINED, cell.explained.why, ours, difference)
-    return Reproduced(cell, ReproductionVerdict.DIFFERENT, cell.open, ours, difference)
+        verdict = Verdict.EQUAL
+    elif cell.expect is Verdict.EXPLAINED and distance <= cell.within:
+        verdict = Verdict.EXPLAINED
+    else:
+        verdict = Verdict.DIFFERENT
+    return Reproduced(cell, verdict, cell.why, ours, difference)
 
 
 def table_of(paper: Paper, rows: Iterable[Reproduced]) -> Table:
-    """A paper's table, with what the published figures were read from in its title."""
+    """A paper's table."""
     named = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
     return Table(named, COLUMNS, [row.row for row in rows])
 
 
-def counts_of(rows: Iterable[Reproduced]) -> str:
-    """How many cells have which verdict, in one line."""
+def counts_of(rows: Sequence[Reproduced]) -> str:
+    """How many cells have which verdict."""
     counts = Counter(row.verdict for row in rows)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ReproductionVerdict)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
