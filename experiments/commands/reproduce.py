@@ -34,9 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.publish.progress import progress_bar
     from experiments.publish.terminal import new_console, new_table
     from experiments.report.latex import latex_table
-    from experiments.reproduce.paper import load_paper, paper_names
+    from experiments.report.markdown import Table
+    from experiments.reproduce.paper import ReproductionVerdict, load_paper, paper_names
     from experiments.reproduce.replays import Replays
-    from experiments.reproduce.scoreboard import counts_of, reproduced, table_of
+    from experiments.reproduce.scoreboard import COLUMNS, reproduced
 
     if arguments.paper is None:
         for paper in map(load_paper, paper_names()):
@@ -52,21 +53,23 @@ def run(arguments: argparse.Namespace) -> int:
             rows.append(reproduced(cell, paper, replays))
     texts = {"markdown": "", "latex": ""}
     for paper in papers:
-        table = table_of(paper, [row for row, (of, _) in zip(rows, cells, strict=True) if of is paper])
-        texts["markdown"] += f"{table.markdown}\nPublished figures: {paper.source}.\n\n"
-        source = f"Published figures: {paper.source}."
-        texts["latex"] += latex_table(table.title, table, source, r"p{.3\linewidth}rrrlp{.2\linewidth}")
+        title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
+        lines = [row.row for row, (of, _) in zip(rows, cells, strict=True) if of is paper]
+        table, source = Table(title, COLUMNS, lines), f"Published figures: {paper.source}."
+        texts["markdown"] += f"{table.markdown}\n{source}\n\n"
+        texts["latex"] += latex_table(title, table, source, r"p{.3\linewidth}rrrlp{.2\linewidth}")
         if arguments.format == "terminal":
-            shown = new_table(table.title)
-            for column in table.columns:
+            shown = new_table(title)
+            for column in COLUMNS:
                 shown.add_column(column, min_width=30 if column == "cell" else None)
-            for row in table.rows:
-                shown.add_row(*map(escape, row))
+            for line in lines:
+                shown.add_row(*map(escape, line))
             new_console().print(shown)
-    counts = f"{len(rows)} cells of {len(papers)} papers: {counts_of(rows)}"
-    sys.stdout.write(f"{texts.get(arguments.format, '')}{counts}\n")
+    counts = [f"{sum(row.verdict is verdict for row in rows)} {verdict}" for verdict in ReproductionVerdict]
+    summary = f"{len(rows)} cells of {len(papers)} papers: {', '.join(counts)}"
+    sys.stdout.write(f"{texts.get(arguments.format, '')}{summary}\n")
     if arguments.out:
-        head = f"# Published figures and ours\n\nMade by `{arguments.command}`: {counts}.\n\n"
+        head = f"# Published figures and ours\n\nMade by `{arguments.command}`: {summary}.\n\n"
         arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / "README.md").write_text(head + texts["markdown"].rstrip() + "\n", encoding="utf-8")
         (arguments.out / "table.tex").write_text(texts["latex"], encoding="utf-8")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.report.markdown import Table
 from experiments.reproduce.paper import Cell, Paper
 from experiments.reproduce.paper import ReproductionVerdict as Verdict
 from experiments.reproduce.replays import Replays
@@ -54,22 +52,6 @@ def reproduced(cell: Cell, paper: Paper, replays: Replays) -> Reproduced:
     low, high = published if isinstance(published, list) else (published, published)
     difference = ours - min(max(ours, low), high)
     distance = abs(difference) - 1e-9  # what floating point leaves of a decimal
-    if distance <= cell.tolerance:
-        verdict = Verdict.EQUAL
-    elif cell.expect is Verdict.EXPLAINED and distance <= cell.within:
-        verdict = Verdict.EXPLAINED
-    else:
-        verdict = Verdict.DIFFERENT
-    return Reproduced(cell, verdict, cell.why, ours, difference)
-
-
-def table_of(paper: Paper, rows: Iterable[Reproduced]) -> Table:
-    """A paper's table."""
-    named = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
-    return Table(named, COLUMNS, [row.row for row in rows])
-
-
-def counts_of(rows: Sequence[Reproduced]) -> str:
-    """How many cells have which verdict."""
-    counts = Counter(row.verdict for row in rows)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    is_explained = cell.expect is Verdict.EXPLAINED and distance <= cell.within
+    verdict = Verdict.EXPLAINED if is_explained else Verdict.DIFFERENT
+    return Reproduced(cell, Verdict.EQUAL if distance <= cell.tolerance else verdict, cell.why, ours, difference)
