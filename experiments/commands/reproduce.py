@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from experiments.report.latex import latex_table
     from experiments.report.markdown import Table
     from experiments.reproduce.paper import ReproductionVerdict, load_paper, paper_names
-    from experiments.reproduce.replays import Replays
-    from experiments.reproduce.scoreboard import COLUMNS, reproduced
+    from experiments.reproduce.reproduced import COLUMNS, reproduced
 
     if arguments.paper is None:
         for paper in map(load_paper, paper_names()):
@@ -47,10 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     cells = [(paper, cell) for paper in papers for cell in paper.cells]
     rows = []
     with tempfile.TemporaryDirectory() as scratch, progress_bar("reproduce", enabled=True) as update:
-        replays = Replays(arguments.data and arguments.data.absolute(), Path(scratch))
         for done, (paper, cell) in enumerate(cells):
             update(done, len(cells))
-            rows.append(reproduced(cell, paper, replays))
+            rows.append(reproduced(paper, cell, arguments.data, Path(scratch)))
     texts = {"markdown": "", "latex": ""}
     for paper in papers:
         title = f"{paper.title} (arXiv {paper.arxiv})" if paper.arxiv else paper.title
@@ -59,15 +57,16 @@ def run(arguments: argparse.Namespace) -> int:
         texts["markdown"] += f"{table.markdown}\n{source}\n\n"
         texts["latex"] += latex_table(title, table, source, r"p{.3\linewidth}rrrlp{.2\linewidth}")
         if arguments.format == "terminal":
-            shown = new_table(title)
+            shown = new_table(title, padding=(0, 1, 0, 0), pad_edge=False)
             for column in COLUMNS:
-                shown.add_column(column, min_width=30 if column == "cell" else None)
+                shown.add_column(column, overflow="fold", min_width=20 if column == "cell" else None)
             for line in lines:
                 shown.add_row(*map(escape, line))
             new_console().print(shown)
     counts = [f"{sum(row.verdict is verdict for row in rows)} {verdict}" for verdict in ReproductionVerdict]
     summary = f"{len(rows)} cells of {len(papers)} papers: {', '.join(counts)}"
-    sys.stdout.write(f"{texts.get(arguments.format, '')}{summary}\n")
+    sys.stdout.write(texts.get(arguments.format, ""))
+    sys.stderr.write(f"{summary}\n")
     if arguments.out:
         head = f"# Published figures and ours\n\nMade by `{arguments.command}`: {summary}.\n\n"
         arguments.out.mkdir(parents=True, exist_ok=True)

@@ -14,14 +14,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from experiments.config.paths import CONF
-from experiments.report.study import CHECKED, Texts
+from experiments.replay.component import readable
+from experiments.report.study import CHECKED, NotNegative, Texts
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.errors import ConfigError
 
 FOLDER = CONF / "paper"
 
 Filled = Annotated[str, Field(min_length=1)]
-NotNegative = Annotated[float, Field(ge=0)]
 
 
 class ReproductionVerdict(StrEnum):
@@ -40,14 +40,14 @@ class Cell:
     cell: Filled
     table: Filled  # where the paper or its repository prints it
     published: float | Annotated[list[float], Field(min_length=2, max_length=2)] | str
-    value: Filled = "nDCG@10"  # a measure of ir-measures, or what experiments.reproduce.replays.COUNTS lists
+    value: Filled = "nDCG@10"  # a measure of ir-measures, or what experiments.reproduce.reproduced.COUNTS lists
     run: Texts = ()
     against: Texts = ()  # then ours is the share that is saved of what these settings give
     items: Annotated[int, Field(ge=2)] | None = None  # documents of made-up queries, instead of a collection
     order: Literal["perfect", "noisy", "random"] = "random"  # of their first stage
     tolerance: NotNegative = 0.0
     expect: ReproductionVerdict = ReproductionVerdict.EQUAL
-    within: NotNegative = 0.0  # the largest difference that ``why`` explains
+    within: NotNegative = 0.0  # the largest difference that ``why`` explains, or that is known
     why: str = ""  # of the tolerance, or of the expected verdict
 
 
@@ -87,9 +87,7 @@ def load_paper(name: str) -> Paper:
     except (yaml.YAMLError, OSError, UnicodeDecodeError, TypeError) as error:
         raise ConfigError(f"{file.name} cannot be read: {' '.join(str(error).split())}") from None
     except ValidationError as error:
-        flaw = error.errors(include_url=False)[0]
-        where, given = ".".join(map(str, flaw["loc"])), str(flaw["input"])[:80]
-        raise ConfigError(f"{file.name}: {where}={given}: {flaw['msg']}") from None
+        raise readable(error, file.name, {}) from None
     for setting in (name for cell in paper.cells for name in (*cell.run, *cell.against)):
         if setting not in paper.settings:
             raise ConfigError(f"{file.name}: settings has no {setting!r}")
