@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = [row.row for row, (of, _) in zip(rows, cells, strict=True) if of is paper]
         table, source = Table(title, COLUMNS, lines), f"Published figures: {paper.source}."
         texts["markdown"] += f"{table.markdown}\n{source}\n\n"
-        texts["latex"] += latex_table(title, table, source, r"p{.3\linewidth}rrrlp{.2\linewidth}")
+        texts["latex"] += latex_table(title, table, source, r"p{.25\linewidth}*{2}{p{.12\linewidth}}rlp{.2\linewidth}")
         if arguments.format == "terminal":
             shown = new_table(title, padding=(0, 1, 0, 0), pad_edge=False)
             for column in COLUMNS:
