@@ -144,5 +144,5 @@ def test_every_choice_has_its_sentence_and_the_default_its_mark() -> None:
 
 def test_no_group_of_conf_is_left_out() -> None:
     listed = {line.partition("@")[0] for line in help_text("").splitlines() if line and line[0] != " "}
-    elsewhere = {"frontier", "store", "hydra"}  # of ragtune study, ragtune ingest and Hydra itself
+    elsewhere = {"frontier", "paper", "store", "hydra"}  # of ragtune study, reproduce, ingest, and Hydra itself
     assert {folder.name for folder in CONF.iterdir() if folder.is_dir()} - elsewhere <= listed
