@@ -11,13 +11,12 @@ from experiments.publish.folders import note_missing, remove_new_empty
 from experiments.report.claims import held
 from experiments.report.claims_page import claims_page
 from experiments.report.families import families_page, families_table
-from experiments.report.figures import draw_lines
 from experiments.report.latex import latex
 from experiments.report.leave_one_out import choice_page, leave_one_out
 from experiments.report.markdown import markdown, tables_of
 from experiments.report.recommendation import recommendation
 from experiments.report.report import html
-from experiments.report.study import Study, file_stem
+from experiments.report.study import Study
 from experiments.report.tables import cells_table, curves_table, per_query_table, policies_table
 from ragtune.core.errors import ConfigError
 
@@ -35,8 +34,8 @@ def require_writable(folder: Path) -> None:
         remove_new_empty()
 
 
-def write_study(study: Study, folder: Path, *, figures: bool = True, report: bool) -> None:
-    """Write the tables, Markdown, claims, figures and report."""
+def write_study(study: Study, folder: Path, *, report: bool) -> None:
+    """Write the tables, Markdown, claims and report."""
     folder.mkdir(parents=True, exist_ok=True)
     cells, policies = cells_table(study), policies_table(study)
     name = "frontier" if study.is_grid else "compare"
@@ -51,8 +50,6 @@ def write_study(study: Study, folder: Path, *, figures: bool = True, report: boo
     write_text(folder / f"{name}.md", markdown(study, kept, kept_policies, advice, families))
     papers = (latex(study, one.name, tables_of(study, one, kept, kept_policies)) for one in study.collections)
     write_text(folder / f"{name}.tex", "\n".join(papers))
-    for collection in study.collections if figures else ():
-        draw_lines(folder / f"{file_stem(collection.name)}.curves.png", study, collection)
     _write_answers(study, folder)
     page = folder / "report.html"
     if report:

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.report.figures import draw_lines
 from experiments.report.recommendation import recommendation
-from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
+from experiments.report.study import Cell, Study, StudyCollection, StudyPolicy
 from experiments.report.tables import cells_table
-from ragtune.core.units import MONEY, UNITS
+from ragtune.core.units import UNITS
 
 RESULTS = Path(__file__).parents[4] / "results"
 
@@ -68,14 +67,3 @@ def test_the_committed_tables_begin_with_what_the_code_makes_of_the_committed_fi
         if "full_diff" in cells:
             told, text = recommendation(cells, "nDCG@10"), page.read_text(encoding="utf-8")
             assert all(sentence in text for sentence in (told.title, told.summary, *told.evidence, told.rule))
-
-
-def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
-    spent, quality = np.array([0.0, 0.0001, 0.001]), np.array([[0.5], [0.6], [0.7]])
-    for number, costs in enumerate((spent, spent * 0)):  # at last every budget is too small for a batch
-        lines = dict.fromkeys(("fixed", "ours"), Line(costs, costs, quality, quality, quality, costs))
-        one = StudyCollection("a", ["q1"], {}, lines, np.ones(1), 0.01)
-        policies = [StudyPolicy("fixed", "fixed", "baseline"), StudyPolicy("ours", "ours", "ours")]
-        rest = (["1e-05", "0.0001", "0.001"], ["nDCG@10"], "all", 1, 1, 0.95, 0)
-        draw_lines(tmp_path / f"{number}.png", Study("t", "c", "abc", [one], policies, "fixed", *rest, unit=MONEY), one)
-    assert len(list(tmp_path.glob("*.png"))) == 2
