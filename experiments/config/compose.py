@@ -27,7 +27,7 @@ from experiments.config.options import check_names, check_options, did_you_mean_
 from experiments.config.paths import CONF, SHIPPED
 from experiments.config.targets import require_hydra_allowed
 from ragtune.core.arguments import did_you_mean
-from ragtune.core.errors import ConfigError, MissingExtraError
+from ragtune.core.errors import ConfigError, InputError, MissingExtraError
 from ragtune.core.units import LIMITS
 
 
@@ -38,6 +38,8 @@ def spelled_out(overrides: Sequence[str]) -> list[str]:
 
 def _spelled_out(override: str) -> list[str]:
     name, _, value = override.partition("=")
+    if override.startswith("dataset=pack:"):
+        return ["dataset=pack", f"dataset.file='{value.removeprefix('pack:')}'"]
     amounts = [amount.strip() for amount in value.split(",")]
     if name != "budget" or not any(re.match(r"[-+.]*\d", amount) for amount in amounts):
         return [override]
@@ -69,8 +71,15 @@ def _store_budget(name: str, number: str, unit: str) -> None:
 
 
 def register_resolvers() -> None:
-    """Make ``${shipped:}``, the folder of the demo collection, known to OmegaConf; harmless to call again."""
+    """Make ``${shipped:}``, the demo collection, and ``${pack:FILE}`` known to OmegaConf; harmless to call again."""
     OmegaConf.register_new_resolver("shipped", lambda: str(SHIPPED), replace=True)
+    OmegaConf.register_new_resolver("pack", _in_pack, replace=True)
+
+
+def _in_pack(file: str, part: str = "") -> str:
+    from experiments.config.packs import scores_in, unpacked
+
+    return scores_in(unpacked(file)) if part else str(unpacked(file))
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -124,6 +133,8 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
         key = error.full_key or "an option"
         raise ConfigError(f"{key} is missing: give it on the command line, {key}=VALUE") from None
     except OmegaConfBaseException as error:
+        if isinstance(error.__context__, InputError):  # of a pack
+            raise error.__context__ from None
         where = f"{error.full_key}: " if error.full_key else ""
         raise ConfigError(f"the configuration cannot be resolved: {where}{str(error).splitlines()[0]}") from None
     return data
