@@ -422,8 +422,9 @@ def test_what_haystack_cannot_write_down_is_named(monkeypatch: pytest.MonkeyPatc
 def test_mteb_evaluates_a_budgeted_reranker_on_a_local_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MTEB_CACHE", str(tmp_path))
     import mteb
-    from datasets import Dataset
     from mteb.mocks.mock_tasks.reranking import MockRerankingTask
+
+    from datasets import Dataset
 
     ids = [str(place) for place in range(len(TEXTS))]
     split = {

@@ -1,0 +1,45 @@
+"""ragtune export, and the files that it starts from, read by the programs that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from tira.check_format import check_format
+
+from ragtune.cli.main import main as ragtune
+
+
+def test_an_exported_run_is_read_by_those_it_is_for(
+    main: Callable[..., SimpleNamespace], tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # ranx compiles for 20 s otherwise
+    from ranx import Run
+
+    from datasets import load_dataset
+
+    for name, callback in {"plain": [], "run": ["hydra/callbacks=tirex"]}.items():
+        assert main(*callback, *tiny, "verbosity=0", f"hydra.run.dir={tmp_path / name}").code == 0
+    files = {file.name for file in (tmp_path / "run").iterdir()} - {
+        file.name for file in (tmp_path / "plain").iterdir()
+    }
+    assert files == {"ir-metadata.yml"}
+    run, out = tmp_path / "run" / "run.trec", tmp_path / "out"
+    assert run.read_bytes() == (tmp_path / "plain" / "run.trec").read_bytes()
+    assert ragtune(["export", str(run.parent), "--tira", "--trec", "--ranx", "--huggingface", "--out", str(out)]) == 0
+    status, said = check_format(out, "run-with-metadata")
+    assert status.name == "OK", said
+    about = yaml.safe_load((out / "ir-metadata.yml").read_text())
+    assert about["platform"]["hardware"]["cpu"]["number of cores"]
+    assert {"runtime", "cpu", "ram", "gpu", "charged per query"} <= set(about["resources"])
+    assert about["data"]["test collection"]["name"] == "tiny/test"
+    header, _, lines = (out / "run.trec").read_text().partition("# ir_metadata.end\n")
+    assert yaml.safe_load("".join(line.removeprefix("# ") for line in header.splitlines(True)[1:])) == about
+    assert lines == run.read_text()
+    assert dict(Run.from_file(str(out / "run.json")).run) == dict(Run.from_file(str(run)).run)
+    rows = load_dataset(str(out), "run", cache_dir=str(tmp_path / "cache"))["train"]
+    assert [row["doc_id"] for row in rows] == [line.split()[2] for line in lines.splitlines()]
+    assert ragtune(["export", str(run.parent), "--out", str(out)]) == 2
