@@ -1,4 +1,4 @@
-"""Measures a run with TIREx tracker, as a callback of Hydra: ``ragtune run +hydra/callbacks=tirex``."""
+"""Measures a run with TIREx tracker, as a callback of Hydra: ``ragtune run hydra/callbacks=tirex``."""
 
 from __future__ import annotations
 

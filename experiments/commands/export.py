@@ -9,7 +9,7 @@
 | --ranx | run.json, of ranx.Run.from_file |
 | --huggingface | README.md, run.parquet, per_query.parquet |
 
-The metadata has hardware, time, memory and energy if the run was measured: ragtune run +hydra/callbacks=tirex.
+The metadata has hardware, time, memory and energy if the run was measured: ragtune run hydra/callbacks=tirex.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Write a collection, its candidates and its recorded scores into one file, to publish and to replay elsewhere.
 
     ragtune pack --out packs --licence LICENSE dataset=demo
-    ragtune run dataset=pack:packs/demo-SHA256.tar
+    ragtune run "dataset=pack:$(ls packs/*.tar)"
 
 The file is named by its SHA-256, and the same collection gives the same bytes. It is a plain tar, as PyTerrier's
 artifacts are. A reader refuses a file that was changed.
