@@ -76,10 +76,10 @@ def register_resolvers() -> None:
     OmegaConf.register_new_resolver("pack", _in_pack, replace=True)
 
 
-def _in_pack(file: str, part: str = "") -> str:
-    from experiments.config.packs import scores_in, unpacked
+def _in_pack(file: str) -> str:
+    from experiments.config.packs import unpacked
 
-    return scores_in(unpacked(file)) if part else str(unpacked(file))
+    return unpacked(file)
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:

@@ -7,10 +7,8 @@ import re
 import shutil
 import tarfile
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, cast
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import first_line
@@ -20,8 +18,7 @@ META = "pt_meta.json"
 """The manifest of a pack, where PyTerrier's artifacts have theirs: ``files`` has the SHA-256 of each other member."""
 
 
-@cache
-def unpacked(source: str) -> Path:
+def unpacked(source: str) -> str:
     """Return the folder with the content of a pack, in BEIR's layout. A pack is unpacked once, by its digest.
 
     Args:
@@ -40,51 +37,38 @@ def unpacked(source: str) -> Path:
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder.parent, prefix=".new-") as scratch:
-            file, content = Path(scratch, "pack.tar") if is_url else Path(source), Path(scratch, "content")
             try:
-                if is_url:
-                    _fetch(source, file)
+                file = _fetched(source, Path(scratch, "pack.tar")) if is_url else Path(source)
                 if named and sha256_of(file) != named[1]:
                     raise DatasetError("it was changed: its SHA-256 is not that of its name")
-                _unpack(file, content)
+                content = _unpacked(file, Path(scratch))
             except (OSError, tarfile.TarError, ValueError, LookupError, TypeError, AttributeError) as error:
                 raise DatasetError(f"cannot use pack {source!r}: {first_line(error)}") from None
             with suppress(OSError):  # another process has put its own there
                 content.rename(folder)
-    return next(folder.iterdir())
+    return str(next(folder.iterdir()))
 
 
-def scores_in(folder: Path) -> str:
-    """Return the path of a pack's score table."""
-    return str(next(file for file in sorted(folder.glob("scores.*")) if not file.name.endswith(".manifest.json")))
-
-
-def _fetch(url: str, file: Path) -> None:
+def _fetched(url: str, file: Path) -> Path:
     from urllib.request import urlopen
 
     with urlopen(url, timeout=60) as answer, file.open("wb") as out:  # noqa: S310 - of HTTP
         shutil.copyfileobj(answer, out)
+    return file
 
 
-def _unpack(file: Path, folder: Path) -> None:
+def _unpacked(file: Path, scratch: Path) -> Path:
+    """A folder with the one that is named as the collection."""
+    folder, named = scratch / "files", scratch / "content"
     with tarfile.open(file, "r:") as tar:
-        members = tar.getmembers()
-        if sum(member.size for member in members) > file.stat().st_size:
+        if sum(member.size for member in tar) > file.stat().st_size:
             raise DatasetError("it declares more bytes than it has")
-        meta = json.load(_content(tar, META))
-        target, digests = folder / Path(meta["name"]).name, {META: None, **meta["files"]}
-        for member in members:
-            path = target / member.name
-            if not member.isfile() or not path.resolve().is_relative_to(target.resolve()) or member.name not in digests:
-                raise DatasetError(f"its member {member.name!r} is no file of its manifest")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as out:
-                shutil.copyfileobj(_content(tar, member), out)
-            if digests[member.name] not in (None, sha256_of(path)):
-                raise DatasetError(f"it was changed: {member.name} has not the SHA-256 of the manifest")
-        if missing := digests.keys() - {member.name for member in members}:
-            raise DatasetError(f"it lacks {min(missing)}")
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo | str) -> IO[bytes]:
-    return cast(IO[bytes], tar.extractfile(member))
+        tar.extractall(folder, filter="data")  # which refuses what would lie outside of the folder
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
+    meta = json.loads(found.pop(META).read_bytes())
+    for name in sorted(found.keys() | meta["files"].keys()):
+        if name not in found or found[name].is_symlink() or sha256_of(found[name]) != meta["files"].get(name):
+            raise DatasetError(f"it was changed: {name} is not what its manifest declares")
+    named.mkdir()
+    folder.rename(named / Path(meta["name"]).name)
+    return named
