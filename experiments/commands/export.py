@@ -19,7 +19,6 @@ import json
 import shlex
 import sys
 import tempfile
-from importlib.metadata import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,27 +87,19 @@ def _metadata(found: FinishedRun, team: str) -> dict[str, Any]:
 
     summary, file = found.summary, found.folder / "ir-metadata.yml"
     measured = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    urls = dict(url.split(", ") for url in metadata("ragtune").get_all("Project-URL", []))
-    baselines = list(summary.baselines or {})
-    groups = ("retriever", "reranker", "estimator", "scheduler")
+    source = {"repository": "ragtune", "commit": summary.tags["git_sha"]}
+    code = {"executable": {"cmd": shlex.join(["ragtune", "run", *summary.overrides])}, "source": source}
+    reported = {"reported measures": list(summary.measures), "baseline": list(summary.baselines or {})}
+    method = {"automatic": True, "name": run_name(summary, found.config), "configuration": found.config}
+    method["description"] = f"Reranking of {summary.queries} queries under a budget, seed {summary.seed}"
     return {
         "schema version": 0.2,
         "tag": "ragtune",
         "actor": {"team": team},
-        "platform": measured.get("platform", {"software": {}}),
-        "implementation": {
-            **measured.get("implementation", {}),
-            "executable": {"cmd": shlex.join(["ragtune", "run", *summary.overrides])},
-            "source": {"repository": urls.get("Repository", "ragtune"), "commit": summary.tags["git_sha"]},
-        },
+        "platform": measured.get("platform", {}),
+        "implementation": {**measured.get("implementation", {}), **code},
         "resources": {**measured.get("resources", {}), "charged per query": summary.cost_per_query.charged},
-        "research goal": {"evaluation": {"reported measures": list(summary.measures), "baseline": baselines}},
+        "research goal": {"evaluation": reported},
         "data": {"test collection": {"name": summary.dataset, "sha256": summary.corpus_digest}},
-        "method": {
-            "automatic": True,
-            "name": run_name(summary, found.config),
-            "description": f"Reranking of {summary.queries} queries under a budget, seed {summary.seed}",
-            "retrieval": [{"name": summary.tags[group], "method": group} for group in groups],
-            "configuration": found.config,
-        },
+        "method": method,
     }

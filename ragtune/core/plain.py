@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -46,7 +46,10 @@ def count_of(amount: float, noun: str) -> str:
 
 def html_table(caption: str, rows: Sequence[Mapping[str, object]]) -> str:
     """Rows with the same names as a table of HTML, which notebooks show; texts are escaped, long ones cut."""
-    lines = [("th", list(rows[0]) if rows else []), *(("td", list(row.values())) for row in rows)]
+    lines: list[tuple[str, Iterable[object]]] = [
+        ("th", rows[0] if rows else ()),
+        *(("td", row.values()) for row in rows),
+    ]
     cells = ("".join(f"<{tag}>{escape(words(value))}</{tag}>" for value in line) for tag, line in lines)
     return f"<table><caption>{escape(caption)}</caption>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 

@@ -17,11 +17,10 @@ except ImportError as error:
 class BudgetedSearch:
     """Reranks the candidates of a task: ``mteb.evaluate(BudgetedSearch(model, docs=20), tasks)``.
 
-    Each query has the whole budget. The task's candidates are the first stage, in their order. Scores fall with the
-    rank, since MTEB sorts by them, and a ranking also holds documents that the model did not score.
+    Each query has the whole budget; the task's candidates are the first stage. A score is the negative rank, since a
+    ranking also holds documents that the model did not score. ``cost`` is what was charged since the object was made.
 
-    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``. ``cost`` is what was
-    charged since the object was made.
+    ``model`` is a ``BudgetedReranker``, or its first argument beside the others as ``options``.
     """
 
     def __init__(self, model: Any, **options: Any) -> None:
@@ -36,11 +35,7 @@ class BudgetedSearch:
         self._texts = {row["id"]: f"{row.get('title') or ''} {row['text']}".strip() for row in corpus}
 
     def search(self, queries: Any, *, top_k: int, top_ranked: Any = None, **_: Any) -> dict[str, dict[str, float]]:
-        """Scores by query and document, of documents that the task ranks already.
-
-        Raises:
-            InputError: if the task has no candidates, which is one of retrieval.
-        """
+        """Scores by query and document, of documents that the task ranks already; others raise an InputError."""
         if top_ranked is None:
             raise InputError("a task without candidates: allowed are reranking tasks, or convert_to_reranking of MTEB")
         asked = {row["id"]: row["text"] for row in queries if row["id"] in top_ranked}
