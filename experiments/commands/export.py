@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"no form is chosen: allowed are {', '.join(f'--{form}' for form in FORMS)}")
     with tempfile.TemporaryDirectory() as downloads:
         (found,) = find_runs([arguments.run], Path(downloads))
+        if arguments.out.resolve() == found.folder.resolve():
+            raise ConfigError(f"--out {str(arguments.out)!r} is the run's own folder, whose files would be replaced")
         arguments.out.mkdir(parents=True, exist_ok=True)
         _write(found, arguments.forms, arguments.team, arguments.out)
     sys.stdout.write(f"{arguments.out}\n")

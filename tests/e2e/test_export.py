@@ -35,4 +35,4 @@ def test_an_exported_run_is_read_by_those_it_is_for(
     assert dict(Run.from_file(str(out / "run.json")).run) == dict(Run.from_file(str(run)).run)
     rows = load_dataset(str(out), "run", cache_dir=str(tmp_path / "cache"))["train"]
     assert [row["doc_id"] for row in rows] == [line.split()[2] for line in lines.splitlines()]
-    assert ragtune(["export", str(run.parent), "--out", str(out)]) == 2
+    assert ragtune(["export", str(run.parent), "--trec", "--out", str(run.parent)]) == 2  # it would replace the run
