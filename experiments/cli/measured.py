@@ -9,19 +9,15 @@ from typing import Any
 from hydra.core.utils import JobReturn
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from tirex_tracker import tracking
 
 from experiments.publish.files import write_text
-from ragtune.core.errors import MissingExtraError
 
 
 class TirexCallback(Callback):
     """Writes ``ir-metadata.yml`` into a run's folder: machine, time, memory, and energy where it is known."""
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        try:
-            from tirex_tracker import tracking
-        except ImportError as error:  # Hydra warns, and the run goes on
-            raise MissingExtraError("hydra/callbacks=tirex", "tirex") from error
         self._folder = TemporaryDirectory()  # it writes an archive of the code, too
         self._tracking = tracking(export_file_path=Path(self._folder.name, "ir-metadata.yml"))
 

@@ -155,6 +155,8 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
         return f"unknown option {name!r}: {help_lists}{did_you_mean_option(name, known_options())}"
     if "hydra/sweeper/optuna" in lines[0]:
         return str(MissingExtraError("hydra/sweeper=tune", "optuna"))
+    if "experiments.cli.measured" in lines[0]:
+        return str(MissingExtraError("hydra/callbacks=tirex", "tirex"))
     if lines[0].startswith("Config group override must be"):
         return f"{lines[0]}: {_BY_NAME}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
