@@ -23,7 +23,7 @@ from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import Price
-from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
+from ragtune.rerankers._cached import CachedReranker, Key, Known, Pair, Pairs, shares
 from ragtune.rerankers.http.dialects import DIALECTS, CallResults, address_of, key_variable
 from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
@@ -132,7 +132,7 @@ class HttpReranker(CachedReranker):
             return _in_parts(pairs, self.batch_size)
         calls: list[Pairs] = []
         room = 0
-        part: dict[bytes, int] = {}
+        part: dict[Key, int] = {}
         for key, tokens in pairs.items():  # with those of the query, as Voyage counts them
             if tokens > room or len(part) >= self.batch_size:
                 room, part = most, {}
@@ -141,7 +141,7 @@ class HttpReranker(CachedReranker):
             room -= tokens
         return calls
 
-    def _score_unknown(self, unknown: Mapping[bytes, Pair], known: Known) -> None:
+    def _score_unknown(self, unknown: Mapping[Key, Pair], known: Known) -> None:
         """Score the pairs of one request, several calls at once; an error where none has a score."""
         context = next(iter(unknown.values())).context
         with context.tracker.clock.paused():
@@ -186,7 +186,7 @@ class HttpReranker(CachedReranker):
                     yield call, reply
             calls = [part for call in large for part in _in_parts(call, (len(call) + 1) // 2)]
 
-    def _call(self, pairs: Pairs, unknown: Mapping[bytes, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
+    def _call(self, pairs: Pairs, unknown: Mapping[Key, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
         context = next(iter(unknown.values())).context
         body = self._body(context.query, [unknown[key].text for key in pairs])
         reply: Reply[CallResults] = self._transport.post(
