@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -66,7 +65,7 @@ class HttpReranker(CachedReranker):
         follow_redirects: bool = False,
         cache_dir: str | Path | None = AUTO,
         clock: Clock | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self.dialect = check_choice("reranker dialect", dialect, DIALECTS)
         self._speech = DIALECTS[dialect]
@@ -113,6 +112,10 @@ class HttpReranker(CachedReranker):
 
     def close(self) -> None:
         self._transport.close()
+
+    def give_up(self) -> None:
+        """End the calls under way, which fail and are not sent again."""
+        self._transport.give_up()
 
     @property
     def _is_billed_in_units(self) -> bool:
