@@ -15,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic_core import to_json
 
@@ -68,7 +69,8 @@ class Connection:
         self._redactor = credentials.redactor
         self._base_url = credentials.base_url
         self._follows = follow_redirects
-        self._session = _run(_open(http_library(), {"Accept-Encoding": "gzip", **credentials.headers}))
+        headers = {"Accept-Encoding": "gzip", **credentials.headers}
+        self._session = _run(_open(http_library(), headers, _proxy(credentials.base_url)))
         self._close = weakref.finalize(self, _shut, self._session, self.owner)
         self._close.atexit = False  # the end of the process closes them
 
@@ -191,7 +193,13 @@ def _shut(session: Any, owner: int) -> Future[None] | None:
     return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner)) if owner == os.getpid() else None
 
 
-async def _open(aiohttp: Any, headers: Mapping[str, str]) -> Any:
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for the URL; asked by the library, it would be looked up at every call."""
+    address, proxies = urlsplit(url), getproxies()
+    return None if proxy_bypass(address.netloc) else proxies.get(address.scheme, proxies.get("all"))
+
+
+async def _open(aiohttp: Any, headers: Mapping[str, str], proxy: str | None) -> Any:
     """Make a session in the loop; whoever uses it limits the time and the number of exchanges."""
     await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 0)  # starts the thread that looks names up
     return aiohttp.ClientSession(
@@ -200,5 +208,5 @@ async def _open(aiohttp: Any, headers: Mapping[str, str]) -> Any:
         timeout=aiohttp.ClientTimeout(),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
-        trust_env=True,
+        proxy=proxy,
     )
