@@ -69,8 +69,11 @@ class Connection:
         self._redactor = credentials.redactor
         self._base_url = credentials.base_url
         self._follows = follow_redirects
+        address, proxies = urlsplit(credentials.base_url), getproxies()
+        # Looked up by the library, a proxy takes a thread at every call.
+        proxy = None if proxy_bypass(address.netloc) else proxies.get(address.scheme, proxies.get("all"))
         headers = {"Accept-Encoding": "gzip", **credentials.headers}
-        self._session = _run(_open(http_library(), headers, _proxy(credentials.base_url)))
+        self._session = _run(_open(http_library(), headers, proxy))
         self._close = weakref.finalize(self, _shut, self._session, self.owner)
         self._close.atexit = False  # the end of the process closes them
 
@@ -179,24 +182,15 @@ def _run(exchange: Coroutine[Any, Any, T]) -> T:
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """Start an event loop in a thread that lives as long as the process."""
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(_report)
+    # The end of the process closes what is still open, which the library would report.
+    ours = {"client_session", "connector"}
+    loop.set_exception_handler(lambda own, it: None if it.keys() & ours else own.default_exception_handler(it))
     threading.Thread(target=loop.run_forever, name="ragtune-llm", daemon=True).start()
     return loop
 
 
-def _report(loop: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
-    if not what.keys() & {"client_session", "connector"}:  # which the end of the process closes
-        loop.default_exception_handler(what)
-
-
 def _shut(session: Any, owner: int) -> Future[None] | None:
     return asyncio.run_coroutine_threadsafe(session.close(), _loop(owner)) if owner == os.getpid() else None
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for the URL; asked by the library, it would be looked up at every call."""
-    address, proxies = urlsplit(url), getproxies()
-    return None if proxy_bypass(address.netloc) else proxies.get(address.scheme, proxies.get("all"))
 
 
 async def _open(aiohttp: Any, headers: Mapping[str, str], proxy: str | None) -> Any:
