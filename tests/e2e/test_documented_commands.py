@@ -371,7 +371,7 @@ def quicker(words: tuple[str, ...], request: pytest.FixtureRequest) -> list[str]
         return []
     line, name = shlex.join(words), words[0]
     more = list(REST.get("run" if name == "sweep" else name, []))
-    more += ["budgets=[10]", "traces.budget=10"] if name == "study" and "budgets" not in line else []
+    more += ["budgets=[10]"] if name == "study" and "budgets" not in line else []
     more += ["--jobs", "1"] if name == "advise" and len(words) > 1 else []  # one command starts processes
     more += ["hydra.sweeper.n_trials=2"] if "sweeper=tune" in line else []
     if any(OWN_DATA.search(word) for word in words):
