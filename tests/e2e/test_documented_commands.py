@@ -403,7 +403,6 @@ def called(*words: str) -> int:
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["advise", "--datset=demo"], "did you mean dataset=VALUE?"),
         (["run", "experimnt=gar"], "did you mean experiment?"),
-        (["run", "bugdet=20"], "did you mean budget?"),
     ],
 )
 def test_a_slip_is_answered_with_what_is_spelled_nearly_so(

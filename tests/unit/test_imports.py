@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -50,6 +51,17 @@ def modules_after(statement: str) -> set[str]:
 )
 def test_an_import_pulls_in_nothing_that_it_does_not_need(statement: str, unwanted: str) -> None:
     assert not set(unwanted.split()) & modules_after(statement)
+
+
+def test_of_hydra_the_harness_uses_public_names_alone() -> None:
+    def is_private(node: ast.AST) -> bool:
+        owner = ast.unparse(node.value) if isinstance(node, ast.Attribute) else "self"
+        return owner not in ("self", "cls") and re.fullmatch(r"_.*[^_]", node.attr) is not None
+
+    for file in sorted((ROOT / "experiments").rglob("*.py")):
+        if re.search(r"^ *(from|import) hydra", text := file.read_text(), re.MULTILINE):
+            assert not re.findall(r"hydra\._\w+|GlobalHydra\S*\.(?:hydra|config_loader)\b", text), file
+            assert not [ast.unparse(node) for node in ast.walk(ast.parse(text)) if is_private(node)], file
 
 
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
