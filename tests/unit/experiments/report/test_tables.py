@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,3 +168,11 @@ def test_a_folder_that_cannot_be_written_is_refused_and_the_attempt_leaves_nothi
         require_writable(tmp_path / "file" / "a" / "b")
     require_writable(tmp_path / "new" / "newer")
     assert [path.name for path in tmp_path.rglob("*")] == ["file"]
+
+
+def test_a_study_and_a_summary_show_themselves(study: Callable[..., Study], make_summary: Callable[..., Any]) -> None:
+    made, summary = study(), make_summary(policy="<mine>")
+    assert repr(made).startswith("Study(")
+    assert made.policies[-1].label in made._repr_html_()
+    assert repr(summary).startswith("Summary(<mine> on ")
+    assert "<td>&lt;mine&gt;</td>" in summary._repr_html_()
