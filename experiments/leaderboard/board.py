@@ -1,160 +1,121 @@
-"""The standings of the board: areas with intervals, tests against fixed depth, and means by family."""
+"""The standings of the board, with intervals and tests, as Markdown and as a page that needs no server."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
 import numpy as np
+from jinja2 import Environment
 
-from experiments.evaluate.significance import PERMUTATIONS, TIE, holm
-from experiments.leaderboard.tracks import REFERENCE
-from experiments.report.families import ALL, families_table, means_by_family
-from experiments.report.study import FINAL, Cell, Study, StudyCollection, StudyPolicy
-from experiments.report.tables import ends, resampled_means
+from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, TIE, holm
+from experiments.leaderboard.record import REFERENCE
+from experiments.publish.files import write_text
+from experiments.report.markdown import Table
+from experiments.report.report import STYLE
+from experiments.report.tables import p_text
 from ragtune.core.errors import ConfigError
-from ragtune.core.units import BY_SHORT, Unit
+from ragtune.core.units import BY_SHORT
 
+PAGE = Path(__file__).with_name("page.html")
 RESAMPLES, LEVEL = 1000, 0.95
+COLUMNS = ("rank", "policy", "area", "interval", "less fixed depth", "p", "CPU ms")
+ABOUT = ("kind", "date", "package", "version", "code")
 
 
-class Standing(NamedTuple):
-    """A policy in one unit. The area is the mean quality between the smallest and the largest budget."""
+def show(folder: Path) -> str:
+    """Rank the records of a folder, write ``index.html`` and ``cpu.js`` beside them, and return the board as Markdown.
 
-    unit: Unit
-    record: Mapping[str, Any]
-    area: float
-    low: float
-    high: float
-    difference: float  # from fixed depth, with its interval; p is Holm-corrected over the policies of the unit
-    difference_low: float
-    difference_high: float
-    p: float  # not a number for fixed depth
-    families: Mapping[str, float]
-    cpu_ms: float  # not a number where it was not measured
-
-
-class Board(NamedTuple):
-    """Standings by unit, the best first, and the policies that were left out, with why."""
-
-    standings: Mapping[str, Sequence[Standing]]
-    left_out: Mapping[str, str]
-    reference: Mapping[str, Any]
-
-
-def read_board(folder: Path) -> Board:
-    """Rank the records of a folder. Those of other collections, inputs or budgets than fixed depth's are left out."""
-    files = [file for file in sorted(folder.glob("*.json")) if not file.name.endswith(".cpu.json")]
-    records = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    Records of other collections, inputs or budgets than fixed depth's are left out. All bytes of the page depend on the
+    records alone: the milliseconds, which differ from run to run, are in ``cpu.js``.
+    """
+    found = [file for file in sorted(folder.glob("*.json")) if not file.name.endswith(".cpu.json")]
+    records = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in found}
     if REFERENCE not in records:
-        raise ConfigError(f"{folder} has no record of {REFERENCE}: ragtune leaderboard run {REFERENCE} makes it")
+        raise ConfigError(f"{folder} has no record of {REFERENCE}: 'ragtune leaderboard run {REFERENCE}' makes it")
     reference = records[REFERENCE]
     left_out = {name: why for name, record in records.items() if (why := _unlike(record, reference))}
-    kept = {name: record for name, record in records.items() if name not in left_out}
-    cpu = {name: _cpu_ms(folder / f"{name}.cpu.json") for name in kept}
-    units = [unit for unit, *_ in reference["protocol"]["tracks"]]
-    return Board({unit: _standings(BY_SHORT[unit], kept, cpu) for unit in units}, left_out, reference)
+    kept = {record["label"]: record for name, record in records.items() if name not in left_out}
+    files = {label: folder / f"{record['policy']}.cpu.json" for label, record in kept.items()}
+    cpu = {label: json.loads(file.read_text(encoding="utf-8"))["cpu_ms"] for label, file in files.items()}
+    tables = [_table(unit, kept, cpu) for unit, *_ in reference["protocol"]["tracks"]]
+    said = [_said(reference), *(f"Left out: {name}: {why}." for name, why in left_out.items())]
+    inputs = [
+        [name, each["family"], str(len(each["units"]["docs"]["area"])), each["inputs"][:12]]
+        for name, each in reference["collections"].items()
+    ]
+    tables.append(Table("Collections", ["collection, first stage, reranker", "family", "queries", "inputs"], inputs))
+    page = Environment(autoescape=True, keep_trailing_newline=True).from_string(PAGE.read_text(encoding="utf-8"))
+    kinds = sorted({record["kind"] for record in kept.values()})
+    style = STYLE.read_text(encoding="utf-8")
+    write_text(folder / "index.html", page.render(tables=tables, said=said, kinds=kinds, style=style))
+    write_text(folder / "cpu.js", f"const CPU = {json.dumps(cpu)};\n")
+    return "\n\n".join(["# Leaderboard", *said, *(table.markdown for table in tables)])
 
 
 def _unlike(record: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
     if record["protocol"] != reference["protocol"]:
         return "other budgets"
-    theirs = reference["collections"]
-    same = {name for name, each in record["collections"].items() if each["inputs"] == theirs.get(name, {}).get("inputs")}
-    missing = sorted(theirs.keys() - same)
-    return f"other or missing inputs of {', '.join(missing)}" if missing else ""
+    ours, theirs = ({name: each["inputs"] for name, each in r["collections"].items()} for r in (record, reference))
+    differing = ", ".join(sorted({name for name, _ in ours.items() ^ theirs.items()}))
+    return f"other inputs, or none, of {differing}" if differing else ""
 
 
-def _cpu_ms(file: Path) -> float:
-    return float(json.loads(file.read_text(encoding="utf-8"))["cpu_ms"]) if file.is_file() else float("nan")
-
-
-def _standings(unit: Unit, records: Mapping[str, Any], cpu: Mapping[str, float]) -> list[Standing]:
-    own = {
-        name: record
-        for name, record in records.items()
-        if all(unit.short in each["units"] for each in record["collections"].values())
-    }
-    study = _study(unit, own)
-    measure = study.measures[0]
-    table = families_table(study).set_index(["family", "policy"])
-    values = {c.name: np.stack([c.cells[name, FINAL].values[:, 0] for name in own], axis=1) for c in study.collections}
-    drawn = {c.name: resampled_means(study, c, values[c.name]) for c in study.collections}
-    low, high = ends(study, np.mean([*means_by_family(study.collections, drawn).values()], axis=0))
-    at = list(own).index(REFERENCE)
-    tested = _tests(study, {name: each - each[:, [at]] for name, each in values.items()})
-    others = [i for i in range(len(own)) if i != at]
-    p = np.full(len(own), np.nan)
-    p[others] = holm(tested[others])
-    families = [family for family in table.index.unique("family") if family != ALL]
-    found = [
-        Standing(
-            unit,
-            own[name],
-            *(float(each) for each in (row[measure], low[i], high[i])),
-            *(float(row[f"{measure}_diff{end}"]) for end in ("", "_low", "_high")),
-            p=float(p[i]),
-            families={family: float(table.loc[(family, name), measure]) for family in families},
-            cpu_ms=cpu[name],
-        )
-        for i, name in enumerate(own)
-        for row in [table.loc[(ALL, name)]]
-    ]
-    return sorted(found, key=lambda standing: (-standing.area, standing.record["policy"]))
-
-
-def _tests(study: Study, differences: Mapping[str, Any]) -> Any:
-    """p-values of the mean over families, by random signs of queries; collections over the same queries share them."""
-    flipped = {}
-    for collection in study.collections:
-        random = np.random.default_rng([study.seed, crc32(collection.dataset.encode())])
-        q = len(collection.queries)
+def _table(unit: str, records: Mapping[str, Any], cpu: Mapping[str, float]) -> Table:
+    """The policies that have figures in a unit, the best first."""
+    own = [record for record in records.values() if all(unit in c["units"] for c in record["collections"].values())]
+    collections = next(record for record in own if record["policy"] == REFERENCE)["collections"]
+    at = [record["policy"] for record in own].index(REFERENCE)
+    shares, n = _shares(collections), len(own)
+    families = {family: np.zeros(n) for family, _ in shares.values()}
+    drawn, flipped = np.zeros((2, RESAMPLES, n)), np.zeros((PERMUTATIONS, n))
+    for name, (family, share) in shares.items():
+        values = np.array([record["collections"][name]["units"][unit]["area"] for record in own]).T / 10_000
+        families[family] += share * values.mean(axis=0)
+        q, apart = len(values), values - values[:, [at]]
+        random = np.random.default_rng(list(collections[name]["group"].encode()))  # the same for pairs of a collection
+        counts = random.multinomial(q, np.full(q, 1 / q), size=RESAMPLES)
+        drawn += share / len(families) * np.stack([counts @ values, counts @ apart]) / q
         signs = random.integers(0, 2, size=(PERMUTATIONS, q)) * 2 - 1
-        signs[0] = 1  # the observed one
-        flipped[collection.name] = signs @ differences[collection.name] / q
-    means = np.abs(np.mean([*means_by_family(study.collections, flipped).values()], axis=0))
-    return (means >= means[0] - TIE).mean(axis=0)
+        flipped += share / len(families) * (signs @ apart) / q
+    mean = np.mean([*families.values()], axis=0)
+    apart = mean - mean[at]
+    (low, apart_low), (high, apart_high) = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    p = (1 + (np.abs(flipped) >= np.abs(apart) - TIE).sum(axis=0)) / (1 + PERMUTATIONS)
+    others = np.arange(n) != at
+    p[others] = holm(p[others])
+    rows = []
+    for rank, i in enumerate(sorted(range(n), key=lambda i: (-mean[i], own[i]["policy"])), 1):
+        mark = ("▲" if apart[i] > 0 else "▼") if p[i] < SIGNIFICANT else ""
+        difference = f"{apart[i]:+.3f} [{apart_low[i]:+.3f}, {apart_high[i]:+.3f}] {mark}".rstrip()
+        row = [str(rank), own[i]["label"], f"{mean[i]:.3f}", f"[{low[i]:.3f}, {high[i]:.3f}]"]
+        row += [difference, p_text(p[i])] if i != at else ["", ""]
+        row += [f"{cpu[own[i]['label']]:.1f}", *(f"{means[i]:.3f}" for means in families.values())]
+        rows.append([*row, *(str(own[i][name] or "")[:12] for name in ABOUT)])
+    return Table(f"Budgets in {BY_SHORT[unit].noun}", [*COLUMNS, *families, *ABOUT], rows)
 
 
-def _study(unit: Unit, records: Mapping[str, Any]) -> Study:
-    """The areas as a study whose one column they are."""
-    first = records[REFERENCE]
-    collections = []
-    for name, about in first["collections"].items():
-        cells = {
-            (policy, FINAL): _cell(record["collections"][name]["units"][unit.short]["area"])
-            for policy, record in records.items()
-        }
-        same = {"dataset": about["dataset"], "group": about["group"], "family": about["family"]}
-        nothing: dict[str, Any] = {"query_texts": {}, "doc_texts": {}, "grades": {}, "curves": {}}
-        queries = [str(i) for i in range(about["queries"])]
-        collections.append(
-            StudyCollection(name, queries, cells=cells, target=np.zeros(1), target_spent=0.0, **nothing, **same)
-        )
-    return Study(
-        name="leaderboard",
-        command="",
-        git_sha="",
-        collections=collections,
-        policies=[StudyPolicy(name, record["label"], record["kind"]) for name, record in records.items()],
-        reference=REFERENCE,
-        columns=[FINAL],
-        measures=[first["protocol"]["measure"]],
-        target_label="",
-        traced_column=FINAL,
-        resamples=RESAMPLES,
-        permutations=PERMUTATIONS,
-        level=LEVEL,
-        seed=first["protocol"]["seed"],
-        unit=unit,
-        is_grid=False,
+def _shares(collections: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
+    """Family of each pair, and its share in it: test collections count the same, and so do the pairs of one."""
+    pairs = Counter((each["family"], each["group"]) for each in collections.values())
+    groups = Counter(family for family, _ in pairs)
+    return {
+        name: (each["family"], 1 / groups[each["family"]] / pairs[each["family"], each["group"]])
+        for name, each in collections.items()
+    }
+
+
+def _said(reference: Mapping[str, Any]) -> str:
+    protocol, collections = reference["protocol"], reference["collections"]
+    budgets = [f"{', '.join(map(str, amounts))} {BY_SHORT[unit].noun}" for unit, amounts, *_ in protocol["tracks"]]
+    families = {each["family"] for each in collections.values()}
+    return (
+        f"Area: mean {protocol['measure']} between the smallest and the largest budget, over the logarithm of the "
+        f"cost. Families count once ({len(families)}, with {len(collections)} pairs of collection and reranker). "
+        f"Budgets: {'; '.join(budgets)}. Intervals: {LEVEL:.0%}, {RESAMPLES} bootstrap resamples of the queries. "
+        f"▲ above and ▼ below fixed depth: p < {SIGNIFICANT:.2f} by a randomization test, Holm-corrected over the "
+        "policies. CPU ms: the policy's own work for a request of 20 documents; of presets with RAGtune's loop."
     )
-
-
-def _cell(areas: Sequence[int]) -> Cell:
-    nothing = np.zeros((len(areas), 0))
-    none = np.zeros(len(areas), dtype=np.int64)
-    return Cell(np.array(areas, dtype=float)[:, None] / 10_000, nothing, none, none, [])

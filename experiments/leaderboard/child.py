@@ -9,12 +9,22 @@ import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 from importlib import import_module
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 NATIVE = {"pyarrow", "duckdb", "polars", "fastparquet", "h5py", "lmdb"}
 """Packages that open files without Python's knowledge."""
 
-ESCAPES = ("subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "pty.spawn", "socket.connect")
+ESCAPES = (
+    "subprocess.",
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.posix_spawn",
+    "os.spawn",
+    "pty.spawn",
+    "socket.connect",
+)
 """Events of other programs and of the network."""
 
 
@@ -29,7 +39,7 @@ class Candidate(NamedTuple):
     text: str
     rank: int  # of the first stage, 0 for its best
     scores: dict[str, float]  # of the first stages, by their names
-    cost: float  # of its score alone, in the unit of the budget
+    cost: float  # of its score, in the unit of the budget; 0 for calls
 
 
 class Request:
@@ -55,12 +65,19 @@ class Request:
         scores: dict[str, float] = answer["scores"]
         return scores
 
+    def affordable(self, ids: Sequence[str], budget: float | None = None) -> list[str]:
+        """As many of the first ids as one call can score within a part of the budget, by default all that is left."""
+        costs = {each.id: each.cost for each in self.candidates}
+        sums = accumulate(costs[doc_id] for doc_id in ids)
+        most = self.left if budget is None else budget
+        return [doc_id for doc_id, spent in zip(ids, sums, strict=True) if spent <= most][: self.window]
+
 
 def guard(closed: Sequence[str], out: int) -> Callable[[str, tuple[Any, ...]], None]:
     """An audit hook that ends the process where the policy reaches for anything but its own code."""
 
-    def refuse(what: str) -> None:
-        os.write(out, (json.dumps({"cheat": what}) + "\n").encode())
+    def refuse(what: str, path: str = "") -> None:
+        os.write(out, (json.dumps({"cheat": f"{what} {path.rpartition(os.sep)[2]}".strip()}) + "\n").encode())
         os._exit(1)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -73,9 +90,9 @@ def guard(closed: Sequence[str], out: int) -> Callable[[str, tuple[Any, ...]], N
         paths = [os.fsdecode(each) for each in arguments if isinstance(each, (str, bytes, os.PathLike))]
         for path in map(os.path.realpath, paths[:1] if event == "open" else paths):
             if any(path == folder or path.startswith(folder + os.sep) for folder in closed):
-                refuse(f"opened {os.path.basename(path)!r}, of the collections or of this program")
+                refuse("opened", path)
         if event == "open" and paths and paths[0] != os.devnull and arguments[2] & (os.O_WRONLY | os.O_RDWR):
-            refuse(f"wrote {os.path.basename(paths[0])!r}")
+            refuse("wrote", paths[0])
 
     return hook
 
@@ -88,7 +105,7 @@ def main() -> None:
 
     def exchange(message: Any) -> Any:
         os.write(out, (json.dumps(message) + "\n").encode())
-        return json.loads(questions.readline() or os._exit(0))  # type: ignore[func-returns-value]
+        return json.loads(questions.readline() or os._exit(0))
 
     start = json.loads(questions.readline())
     sys.path[:], sys.dont_write_bytecode = start["path"], True

@@ -1,4 +1,4 @@
-"""Replays a policy over the tracks of the board, and writes its record. The same inputs give the same bytes."""
+"""Replays policies over the tracks of the board, and writes their records. The same inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,201 +20,208 @@ from experiments.evaluate.curves import area
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.leaderboard.outside import Table, play
-from experiments.leaderboard.tracks import TRACKS, Track, grid_of
 from experiments.publish.files import write_text
-from experiments.replay.build import load_dataset, session_for
+from experiments.replay.build import session_for
 from experiments.replay.inputs import InputFiles, code_files
-from experiments.report.study import Cell, column_of
 from experiments.study import cellreplay
-from experiments.study.cells import FULL, START, jobs_of, run_jobs
-from experiments.study.grid import CollectionEntry, Grid, PolicyEntry
+from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
+from experiments.study.grid import Grid, load_grid
 from ragtune.core.arguments import did_you_mean
+from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.units import DOCS
 from ragtune.data.caches.diskcache import file_digests
+
+REFERENCE = "fixed_depth"
+"""The policy that the others are tested against."""
 
 GROUP = "ragtune.policies"
 """Entry points by which an installed package offers policies."""
 
 CPU_DOCS, CPU_QUERIES = 20, 20
-"""Where the work of a policy is measured: under a budget of so many documents, in queries of the first collection."""
+"""A policy's work is measured under this budget, in so many queries of the first collection."""
 
-Cells = Mapping[tuple[str, str], Cell]
-"""By collection and column."""
+
+class Track(NamedTuple):
+    """A unit with its budgets; ``window`` is the most documents of a call, whose scores hold in that call only."""
+
+    unit: str
+    budgets: tuple[int, ...]
+    reranker: str
+    window: int | None
+
+
+TRACKS = (
+    Track("docs", (5, 10, 20, 50, 100), "replay", None),
+    Track("calls", (2, 5, 10, 15), "simulated", 20),
+    Track("tokens", (1000, 2000, 5000, 10000, 20000), "replay", None),
+)
+
+Figures = dict[tuple[str, str, float], tuple[FloatArray, FloatArray]]
+"""By unit, collection and budget: the measure of each query, shape (q,), and its charges, shape (q, units)."""
 
 
 class Recorder:
-    """Makes records of policies by name, in a folder.
+    """Writes the records of policies into a folder, whose ``cells/`` keeps the finished cells of presets.
 
     Args:
-        folder: of the records; finished cells of presets are kept in its ``cells/``.
+        folder: of the records.
         data: folder of collections; None for the shipped collection.
         options: changes to ``conf/frontier/leaderboard.yaml``.
         date: goes into the records as it is.
     """
 
     def __init__(self, folder: Path, data: str | None, options: Sequence[str], date: str | None) -> None:
-        self._folder, self._date = folder, date
-        self._grids = {track: grid_of(track, data, options) for track in TRACKS}
-        self._inputs = InputFiles()
-        self._cells: dict[Track, Mapping[tuple[str, str, str], Cell]] = {}
-        self._known: dict[str, dict[str, Any]] = {}
-
-    @property
-    def presets(self) -> list[str]:
-        """The policies of the configuration."""
-        return [entry.name for entry in self._first.policies]
+        self._folder, self._date, self._inputs = folder, date, InputFiles()
+        self._grids = {track: _grid(track, data, options) for track in TRACKS}
+        self._first = self._grids[TRACKS[0]]
+        self.presets = {entry.name: entry for entry in self._first.policies}
+        configs = {each.name: self._first.configuration(each, self._first.baseline) for each in self._first.collections}
+        files = {name: self._inputs.of(config) for name, config in configs.items()}
+        folders = {Path(file).parent for found in files.values() for file in found}
+        folders |= {folder, *(Path(config["dataset"]["path"]) for config in configs.values())}
+        self._closed = sorted(str(path.resolve()) for path in folders)
+        self._about = {
+            each.name: {
+                "family": self._first.family_of(each),
+                "group": each.group or each.name,
+                "inputs": _digest([*sorted(files[each.name].values()), self._first.queries]),
+            }
+            for each in self._first.collections
+        }
 
     def write(self, names: Sequence[str], progress: Progress) -> Iterator[Path]:
-        """Replay policies where they have no finished cells, and yield the files of their records as they are written.
+        """Replay policies, and yield the files of their records; ``NAME.cpu.json`` has the time of their own work."""
+        outside = {name: _installed(name, self.presets) for name in names if name not in self.presets}
+        found = self._replayed([name for name in names if name in self.presets], progress)
+        for name, figures in found.items():
+            entry = self.presets[name]
+            config = self._first.configuration(self._first.collections[0], entry)
+            code = self._inputs.code_of(config, cellreplay.__name__)[0]
+            about = {"label": entry.policy.label, "kind": entry.kind, "package": "ragtune", "code": code}
+            yield self._written(name, {**about, "version": ragtune.__version__}, figures, _cpu_ms(config))
+        for name, installed in outside.items():
+            yield self._written(name, _about(installed), *self._played(installed, progress))
 
-        A record is ``NAME.json``; how long the policy's own work took is beside it, in ``NAME.cpu.json``.
-        """
-        presets = {entry.name: entry for entry in self._first.policies if entry.name in names}
-        installed = {name: self._installed(name) for name in names if name not in presets}
+    def _replayed(self, names: Sequence[str], progress: Progress) -> dict[str, Figures]:
+        found: dict[str, Figures] = {name: {} for name in names}
         for track, grid in self._grids.items():
-            if own := [entry.name for entry in grid.policies if entry.name in presets]:
-                self._cells[track] = self._replayed(grid.only((), own), progress)
-        for name, entry in presets.items():
-            yield self._written(name, self._about_preset(entry), self._cells_of(name), self._cpu_ms(entry))
-        for name, outside in installed.items():
-            played = {track: self._played(outside, track, grid, progress) for track, grid in self._grids.items()}
-            cpu = [ms for _, each in played.values() for ms in each]
-            cells = {track: found for track, (found, _) in played.items()}
-            yield self._written(name, _about_entry(outside), cells, float(np.median(cpu)))
+            first = grid.collections[0]
+            own = [
+                entry.name
+                for entry in grid.policies
+                if entry.name in names
+                and (
+                    track.window is None
+                    or entry.name == REFERENCE
+                    or compares_windows(grid.configuration(first, entry))
+                )
+            ]
+            if own:
+                jobs = [job for job in jobs_of(grid.only((), own), self._folder / "cells") if job.policy in own]
+                jobs = [job for job in jobs if job.column not in (FULL, START)]
+                cells = run_jobs(jobs, grid.jobs, progress)
+                for job in jobs:
+                    cell = cells[job.collection, job.policy, job.column]
+                    key = (track.unit, job.collection, float(job.limit or 0))
+                    found[job.policy][key] = cell.values[:, 0], cell.charged
+        return found
 
-    def _cells_of(self, name: str) -> dict[Track, Cells]:
-        return {
-            track: own
-            for track, cells in self._cells.items()
-            if (own := {(collection, column): each for (collection, by, column), each in cells.items() if by == name})
-        }
+    def _played(self, entry: EntryPoint, progress: Progress) -> tuple[Figures, float]:
+        """Figures of an outside policy, and the milliseconds of its own work for a request."""
+        found: Figures = {}
+        cpu: list[float] = []
+        total = sum(len(grid.collections) * len(track.budgets) for track, grid in self._grids.items())
+        for track, grid in self._grids.items():
+            for collection in grid.collections:
+                config = grid.configuration(collection, grid.baseline)
+                session = session_for(config)
+                judged, depth = session.dataset.judged, config["retrieval"]["original_query_depth"]
+                measures = Measures(grid.measures, session.dataset.qrels)
+                for budget in track.budgets:
+                    answers = play(entry, Table(session, depth, grid.limited, budget, track.window), self._closed)
+                    rankings = {query: answer.ranking for query, answer in zip(judged, answers, strict=True)}
+                    values = measures.of_topics(rankings, {query: query for query in judged})[:, 0]
+                    found[track.unit, collection.name, budget] = values, np.array([each.charged for each in answers])
+                    if not cpu and budget == CPU_DOCS:
+                        cpu = [answer.cpu_ms for answer in answers[:CPU_QUERIES]]
+                    progress(len(found), total)
+        return found, float(np.median(cpu))
 
-    def _written(self, name: str, about: Mapping[str, Any], found: Mapping[Track, Cells], cpu_ms: float) -> Path:
-        rows = {}
-        for collection in self._first.collections:
-            units = {track.unit: _figures(track, collection.name, cells) for track, cells in found.items()}
-            rows[collection.name] = {**self._about(collection), "units": units}
-        record = {"policy": name, **about, "date": self._date, "versions": _versions(), "collections": rows}
-        record["protocol"] = {"measure": self._first.measures[0], "seed": self._first.seed} | {
-            "tracks": [[track.unit, track.budgets, track.reranker, track.window] for track in TRACKS]
+    def _written(self, name: str, about: Mapping[str, Any], found: Figures, cpu_ms: float) -> Path:
+        tracks = [track for track in TRACKS if any(unit == track.unit for unit, *_ in found)]
+        rows = {
+            collection: {**own, "units": {track.unit: _curve(track, collection, found) for track in tracks}}
+            for collection, own in self._about.items()
         }
+        versions = {"python": platform.python_version(), **{each: version(each) for each in ("numpy", "ir-measures")}}
+        record = {"policy": name, **about, "date": self._date, "versions": versions, "collections": rows}
+        record["protocol"] = {"measure": self._first.measures[0], "seed": self._first.seed, "tracks": TRACKS}
         file = self._folder / f"{name}.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n")
-        work = {"cpu_ms": round(cpu_ms, 2), "machine": platform.machine()}
-        write_text(file.with_suffix(".cpu.json"), json.dumps(work) + "\n")
+        write_text(file.with_suffix(".cpu.json"), json.dumps({"cpu_ms": round(cpu_ms, 2)}) + "\n")
         return file
 
-    @property
-    def _first(self) -> Grid:
-        return self._grids[TRACKS[0]]
 
-    def _installed(self, name: str) -> EntryPoint:
-        found = entry_points(group=GROUP)
-        known = [*self.presets, *sorted({entry.name for entry in found})]
-        if name not in found.names:
-            raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
-        return found[name]
-
-    def _about(self, collection: CollectionEntry) -> dict[str, Any]:
-        if collection.name not in self._known:
-            self._known[collection.name] = self._described(collection)
-        return self._known[collection.name]
-
-    def _described(self, collection: CollectionEntry) -> dict[str, Any]:
-        config = self._first.configuration(collection, self._first.baseline)
-        dataset = load_dataset(config)
-        return {
-            "family": self._first.family_of(collection),
-            "group": collection.group or collection.name,
-            "dataset": dataset.name,
-            "queries": len(dataset.judged),
-            "inputs": _digest([*self._inputs.of(config).values(), *dataset.judged]),
-        }
-
-    def _about_preset(self, entry: PolicyEntry) -> dict[str, Any]:
-        code = self._inputs.code_of(self._first.configuration(self._first.collections[0], entry), cellreplay.__name__)
-        kind = {"label": entry.policy.label, "kind": entry.kind}
-        return kind | {"package": "ragtune", "version": ragtune.__version__, "code": _digest(code[:1])}
-
-    def _replayed(self, grid: Grid, progress: Progress) -> Mapping[tuple[str, str, str], Cell]:
-        jobs = [job for job in jobs_of(grid, self._folder / "cells") if job.column not in (FULL, START)]
-        return run_jobs(jobs, grid.jobs, progress)
-
-    def _played(self, entry: EntryPoint, track: Track, grid: Grid, progress: Progress) -> tuple[Cells, list[float]]:
-        """Cells of an outside policy, and the milliseconds of its own work by request where that is measured."""
-        cells: dict[tuple[str, str], Cell] = {}
-        cpu: list[float] = []
-        closed = self._closed()
-        for collection in grid.collections:
-            config = grid.configuration(collection, grid.baseline)
-            session = session_for(config)
-            judged = session.dataset.judged
-            measures = Measures(grid.measures, session.dataset.qrels)
-            for budget in grid.budgets:
-                depth = config["retrieval"]["original_query_depth"]
-                answers = play(entry, Table(session, depth, grid.limited, budget, track.window), closed)
-                values = measures.of_topics({q: a.ranking for q, a in zip(judged, answers, strict=True)}, {q: q for q in judged})
-                charged = np.array([answer.charged for answer in answers])
-                none = np.zeros(len(judged), dtype=np.int64)
-                cells[collection.name, column_of(budget)] = Cell(values, charged, none, none, ["answered"] * len(judged))
-                progress(len(cells), len(grid.collections) * len(grid.budgets))
-                if track.unit == DOCS.short and budget == CPU_DOCS and collection is grid.collections[0]:
-                    cpu = [answer.cpu_ms for answer in answers[:CPU_QUERIES]]
-        return cells, cpu
-
-    def _closed(self) -> list[str]:
-        """The folders of all collections and of the records."""
-        files: set[Path] = {self._folder}
-        for grid in self._grids.values():
-            for collection in grid.collections:
-                config = grid.configuration(collection, grid.baseline)
-                files |= {Path(file).parent for file in self._inputs.of(config)} | {Path(config["dataset"]["path"])}
-        return sorted(str(file.resolve()) for file in files)
-
-    def _cpu_ms(self, preset: PolicyEntry) -> float:
-        session = session_for(self._first.configuration(self._first.collections[0], preset))
-        budget, spent = CostBudget.only(max_reranker_docs=CPU_DOCS), []
-        for query_id in session.dataset.judged[:CPU_QUERIES]:
-            begun = time.process_time()
-            session.controller.run(session.dataset.queries[query_id], budget, query_id=query_id)
-            spent.append((time.process_time() - begun) * 1000)
-        return float(np.median(spent))
+def _grid(track: Track, data: str | None, options: Sequence[str]) -> Grid:
+    """The collections of a folder, or the shipped one, and the policies of a track."""
+    own = [f"unit={track.unit}", f"budgets={list(track.budgets)}", f"traces.budget={track.budgets[0]}"]
+    own += [f"reranker={track.reranker}", *([f"data={data}"] if data else [])]
+    grid = load_grid("leaderboard" if data else "leaderboard_demo", [*options, *own])
+    there = [
+        replace(entry, overrides=[*entry.overrides, "budget.assembly_token_buffer=0"])  # no tokens for a context
+        for entry in grid.collections
+        if not data or Path(data, entry.group).is_dir()
+    ]
+    if not there:
+        raise ConfigError(
+            f"--data {data}: allowed is a folder with one of {', '.join(e.group for e in grid.collections)}"
+        )
+    policies = list(grid.policies)
+    if track.window is not None:  # fixed depth is one call
+        own = [f"experiment={REFERENCE}", f"scheduler.top_n={track.window}"]
+        policies = [replace(each, overrides=own) if each.name == REFERENCE else each for each in policies]
+    return replace(grid, collections=there, policies=policies)
 
 
-def _about_entry(entry: EntryPoint) -> dict[str, Any]:
-    package = entry.module.partition(".")[0]
-    files = sorted(code_files(package))
-    names = [file.name for file in files]
-    return {
-        "label": entry.name,
-        "kind": "outside",
-        "package": entry.dist.name if entry.dist else package,
-        "version": entry.dist.version if entry.dist else "unknown",
-        "code": _digest([*names, *file_digests(files)]),
-    }
+def _installed(name: str, presets: Mapping[str, Any]) -> EntryPoint:
+    found = entry_points(group=GROUP)
+    if name not in found.names:
+        known = [*presets, *sorted(found.names)]
+        raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
+    return found[name]
 
 
-def _figures(track: Track, collection: str, cells: Cells) -> dict[str, Any]:
-    """Means by budget, and the area of each query under quality against mean cost, in ten-thousandths."""
-    chosen = [cells[collection, column_of(budget)] for budget in track.budgets]
-    values = np.stack([cell.values[:, 0] for cell in chosen], axis=1)
-    spent = [float(cell.charged[:, UNITS.index(track.unit)].mean()) for cell in chosen]
+def _about(entry: EntryPoint) -> dict[str, Any]:
+    files = sorted(code_files(entry.module.partition(".")[0]))
+    about = {"package": entry.dist and entry.dist.name, "version": entry.dist and entry.dist.version}
+    label = f"{entry.name} ({about['package']})"  # no preset's
+    return {**about, "label": label, "kind": "outside", "code": _digest(file_digests(files))}
+
+
+def _cpu_ms(config: Mapping[str, Any]) -> float:
+    session, spent = session_for(config), []
+    for query_id in session.dataset.judged[:CPU_QUERIES]:
+        begun = time.process_time()
+        budget = CostBudget.only(max_reranker_docs=CPU_DOCS)
+        session.controller.run(session.dataset.queries[query_id], budget, query_id=query_id)
+        spent.append((time.process_time() - begun) * 1000)
+    return float(np.median(spent))
+
+
+def _curve(track: Track, collection: str, found: Figures) -> dict[str, Any]:
+    """Means by budget, and the area under each query's quality against the mean cost, in ten-thousandths."""
+    values, charged = zip(*(found[track.unit, collection, budget] for budget in track.budgets), strict=True)
+    spent = [float(each[:, UNITS.index(track.unit)].mean()) for each in charged]
     low, high = np.log2(track.budgets[0]), np.log2(track.budgets[-1])
-    cost = np.log2(np.maximum(np.maximum.accumulate(spent), 1e-9))
-    areas = [area(cost, own, low, high, stepwise=False) for own in values]
+    cost = np.log2(np.maximum.accumulate([1e-9, *spent])[1:])
     return {
-        "mean": [round(float(mean), 6) for mean in values.mean(axis=0)],
+        "mean": [round(float(each.mean()), 6) for each in values],
         "spent": [round(amount, 3) for amount in spent],
-        "area": [round(10_000 * height) for height in areas],
+        "area": [round(10_000 * area(cost, own, low, high, stepwise=False)) for own in np.stack(values, axis=1)],
     }
 
 
 def _digest(texts: Sequence[Any]) -> str:
     return sha256(json.dumps(list(texts)).encode()).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "ir-measures")}}
