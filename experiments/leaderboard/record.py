@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from experiments.leaderboard.outside import Table, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
 from experiments.replay.inputs import InputFiles, code_files
+from experiments.report.study import column_of
 from experiments.study import cellreplay
-from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
+from experiments.study.cells import FULL, START, jobs_of, run_jobs
 from experiments.study.grid import Grid, load_grid
 from ragtune.core.arguments import did_you_mean
 from ragtune.core.arrays import FloatArray
@@ -42,23 +43,13 @@ CPU_DOCS, CPU_QUERIES = 20, 20
 """A policy's work is measured under this budget, in so many queries of the first collection."""
 
 
-class Track(NamedTuple):
-    """A unit with its budgets; ``window`` is the most documents of a call, whose scores hold in that call only."""
+DEMO = "collections=[{name: demo, overrides: [dataset=demo, 'reranker=${reranker}', budget.assembly_token_buffer=0]}]"
 
-    unit: str
-    budgets: tuple[int, ...]
-    reranker: str
-    window: int | None
+WINDOWS = {"docs": None, "calls": 20, "tokens": None}
+"""Tracks, and the most documents of a call, whose scores then hold in that call only."""
 
-
-TRACKS = (
-    Track("docs", (5, 10, 20, 50, 100), "replay", None),
-    Track("calls", (2, 5, 10, 15), "simulated", 20),
-    Track("tokens", (1000, 2000, 5000, 10000, 20000), "replay", None),
-)
-
-Figures = dict[tuple[str, str, float], tuple[FloatArray, FloatArray]]
-"""By unit, collection and budget: the measure of each query, shape (q,), and its charges, shape (q, units)."""
+Figures = dict[str, dict[tuple[str, str], tuple[FloatArray, FloatArray]]]
+"""By unit, then collection and budget: the measure of each query, shape (q,), and its charges, shape (q, units)."""
 
 
 class Recorder:
@@ -67,14 +58,14 @@ class Recorder:
     Args:
         folder: of the records.
         data: folder of collections; None for the shipped collection.
-        options: changes to ``conf/frontier/leaderboard.yaml``.
+        options: changes to ``conf/frontier/leaderboard_*.yaml``.
         date: goes into the records as it is.
     """
 
     def __init__(self, folder: Path, data: str | None, options: Sequence[str], date: str | None) -> None:
         self._folder, self._date, self._inputs = folder, date, InputFiles()
-        self._grids = {track: _grid(track, data, options) for track in TRACKS}
-        self._first = self._grids[TRACKS[0]]
+        self._grids = {unit: _grid(unit, data, options) for unit in WINDOWS}
+        self._first = self._grids["docs"]
         self.presets = {entry.name: entry for entry in self._first.policies}
         configs = {each.name: self._first.configuration(each, self._first.baseline) for each in self._first.collections}
         files = {name: self._inputs.of(config) for name, config in configs.items()}
@@ -105,58 +96,44 @@ class Recorder:
 
     def _replayed(self, names: Sequence[str], progress: Progress) -> dict[str, Figures]:
         found: dict[str, Figures] = {name: {} for name in names}
-        for track, grid in self._grids.items():
-            first = grid.collections[0]
-            own = [
-                entry.name
-                for entry in grid.policies
-                if entry.name in names
-                and (
-                    track.window is None
-                    or entry.name == REFERENCE
-                    or compares_windows(grid.configuration(first, entry))
-                )
-            ]
-            if own:
+        for unit, grid in self._grids.items():
+            if own := [entry.name for entry in grid.policies if entry.name in names]:
                 jobs = [job for job in jobs_of(grid.only((), own), self._folder / "cells") if job.policy in own]
                 jobs = [job for job in jobs if job.column not in (FULL, START)]
-                cells = run_jobs(jobs, grid.jobs, progress)
-                for job in jobs:
-                    cell = cells[job.collection, job.policy, job.column]
-                    key = (track.unit, job.collection, float(job.limit or 0))
-                    found[job.policy][key] = cell.values[:, 0], cell.charged
+                for (collection, name, column), cell in run_jobs(jobs, grid.jobs, progress).items():
+                    found[name].setdefault(unit, {})[collection, column] = cell.values[:, 0], cell.charged
         return found
 
     def _played(self, entry: EntryPoint, progress: Progress) -> tuple[Figures, float]:
         """Figures of an outside policy, and the milliseconds of its own work for a request."""
-        found: Figures = {}
+        found: Figures = {unit: {} for unit in self._grids}
         cpu: list[float] = []
-        total = sum(len(grid.collections) * len(track.budgets) for track, grid in self._grids.items())
-        for track, grid in self._grids.items():
+        for unit, grid in self._grids.items():
             for collection in grid.collections:
                 config = grid.configuration(collection, grid.baseline)
                 session = session_for(config)
                 judged, depth = session.dataset.judged, config["retrieval"]["original_query_depth"]
                 measures = Measures(grid.measures, session.dataset.qrels)
-                for budget in track.budgets:
-                    answers = play(entry, Table(session, depth, grid.limited, budget, track.window), self._closed)
+                for budget in grid.budgets:
+                    answers = play(entry, Table(session, depth, grid.limited, budget, WINDOWS[unit]), self._closed)
                     rankings = {query: answer.ranking for query, answer in zip(judged, answers, strict=True)}
                     values = measures.of_topics(rankings, {query: query for query in judged})[:, 0]
-                    found[track.unit, collection.name, budget] = values, np.array([each.charged for each in answers])
+                    charged = np.array([answer.charged for answer in answers])
+                    found[unit][collection.name, column_of(budget)] = values, charged
                     if not cpu and budget == CPU_DOCS:
                         cpu = [answer.cpu_ms for answer in answers[:CPU_QUERIES]]
-                    progress(len(found), total)
+                    progress(len(found[unit]), len(grid.collections) * len(grid.budgets))
         return found, float(np.median(cpu))
 
     def _written(self, name: str, about: Mapping[str, Any], found: Figures, cpu_ms: float) -> Path:
-        tracks = [track for track in TRACKS if any(unit == track.unit for unit, *_ in found)]
         rows = {
-            collection: {**own, "units": {track.unit: _curve(track, collection, found) for track in tracks}}
+            collection: {**own, "units": {unit: _curve(self._grids[unit], collection, found[unit]) for unit in found}}
             for collection, own in self._about.items()
         }
         versions = {"python": platform.python_version(), **{each: version(each) for each in ("numpy", "ir-measures")}}
         record = {"policy": name, **about, "date": self._date, "versions": versions, "collections": rows}
-        record["protocol"] = {"measure": self._first.measures[0], "seed": self._first.seed, "tracks": TRACKS}
+        tracks = [[unit, grid.budgets, WINDOWS[unit]] for unit, grid in self._grids.items()]
+        record["protocol"] = {"measure": self._first.measures[0], "seed": self._first.seed, "tracks": tracks}
         file = self._folder / f"{name}.json"
         self._folder.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n")
@@ -164,25 +141,14 @@ class Recorder:
         return file
 
 
-def _grid(track: Track, data: str | None, options: Sequence[str]) -> Grid:
-    """The collections of a folder, or the shipped one, and the policies of a track."""
-    own = [f"unit={track.unit}", f"budgets={list(track.budgets)}", f"traces.budget={track.budgets[0]}"]
-    own += [f"reranker={track.reranker}", *([f"data={data}"] if data else [])]
-    grid = load_grid("leaderboard" if data else "leaderboard_demo", [*options, *own])
-    there = [
-        replace(entry, overrides=[*entry.overrides, "budget.assembly_token_buffer=0"])  # no tokens for a context
-        for entry in grid.collections
-        if not data or Path(data, entry.group).is_dir()
-    ]
+def _grid(unit: str, data: str | None, options: Sequence[str]) -> Grid:
+    """A track: the collections of a folder, or the shipped one."""
+    grid = load_grid(f"leaderboard_{unit}", [*options, *([f"data={data}"] if data else ["data=", DEMO])])
+    there = [entry for entry in grid.collections if not data or Path(data, entry.group).is_dir()]
     if not there:
-        raise ConfigError(
-            f"--data {data}: allowed is a folder with one of {', '.join(e.group for e in grid.collections)}"
-        )
-    policies = list(grid.policies)
-    if track.window is not None:  # fixed depth is one call
-        own = [f"experiment={REFERENCE}", f"scheduler.top_n={track.window}"]
-        policies = [replace(each, overrides=own) if each.name == REFERENCE else each for each in policies]
-    return replace(grid, collections=there, policies=policies)
+        known = ", ".join(entry.group for entry in grid.collections)
+        raise ConfigError(f"--data {data}: allowed is a folder with one of {known}")
+    return replace(grid, collections=there)
 
 
 def _installed(name: str, presets: Mapping[str, Any]) -> EntryPoint:
@@ -210,11 +176,11 @@ def _cpu_ms(config: Mapping[str, Any]) -> float:
     return float(np.median(spent))
 
 
-def _curve(track: Track, collection: str, found: Figures) -> dict[str, Any]:
+def _curve(grid: Grid, collection: str, found: Mapping[tuple[str, str], tuple[FloatArray, FloatArray]]) -> Any:
     """Means by budget, and the area under each query's quality against the mean cost, in ten-thousandths."""
-    values, charged = zip(*(found[track.unit, collection, budget] for budget in track.budgets), strict=True)
-    spent = [float(each[:, UNITS.index(track.unit)].mean()) for each in charged]
-    low, high = np.log2(track.budgets[0]), np.log2(track.budgets[-1])
+    values, charged = zip(*(found[collection, column_of(budget)] for budget in grid.budgets), strict=True)
+    spent = [float(each[:, UNITS.index(grid.unit)].mean()) for each in charged]
+    low, high = np.log2(grid.budgets[0]), np.log2(grid.budgets[-1])
     cost = np.log2(np.maximum.accumulate([1e-9, *spent])[1:])
     return {
         "mean": [round(float(each.mean()), 6) for each in values],
