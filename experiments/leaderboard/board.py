@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from jinja2 import Environment
 from experiments.evaluate.significance import PERMUTATIONS, SIGNIFICANT, TIE, holm
 from experiments.leaderboard.record import REFERENCE
 from experiments.publish.files import write_text
+from experiments.report.families import means_by_family
 from experiments.report.markdown import Table
 from experiments.report.report import STYLE
-from experiments.report.tables import p_text
+from experiments.report.tables import ends, p_text, resampled_means
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import BY_SHORT
 
@@ -67,45 +68,36 @@ def _unlike(record: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
 def _table(unit: str, records: Mapping[str, Any], cpu: Mapping[str, float]) -> Table:
     """The policies that have figures in a unit, the best first."""
     own = [record for record in records.values() if all(unit in c["units"] for c in record["collections"].values())]
-    collections = next(record for record in own if record["policy"] == REFERENCE)["collections"]
     at = [record["policy"] for record in own].index(REFERENCE)
-    shares, n = _shares(collections), len(own)
-    families = {family: np.zeros(n) for family, _ in shares.values()}
-    drawn, flipped = np.zeros((2, RESAMPLES, n)), np.zeros((PERMUTATIONS, n))
-    for name, (family, share) in shares.items():
-        values = np.array([record["collections"][name]["units"][unit]["area"] for record in own]).T / 10_000
-        families[family] += share * values.mean(axis=0)
-        q, apart = len(values), values - values[:, [at]]
-        random = np.random.default_rng(list(collections[name]["group"].encode()))  # the same for pairs of a collection
-        counts = random.multinomial(q, np.full(q, 1 / q), size=RESAMPLES)
-        drawn += share / len(families) * np.stack([counts @ values, counts @ apart]) / q
-        signs = random.integers(0, 2, size=(PERMUTATIONS, q)) * 2 - 1
-        flipped += share / len(families) * (signs @ apart) / q
-    mean = np.mean([*families.values()], axis=0)
+    pairs: Any = [SimpleNamespace(name=n, dataset=c["group"], **c) for n, c in own[at]["collections"].items()]
+    study: Any = SimpleNamespace(seed=own[at]["protocol"]["seed"], resamples=RESAMPLES, level=LEVEL)
+    means, drawn, flipped = {}, {}, {}
+    for pair in pairs:
+        values = np.array([record["collections"][pair.name]["units"][unit]["area"] for record in own]).T / 10_000
+        means[pair.name], apart = values.mean(axis=0), values - values[:, [at]]
+        drawn[pair.name] = resampled_means(study, pair, np.hstack([values, apart]))
+        random = np.random.default_rng(
+            list(pair.group.encode())
+        )  # pairs of a collection share the signs of its queries
+        flipped[pair.name] = (random.integers(0, 2, size=(PERMUTATIONS, len(values))) * 2 - 1) @ apart / len(values)
+    families = means_by_family(pairs, means)
+    mean, all_drawn, all_flipped = (
+        np.mean([*means_by_family(pairs, each).values()], axis=0) for each in (means, drawn, flipped)
+    )
+    (low, apart_low), (high, apart_high) = (end.reshape(2, -1) for end in ends(study, all_drawn))
     apart = mean - mean[at]
-    (low, apart_low), (high, apart_high) = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    p = (1 + (np.abs(flipped) >= np.abs(apart) - TIE).sum(axis=0)) / (1 + PERMUTATIONS)
-    others = np.arange(n) != at
+    p = (1 + (np.abs(all_flipped) >= np.abs(apart) - TIE).sum(axis=0)) / (1 + PERMUTATIONS)
+    others = np.arange(len(own)) != at
     p[others] = holm(p[others])
     rows = []
-    for rank, i in enumerate(sorted(range(n), key=lambda i: (-mean[i], own[i]["policy"])), 1):
+    for rank, i in enumerate(sorted(range(len(own)), key=lambda i: (-mean[i], own[i]["policy"])), 1):
         mark = ("▲" if apart[i] > 0 else "▼") if p[i] < SIGNIFICANT else ""
         difference = f"{apart[i]:+.3f} [{apart_low[i]:+.3f}, {apart_high[i]:+.3f}] {mark}".rstrip()
         row = [str(rank), own[i]["label"], f"{mean[i]:.3f}", f"[{low[i]:.3f}, {high[i]:.3f}]"]
         row += [difference, p_text(p[i])] if i != at else ["", ""]
-        row += [f"{cpu[own[i]['label']]:.1f}", *(f"{means[i]:.3f}" for means in families.values())]
+        row += [f"{cpu[own[i]['label']]:.1f}", *(f"{each[i]:.3f}" for each in families.values())]
         rows.append([*row, *(str(own[i][name] or "")[:12] for name in ABOUT)])
     return Table(f"Budgets in {BY_SHORT[unit].noun}", [*COLUMNS, *families, *ABOUT], rows)
-
-
-def _shares(collections: Mapping[str, Any]) -> dict[str, tuple[str, float]]:
-    """Family of each pair, and its share in it: test collections count the same, and so do the pairs of one."""
-    pairs = Counter((each["family"], each["group"]) for each in collections.values())
-    groups = Counter(family for family, _ in pairs)
-    return {
-        name: (each["family"], 1 / groups[each["family"]] / pairs[each["family"], each["group"]])
-        for name, each in collections.items()
-    }
 
 
 def _said(reference: Mapping[str, Any]) -> str:

@@ -28,10 +28,6 @@ ESCAPES = (
 """Events of other programs and of the network."""
 
 
-class BudgetError(Exception):
-    """A request for scores that the account does not grant. Nothing was charged."""
-
-
 class Candidate(NamedTuple):
     """A document that the first stage found."""
 
@@ -45,31 +41,32 @@ class Candidate(NamedTuple):
 class Request:
     """One query: its candidates, best first, and the only way to their scores."""
 
-    def __init__(self, exchange: Callable[[Any], Any], question: dict[str, Any]) -> None:
-        self._exchange, self._number = exchange, question["number"]
-        self.id: str = question["id"]
-        self.query: str = question["query"]
-        self.candidates = [Candidate(*each) for each in question["candidates"]]
-        self.unit: str = question["unit"]  # docs, calls or tokens
-        self.budget: float = question["budget"]
-        self.left: float = question["budget"]
-        self.window: int | None = question["window"]  # documents of a call at most; its scores hold in the call only
-        self.seed: int = question["seed"]  # for random numbers: the same in every run
+    id: str  # differs between runs
+    query: str
+    unit: str  # docs, calls or tokens
+    budget: float
+    left: float
+    window: int | None  # documents of a call at most; scores then hold in their call only
+    seed: int  # for random numbers: the same in every run
+
+    def __init__(self, exchange: Callable[[Any], Any], number: int, candidates: Sequence[Any], **facts: Any) -> None:
+        self._exchange, self._number = exchange, number
+        self.candidates = [Candidate(*each) for each in candidates]
+        vars(self).update(facts, left=facts["budget"])
 
     def score(self, ids: Sequence[str]) -> dict[str, float]:
-        """Pay for the scores of some candidates in one call of the reranker; BudgetError if the budget is too small."""
+        """Pay for one call of the reranker, and return its scores by id; ValueError, at no cost, if it is refused."""
         answer = self._exchange({"score": list(ids), "number": self._number})
         if "denied" in answer:
-            raise BudgetError(answer["denied"])
-        self.left = answer["left"]
-        scores: dict[str, float] = answer["scores"]
-        return scores
+            raise ValueError(answer["denied"])
+        self.left, scores = answer["left"], answer["scores"]
+        return dict(scores)
 
     def affordable(self, ids: Sequence[str], budget: float | None = None) -> list[str]:
-        """As many of the first ids as one call can score within a part of the budget, by default all that is left."""
+        """The first of these ids that one call can score within a budget, by default all that is left."""
         costs = {each.id: each.cost for each in self.candidates}
-        sums = accumulate(costs[doc_id] for doc_id in ids)
         most = self.left if budget is None else budget
+        sums = accumulate(costs[doc_id] for doc_id in ids)
         return [doc_id for doc_id, spent in zip(ids, sums, strict=True) if spent <= most][: self.window]
 
 
@@ -119,7 +116,7 @@ def main() -> None:
         question = exchange(message)
         begun = time.process_time()
         try:
-            ranking = [str(doc_id) for doc_id in policy.rank(Request(exchange, question))]
+            ranking = [str(doc_id) for doc_id in policy.rank(Request(exchange, **question))]
             message = {"answer": ranking, "cpu_ms": (time.process_time() - begun) * 1000}
         except Exception as error:
             message = {"failed": f"{type(error).__name__}: {error}"}
