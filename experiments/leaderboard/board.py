@@ -24,7 +24,6 @@ from ragtune.core.units import BY_SHORT
 PAGE = Path(__file__).with_name("page.html")
 RESAMPLES, LEVEL = 1000, 0.95
 COLUMNS = ("rank", "policy", "area", "interval", "less fixed depth", "p", "CPU ms")
-ABOUT = ("kind", "date", "package", "version", "code")
 
 
 def show(folder: Path) -> str:
@@ -96,8 +95,9 @@ def _table(unit: str, records: Mapping[str, Any], cpu: Mapping[str, float]) -> T
         row = [str(rank), own[i]["label"], f"{mean[i]:.3f}", f"[{low[i]:.3f}, {high[i]:.3f}]"]
         row += [difference, p_text(p[i])] if i != at else ["", ""]
         row += [f"{cpu[own[i]['label']]:.1f}", *(f"{each[i]:.3f}" for each in families.values())]
-        rows.append([*row, *(str(own[i][name] or "")[:12] for name in ABOUT)])
-    return Table(f"Budgets in {BY_SHORT[unit].noun}", [*COLUMNS, *families, *ABOUT], rows)
+        record = " ".join(str(own[i][part]) for part in ("package", "version", "date") if own[i][part])
+        rows.append([*row, own[i]["kind"], f"{record} {own[i]['code'][:12]}"])
+    return Table(f"Budgets in {BY_SHORT[unit].noun}", [*COLUMNS, *families, "kind", "record"], rows)
 
 
 def _said(reference: Mapping[str, Any]) -> str:

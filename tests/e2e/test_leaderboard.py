@@ -128,7 +128,7 @@ def test_a_strangers_package_gets_its_line_twice_with_the_same_bytes(
     lines = [
         line
         for line in capsys.readouterr().out.splitlines()
-        if re.search(r"\| halves \(halves\) \|.*\| halves \| 0\.1\.0 \|", line)
+        if re.search(r"\| halves \(halves\) \|.*\| outside \| halves 0\.1\.0 2026-11-28 \w{12} \|", line)
     ]
     assert len(lines) == 6  # two boards of three units
     for name in ("halves.json", "tourrank.json", "fixed_depth.json", "index.html"):
