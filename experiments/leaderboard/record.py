@@ -53,46 +53,42 @@ Figures = dict[str, dict[tuple[str, str], tuple[FloatArray, FloatArray]]]
 
 
 class Recorder:
-    """Writes the records of policies into a folder, whose ``cells/`` keeps the finished cells of presets.
+    """Writes records of policies into a folder, whose ``cells/`` keeps the finished cells of presets.
 
-    Args:
-        folder: of the records.
-        data: folder of collections; None for the shipped collection.
-        options: changes to ``conf/frontier/leaderboard_*.yaml``.
-        date: goes into the records as it is.
+    ``data`` is a folder of collections, or None for the shipped one; ``options`` change the files of ``conf/frontier``.
     """
 
     def __init__(self, folder: Path, data: str | None, options: Sequence[str], date: str | None) -> None:
         self._folder, self._date, self._inputs = folder, date, InputFiles()
         self._grids = {unit: _grid(unit, data, options) for unit in WINDOWS}
-        self._first = self._grids["docs"]
-        self.presets = {entry.name: entry for entry in self._first.policies}
-        configs = {each.name: self._first.configuration(each, self._first.baseline) for each in self._first.collections}
-        files = {name: self._inputs.of(config) for name, config in configs.items()}
-        folders = {Path(file).parent for found in files.values() for file in found}
-        folders |= {folder, *(Path(config["dataset"]["path"]) for config in configs.values())}
+        self._first = first = self._grids["docs"]
+        self.presets = {entry.name: entry for entry in first.policies}
+        self._about: dict[str, dict[str, str]] = {}
+        folders = {folder}
+        for each in first.collections:
+            config = first.configuration(each, first.baseline)
+            files = self._inputs.of(config)
+            folders |= {Path(config["dataset"]["path"]), *(Path(file).parent for file in files)}
+            about = {"family": first.family_of(each), "group": each.group or each.name}
+            self._about[each.name] = {**about, "inputs": _digest([*sorted(files.values()), first.queries])}
         self._closed = sorted(str(path.resolve()) for path in folders)
-        self._about = {
-            each.name: {
-                "family": self._first.family_of(each),
-                "group": each.group or each.name,
-                "inputs": _digest([*sorted(files[each.name].values()), self._first.queries]),
-            }
-            for each in self._first.collections
-        }
 
     def write(self, names: Sequence[str], progress: Progress) -> Iterator[Path]:
         """Replay policies, and yield the files of their records; ``NAME.cpu.json`` has the time of their own work."""
-        outside = {name: _installed(name, self.presets) for name in names if name not in self.presets}
-        found = self._replayed([name for name in names if name in self.presets], progress)
-        for name, figures in found.items():
+        installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+        for name in names:
+            if name not in {**self.presets, **installed}:
+                known = [*self.presets, *installed]
+                raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
+        for name, figures in self._replayed([name for name in names if name in self.presets], progress).items():
             entry = self.presets[name]
             config = self._first.configuration(self._first.collections[0], entry)
-            code = self._inputs.code_of(config, cellreplay.__name__)[0]
-            about = {"label": entry.policy.label, "kind": entry.kind, "package": "ragtune", "code": code}
-            yield self._written(name, {**about, "version": ragtune.__version__}, figures, _cpu_ms(config))
-        for name, installed in outside.items():
-            yield self._written(name, _about(installed), *self._played(installed, progress))
+            about = {"package": "ragtune", "version": ragtune.__version__, "label": entry.policy.label}
+            about |= {"kind": entry.kind, "code": self._inputs.code_of(config, cellreplay.__name__)[0]}
+            yield self._written(name, about, figures, _cpu_ms(config))
+        for name in names:
+            if name not in self.presets:
+                yield self._written(name, _about(installed[name]), *self._played(installed[name], progress))
 
     def _replayed(self, names: Sequence[str], progress: Progress) -> dict[str, Figures]:
         found: dict[str, Figures] = {name: {} for name in names}
@@ -149,14 +145,6 @@ def _grid(unit: str, data: str | None, options: Sequence[str]) -> Grid:
         known = ", ".join(entry.group for entry in grid.collections)
         raise ConfigError(f"--data {data}: allowed is a folder with one of {known}")
     return replace(grid, collections=there)
-
-
-def _installed(name: str, presets: Mapping[str, Any]) -> EntryPoint:
-    found = entry_points(group=GROUP)
-    if name not in found.names:
-        known = [*presets, *sorted(found.names)]
-        raise ConfigError(f"no policy {name!r}: allowed are {', '.join(known)}{did_you_mean(name, known)}")
-    return found[name]
 
 
 def _about(entry: EntryPoint) -> dict[str, Any]:
