@@ -95,8 +95,7 @@ def _table(unit: str, records: Mapping[str, Any], cpu: Mapping[str, float]) -> T
         row = [str(rank), own[i]["label"], f"{mean[i]:.3f}", f"[{low[i]:.3f}, {high[i]:.3f}]"]
         row += [difference, p_text(p[i])] if i != at else ["", ""]
         row += [f"{cpu[own[i]['label']]:.1f}", *(f"{each[i]:.3f}" for each in families.values())]
-        record = " ".join(str(own[i][part]) for part in ("package", "version", "date") if own[i][part])
-        rows.append([*row, own[i]["kind"], f"{record} {own[i]['code'][:12]}"])
+        rows.append([*row, own[i]["kind"], f"{own[i]['version']} {own[i]['code'][:8]} {own[i]['date'] or ''}"])
     return Table(f"Budgets in {BY_SHORT[unit].noun}", [*COLUMNS, *families, "kind", "record"], rows)
 
 
