@@ -28,7 +28,7 @@ ESCAPES = (
 """Events of other programs and of the network."""
 
 
-class Candidate(NamedTuple):
+class PolicyCandidate(NamedTuple):
     """A document that the first stage found."""
 
     id: str  # differs between requests and runs
@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
     cost: float  # of its score, in the unit of the budget; 0 for calls
 
 
-class Request:
+class PolicyRequest:
     """One query: its candidates, best first, and the only way to their scores."""
 
     id: str  # differs between runs
@@ -51,7 +51,7 @@ class Request:
 
     def __init__(self, exchange: Callable[[Any], Any], number: int, candidates: Sequence[Any], **facts: Any) -> None:
         self._exchange, self._number = exchange, number
-        self.candidates = [Candidate(*each) for each in candidates]
+        self.candidates = [PolicyCandidate(*each) for each in candidates]
         vars(self).update(facts, left=facts["budget"])
 
     def score(self, ids: Sequence[str]) -> dict[str, float]:
@@ -116,7 +116,7 @@ def main() -> None:
         question = exchange(message)
         begun = time.process_time()
         try:
-            ranking = [str(doc_id) for doc_id in policy.rank(Request(exchange, **question))]
+            ranking = [str(doc_id) for doc_id in policy.rank(PolicyRequest(exchange, **question))]
             message = {"answer": ranking, "cpu_ms": (time.process_time() - begun) * 1000}
         except Exception as error:
             message = {"failed": f"{type(error).__name__}: {error}"}

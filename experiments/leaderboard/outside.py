@@ -31,8 +31,8 @@ SAMPLE = 8
 """Queries of each collection and budget that are replayed by fresh instances."""
 
 
-class Table(NamedTuple):
-    """Where a policy plays: its collection, and the budget of each request."""
+class Track(NamedTuple):
+    """A collection in one unit, under one budget for each request."""
 
     session: Session
     depth: int  # candidates of a query
@@ -41,7 +41,7 @@ class Table(NamedTuple):
     window: int | None  # documents of a call at most
 
 
-class Answer(NamedTuple):
+class PlayedQuery(NamedTuple):
     """The answer to a query, and what its scores were charged in each of UNITS."""
 
     ranking: tuple[str, ...]
@@ -49,27 +49,27 @@ class Answer(NamedTuple):
     cpu_ms: float  # of the policy's own work
 
 
-def play(entry: EntryPoint, table: Table, closed: Sequence[str]) -> list[Answer]:
+def play(entry: EntryPoint, track: Track, closed: Sequence[str]) -> list[PlayedQuery]:
     """Answers to all judged queries. ConfigError on a cheat, or where fresh instances answer a sample otherwise.
 
     The policy may open no file of the folders ``closed``.
     """
-    judged, salt = table.session.dataset.judged, secrets.token_hex()
-    found = list(_answers(entry, table, judged, salt, closed))
+    judged, salt = track.session.dataset.judged, secrets.token_hex()
+    found = list(_answers(entry, track, judged, salt, closed))
     drawn = sorted(secrets.SystemRandom().sample(range(len(judged)), min(SAMPLE, len(judged))), reverse=True)
     for names, why in ((salt, "it remembers other queries"), (secrets.token_hex(), "it depends on ids")):
-        again = _answers(entry, table, [judged[i] for i in drawn], names, closed)
+        again = _answers(entry, track, [judged[i] for i in drawn], names, closed)
         if any(answer[:2] != found[i][:2] for i, answer in zip(drawn, again, strict=True)):
             raise ConfigError(f"policy {entry.name!r} refused: a fresh instance answers otherwise, so {why}")
     return found
 
 
 def _answers(
-    entry: EntryPoint, table: Table, query_ids: Sequence[str], salt: str, closed: Sequence[str]
-) -> Iterator[Answer]:
+    entry: EntryPoint, track: Track, query_ids: Sequence[str], salt: str, closed: Sequence[str]
+) -> Iterator[PlayedQuery]:
     with closing(_Process(entry, closed)) as process:
         for number, query_id in enumerate(query_ids):
-            yield _Account(table, query_id, salt).answer(process, number)
+            yield _Account(track, query_id, salt).answer(process, number)
 
 
 class _Process:
@@ -112,26 +112,26 @@ class _Process:
 class _Account:
     """A request: its candidates by the ids that the policy sees, and what it has spent."""
 
-    def __init__(self, table: Table, query_id: str, salt: str) -> None:
-        session, limit = table.session, {table.unit.limit: table.budget}
-        self._table, self._reranker = table, next(iter(session.rerankers.values()))
+    def __init__(self, track: Track, query_id: str, salt: str) -> None:
+        session, limit = track.session, {track.unit.limit: track.budget}
+        self._track, self._reranker = track, next(iter(session.rerankers.values()))
         self._tracker = CostBudget.only(**limit, assembly_token_buffer=0).create_tracker(clock=VirtualClock())
         query = session.dataset.queries[query_id]
         self._context = RAGtuneContext(query=query, query_id=query_id, tracker=self._tracker)
-        documents = session.parts["retriever"].retrieve(self._context, table.depth)
+        documents = session.parts["retriever"].retrieve(self._context, track.depth)
         items = [PoolItem.from_document(found, rank, found.sources) for rank, found in enumerate(documents)]
         self._items = {_digest(salt, query_id, item.doc_id): item for item in items}
         self._id = _digest(salt, query_id)
 
-    def answer(self, process: _Process, number: int) -> Answer:
+    def answer(self, process: _Process, number: int) -> PlayedQuery:
         """Ask the policy, and sell it scores until it has answered."""
-        table, query = self._table, self._context.query
+        track, query = self._track, self._context.query
         candidates = [
             [doc_id, item.content, item.initial_rank, item.sources, self._price(item)]
             for doc_id, item in self._items.items()
         ]
         question = {"number": number, "id": self._id, "query": query, "candidates": candidates}
-        question |= {"unit": table.unit.short, "budget": table.budget, "window": table.window}
+        question |= {"unit": track.unit.short, "budget": track.budget, "window": track.window}
         message = process.exchange({**question, "seed": int(_digest(query), 16)})
         while "score" in message:
             if message["number"] != number:
@@ -141,10 +141,12 @@ class _Account:
         if not self._has(ranking):
             raise process.refuse("failed: its answer is not ids of candidates, each of them once")
         ids = dict.fromkeys([*ranking, *self._items])  # the rest in the first stage's order
-        return Answer(tuple(self._items[doc_id].doc_id for doc_id in ids), self._tracker.amounts(), message["cpu_ms"])
+        return PlayedQuery(
+            tuple(self._items[doc_id].doc_id for doc_id in ids), self._tracker.amounts(), message["cpu_ms"]
+        )
 
     def _price(self, item: PoolItem) -> float:
-        unit = self._table.unit
+        unit = self._track.unit
         return 0.0 if unit is CALLS else getattr(self._reranker.expected_cost([item], self._context), unit.name)
 
     def _has(self, ids: Sequence[str]) -> bool:
@@ -152,17 +154,17 @@ class _Account:
 
     def _sold(self, ids: Sequence[str]) -> dict[str, Any]:
         """Scores by id, charged; or why not, and then nothing is charged."""
-        table, most = self._table, self._table.window or len(self._items)
+        track, most = self._track, self._track.window or len(self._items)
         if not 0 < len(ids) <= most or not self._has(ids):
             return {"denied": f"a call takes 1 to {most} candidates, each of them once"}
         items = [self._items[doc_id] for doc_id in ids]
         if short := self._tracker.charge(self._reranker.expected_cost(items, self._context)):
-            left = f"{short.remaining:g} of {table.budget:g} {table.unit.noun} left"
+            left = f"{short.remaining:g} of {track.budget:g} {track.unit.noun} left"
             return {
                 "denied": f"the account, which is kept outside the policy, has {left}, and {short.asked:g} are asked"
             }
         found = self._reranker.rerank(items, self._context, "default")
-        left_over = table.budget - getattr(self._tracker.spent(), table.unit.name)
+        left_over = track.budget - getattr(self._tracker.spent(), track.unit.name)
         return {"scores": {doc_id: found[self._items[doc_id].doc_id] for doc_id in ids}, "left": left_over}
 
 

@@ -19,7 +19,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.curves import area
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
-from experiments.leaderboard.outside import Table, play
+from experiments.leaderboard.outside import Track, play
 from experiments.publish.files import write_text
 from experiments.replay.build import session_for
 from experiments.replay.inputs import InputFiles, code_files
@@ -111,7 +111,7 @@ class Recorder:
                 judged, depth = session.dataset.judged, config["retrieval"]["original_query_depth"]
                 measures = Measures(grid.measures, session.dataset.qrels)
                 for budget in grid.budgets:
-                    answers = play(entry, Table(session, depth, grid.limited, budget, WINDOWS[unit]), self._closed)
+                    answers = play(entry, Track(session, depth, grid.limited, budget, WINDOWS[unit]), self._closed)
                     rankings = {query: answer.ranking for query, answer in zip(judged, answers, strict=True)}
                     values = measures.of_topics(rankings, {query: query for query in judged})[:, 0]
                     charged = np.array([answer.charged for answer in answers])
