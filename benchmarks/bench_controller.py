@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import transcription
 
-from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune import ControllerOutput, CostBudget, RAGtuneController, RetrievalDepths, ScoredDocument
 from ragtune.core.drivers import alone
 from ragtune.core.interfaces import (
     BaseAssembler,
@@ -113,7 +113,7 @@ def make_controller(
         reranker=TableReranker(scores),
         assembler=NoContext(),
         budget=CostBudget.unlimited(),
-        plan=RetrievalPlan(original_query_depth=len(documents)),
+        plan=RetrievalDepths(original_query_depth=len(documents)),
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ragtune.core.controller import RAGtuneController
     from ragtune.core.output import ControllerOutput
     from ragtune.core.request.budget import CostBudget, CostTracker
-    from ragtune.core.rounds import RetrievalPlan
+    from ragtune.core.rounds import RetrievalDepths
     from ragtune.core.types import ScoredDocument
     from ragtune.data.corpus import Corpus, Document
     from ragtune.facade.reranker import BudgetedReranker
@@ -29,7 +29,7 @@ __all__ = [
     "CostTracker",
     "Document",
     "RAGtuneController",
-    "RetrievalPlan",
+    "RetrievalDepths",
     "ScoredDocument",
     "__version__",
 ]
@@ -42,7 +42,8 @@ _HOMES = {
     "CostTracker": "ragtune.core.request.budget",
     "Document": "ragtune.data.corpus",
     "RAGtuneController": "ragtune.core.controller",
-    "RetrievalPlan": "ragtune.core.rounds",
+    "RetrievalDepths": "ragtune.core.rounds",
+    "RetrievalPlan": "ragtune.core.rounds",  # until 1.1.0
     "ScoredDocument": "ragtune.core.types",
 }
 """Modules of the names, imported with the first use: the command line's help should not wait for NumPy and SciPy."""

@@ -23,7 +23,7 @@ from command_line import TEST_COMPONENTS
 from hypothesis import HealthCheck, settings
 
 from experiments.config.paths import CONF
-from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalDepths, ScoredDocument
 from ragtune.core.interfaces import (
     BaseAssembler,
     BaseEstimator,
@@ -207,7 +207,7 @@ def make_controller(**parts: Any) -> RAGtuneController:
         "reranker": FakeReranker(),
         "assembler": FakeAssembler(),
         "budget": CostBudget.unlimited(),
-        "plan": RetrievalPlan(original_query_depth=1000),
+        "plan": RetrievalDepths(original_query_depth=1000),
     }
     return RAGtuneController(**(defaults | parts))
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from experiments.config.compose import compose
 from experiments.replay.build import build_session
-from ragtune import RAGtuneController, RetrievalPlan
+from ragtune import RAGtuneController, RetrievalDepths
 from ragtune.core.interfaces import BaseEstimator
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
@@ -43,7 +43,7 @@ def main() -> None:
     session = build_session(compose(["estimator=uncertainty", "budget=tight"]))
     watched = Watched(session.parts["estimator"])
     parts = {**session.parts, "estimator": watched}
-    controller = RAGtuneController(**parts, reranker=session.rerankers, plan=RetrievalPlan(original_query_depth=100))
+    controller = RAGtuneController(**parts, reranker=session.rerankers, plan=RetrievalDepths(original_query_depth=100))
 
     controller.run(session.dataset.queries[QUERY], query_id=QUERY)
     figure, axes = plt.subplots(1, len(MOMENTS), figsize=(11, 3.3), sharey=True, layout="constrained")

@@ -5,27 +5,32 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
+from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.core.utils import configure_log, run_job
 from hydra.errors import HydraException
-from hydra.experimental.callback import Callback
-from hydra.types import RunMode
+from hydra.types import HydraContext
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from experiments.cli.help import help_text
-from experiments.config.compose import JobConfigs, composed, readable, register_resolvers, resolve, spelled_out
+from experiments.config.compose import JobConfigs, composed, parsed, readable, register_resolvers, resolve, spelled_out
 from experiments.config.options import without_dashes
 from experiments.config.paths import CONF
+from experiments.config.targets import require_hydra_allowed
 from experiments.publish.folders import note_missing, remove_if_empty, remove_new_empty
 from ragtune.cli.dispatch import DONE, INTERRUPTED, Parser, complain
 from ragtune.core.errors import ConfigError, RagtuneError
+from ragtune.core.plain import first_line
 
 LOST = {"BrokenProcessPool", "UncompletedJobError", "WorkersLostError"}
 """What joblib's launcher, submitit's and executors raise where a process died at work."""
@@ -35,37 +40,24 @@ _in_progress: list[Any] = []
 """The sweep in progress, if any. Its module is imported where it is needed."""
 
 
-class HarnessCallback(Callback):
-    """Hydra calls it around a run or a sweep. It notes which folders are new, and opens and closes a sweep."""
+class _Callbacks:
+    """The callbacks of a configuration, which Hydra's functions call as one."""
 
-    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        note_missing(Path(config.hydra.run.dir))
+    def __init__(self, config: DictConfig) -> None:
+        self._callbacks = [instantiate(node) for node in (config.hydra.callbacks or {}).values()]
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        from experiments.cli.sweep import Sweep
+    def call(self, event: str, **about: Any) -> None:
+        for callback in self._callbacks[:: -1 if event.endswith("_end") else 1]:
+            try:
+                getattr(callback, event)(**about)
+            except Exception as error:  # as with Hydra itself
+                sys.stderr.write(f"warning: {type(callback).__name__}.{event} failed: {first_line(error)}\n")
 
-        _guarded_hydra()  # before the sweeper gets the loader
-        note_missing(Path(config.hydra.sweep.dir))
-        with _ending_the_sweep(config):
-            _in_progress.append(Sweep(config))
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        with _ending_the_sweep(config):
-            _in_progress.pop().end()
-
-
-@contextmanager
-def _ending_the_sweep(config: DictConfig) -> Iterator[None]:
-    """What is raised within ends the sweep: Hydra would make a warning of it, and a success of the sweep."""
-    try:
-        yield
-    except Exception as error:
-        raise SystemExit(_complain(error, sweep=Path(config.hydra.sweep.dir).absolute())) from None
+    on_job_start, on_job_end = partialmethod(call, "on_job_start"), partialmethod(call, "on_job_end")
 
 
 def main(words: Sequence[str], command: str = "ragtune run") -> int:
     """Run ``ragtune run`` and return its exit code (0 done, 2 bad input, 1 else, 130 interrupted)."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"
     register_resolvers()
     code = INTERRUPTED  # by a second Ctrl-C, where the first is still being complained about
     try:
@@ -80,7 +72,7 @@ def main(words: Sequence[str], command: str = "ragtune run") -> int:
 def _launch(given: Sequence[str], command: str) -> int:
     try:
         words = spelled_out(given)
-        sys.argv[:] = ["run.py", *words]  # what Hydra reads, and tracking notes
+        sys.argv[:] = ["run.py", *words]  # which tracking notes
         parser = Parser(command, add_help=False)
         parser.propose = without_dashes
         parser.add_argument("overrides", nargs="*")
@@ -98,10 +90,7 @@ def _launch(given: Sequence[str], command: str) -> int:
             sys.stdout.write(f"{help_text(shown, is_sweep=options.multirun)}\n")
             return DONE
         with initialize_config_dir(str(CONF), job_name="main", version_base="1.3"):
-            # As `hydra.main` does, which composes everything once more to learn which of the two it is.
-            hydra_itself = _guarded_hydra()
-            start, mode = (hydra_itself.multirun, "MULTIRUN") if options.multirun else (hydra_itself.run, "RUN")
-            start("config", _app, [*overrides, f"hydra.mode={mode}"])
+            (_sweep if options.multirun else _run)(overrides)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
@@ -109,31 +98,64 @@ def _launch(given: Sequence[str], command: str) -> int:
     return DONE
 
 
-def _guarded_hydra() -> Any:
-    """Hydra, with a loader that composes jobs quickly and refuses classes that are not allowed."""
-    hydra_itself: Any = GlobalHydra.instance().hydra
-    hydra_itself.config_loader = JobConfigs(hydra_itself.config_loader)
-    return hydra_itself
+def _run(overrides: Sequence[str]) -> None:
+    config, context = _begun([*overrides, "hydra.mode=RUN"])
+    note_missing(Path(config.hydra.run.dir))
+    context.callbacks.call("on_run_start", config=config, config_name="config")
+    done = run_job(_run_once, config, "hydra.run.dir", None, context)
+    context.callbacks.call("on_run_end", config=config, config_name="config", job_return=done)
+    _ = done.return_value  # or what was raised
 
 
-def _app(cfg: DictConfig) -> float | None:
+def _sweep(overrides: Sequence[str]) -> None:
+    from experiments.cli.sweep import Sweep
+
+    words = [parsed(word) for word in overrides]
+    for word in words:
+        if word.is_sweep_override() and word.is_hydra_override():
+            raise ConfigError(f"{word.input_line}: Hydra's own options cannot be swept")
+    unswept = [str(word.input_line) for word in words if not word.is_sweep_override()]
+    config, context = _begun([*unswept, "hydra.mode=MULTIRUN"])
+    task = [str(word.input_line) for word in words if not word.is_hydra_override()]
+    config.hydra.overrides.task = task
+    note_missing(Path(config.hydra.sweep.dir))
+    _in_progress.append(Sweep(config))
+    context.callbacks.call("on_multirun_start", config=config, config_name="config")
+    sweeper = Plugins.instance().instantiate_sweeper(hydra_context=context, task_function=_run_job, config=config)
+    sweeper.sweep(task)
+    context.callbacks.call("on_multirun_end", config=config, config_name="config")
+    _in_progress.pop().end()
+
+
+def _begun(overrides: Sequence[str]) -> tuple[DictConfig, Any]:
+    """The configuration, and what Hydra's functions need besides. It is checked before Hydra calls what it names."""
+    config = hydra_compose("config", list(overrides), return_hydra_config=True)
+    require_hydra_allowed(config.hydra)
+    configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+    callbacks: Any = _Callbacks(config)  # of the class that Hydra's functions expect, their methods alone
+    return config, HydraContext(JobConfigs(config.hydra.runtime.config_sources), callbacks)
+
+
+def _run_once(cfg: DictConfig) -> float | None:
     from experiments.publish.folders import locked
 
-    register_resolvers()
-    job = HydraConfig.get()
-    folder = Path(job.runtime.output_dir)
-    overrides: list[str] = OmegaConf.to_container(job.overrides.task, resolve=False)  # type: ignore[assignment]
-    if job.mode == RunMode.MULTIRUN:
-        return _run_job(cfg, folder, overrides)
+    folder, overrides = _job()
     try:
         with locked(folder):
-            return _run(cfg, folder, overrides)
+            return _replayed(cfg, folder, overrides)
     except (Exception, KeyboardInterrupt) as error:
         # Raised any other way, it would come with Hydra's own lines around it.
         raise SystemExit(_complain(error, folder)) from None
 
 
-def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | None:
+def _job() -> tuple[Path, list[str]]:
+    """The folder and the overrides of the run or job that Hydra has begun."""
+    job = HydraConfig.get()
+    overrides: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
+    return Path(job.runtime.output_dir), overrides
+
+
+def _run_job(cfg: DictConfig) -> float | None:
     """One job of a sweep; its failure is written down and leaves the others alone. A folder in use ends the sweep."""
     from experiments.cli.sweep import FAILURE, note_failure, summaries
     from experiments.publish.folders import locked
@@ -141,6 +163,8 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
 
     if "joblib" in str(HydraConfig.get().launcher._target_):
         end_with(os.getppid())  # a worker process of the launcher, which is its parent
+    register_resolvers()  # in a worker process
+    folder, overrides = _job()
     prefix, sweep = f"job {folder.name} ({' '.join(overrides)}): ", Path(HydraConfig.get().sweep.dir).absolute()
     with ExitStack() as stack:
         stack.callback(remove_if_empty, folder)
@@ -152,7 +176,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
         is_complete = cfg.resume and folder.name in summaries(sweep)
         try:
             (folder / FAILURE).unlink(missing_ok=True)
-            return _run(cfg, folder, overrides, _in_progress[0].planned if _in_progress else ())
+            return _replayed(cfg, folder, overrides, _in_progress[0].planned if _in_progress else ())
         except BrokenPipeError as error:
             _complain(error)  # the reader of its output is gone; its files are written
             return None
@@ -164,7 +188,7 @@ def _run_job(cfg: DictConfig, folder: Path, overrides: list[str]) -> float | Non
             return None
 
 
-def _run(
+def _replayed(
     cfg: DictConfig, folder: Path, overrides: list[str], sweep: Sequence[Sequence[str]] | None = None
 ) -> float | None:
     config = resolve(cfg)

@@ -11,7 +11,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
@@ -40,11 +39,13 @@ class Sweep:
 
     def __init__(self, config: DictConfig) -> None:
         register_resolvers()
-        overrides = _overrides(config)
+        params: dict[str, Any] = OmegaConf.select(config, "hydra.sweeper.params") or {}
+        task: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
+        overrides = [parsed(word) for word in (*(f"{name}={value}" for name, value in params.items()), *task)]
         self._swept = [word for word in overrides if word.is_sweep_override()]
         is_basic = str(OmegaConf.select(config, "hydra.sweeper._target_")).endswith(".BasicSweeper")
         self.planned: Jobs = []
-        with suppress(HydraException):  # Hydra will complain
+        with suppress(HydraException):  # of a glob, or where Hydra will complain
             self.planned = combinations(overrides) if is_basic else []
         if "submitit" in str(OmegaConf.select(config, "hydra.launcher._target_")):
             # Its jobs are Python processes of their own, here or on other machines, which would not find this checkout.
@@ -137,15 +138,6 @@ class Sweep:
             self._tracking.finish(self._parent, status)
         except Exception as error:  # the server went down: the files are all there
             print_warning(f"tracking of the sweep failed ({first_line(error)}); its table is in {self.folder}")
-
-
-def _overrides(config: DictConfig) -> list[Override]:
-    """The sweep's overrides; none where Hydra will complain."""
-    params: dict[str, Any] = OmegaConf.select(config, "hydra.sweeper.params") or {}
-    given = [f"{name}={value}" for name, value in params.items()]
-    with suppress(HydraException):
-        return [parsed(word) for word in (*given, *(OmegaConf.select(config, "hydra.overrides.task") or []))]
-    return []
 
 
 def _release_workers() -> None:

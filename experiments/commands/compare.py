@@ -2,7 +2,7 @@
 
 A RUN is a folder of ``ragtune run``, or an MLflow run id. The files of an id are downloaded from the store that
 conf/tracking/mlflow.yaml or MLFLOW_TRACKING_URI names. Writes compare.md, compare.csv and .parquet, policies.csv,
-per_query.parquet, a figure and report.html, which shows the decisions of the first four runs.
+per_query.parquet, a figure and report.html.
 
 The baseline of the recommendation is the most expensive run of the first run's policy, as in a study.
 """
@@ -19,11 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder or MLflow run id; the first is the reference")
     parser.add_argument("--out", type=Path, help="output folder; default: results/compare/FIRST-and-N-more")
-    parser.add_argument(
-        "--texts",
-        action=argparse.BooleanOptionalAction,
-        help="show queries, documents and judgments (needs the collection); default: of the shipped one only",
-    )
     parser.add_argument("--no-report", action="store_true", help="no report.html")
 
 
@@ -37,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     require_writable(arguments.out or Path("results", "compare"))
     with tempfile.TemporaryDirectory() as downloads:
         runs = find_runs(arguments.runs, Path(downloads))
-        study = study_of_runs(runs, arguments.command, texts=arguments.texts)
+        study = study_of_runs(runs, arguments.command)
     sys.stderr.writelines(f"warning: {reservation}\n" for reservation in reservations(runs))
     name = file_stem(f"{runs[0].name}-and-{len(runs) - 1}-more")
     folder = arguments.out or Path("results", "compare", name)

@@ -1,7 +1,8 @@
-"""Why is a document where it is?
+"""What was reranked for a query, and why is a document where it is?
 
 Replays one query of a finished run from its recorded scores, and prints which source found the document, what was
-expected of it after each batch, when it was scored or why not, and what a score would have cost:
+expected of it after each batch, when it was scored or why not, and what a score would have cost. Without a document,
+it prints the batches of the query: how many documents, why, and what was paid.
 
     ragtune explain RUN QUERY DOCUMENT
 """
@@ -17,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("run", metavar="RUN", help="folder or MLflow run id")
     parser.add_argument("query", metavar="QUERY", help="id of a query")
-    parser.add_argument("document", metavar="DOCUMENT", help="id of a document")
+    parser.add_argument("document", metavar="DOCUMENT", nargs="?", help="id of a document; default: all batches")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
     ragtune study                                        # the shipped collection
     ragtune study --config shared --data ../shared/data  # collections beside the checkout
-    ragtune study --policies uncertainty budgets=[10,20] traces.budget=20
+    ragtune study --policies uncertainty budgets=[10,20]
 
 Writes frontier.md, frontier.csv and .parquet (one row per cell), policies.csv, curves.csv, per_query.parquet, a
 figure per collection and report.html. It also writes claims.md and claims.csv for the claims of the configuration, and

@@ -1,14 +1,17 @@
-"""Why a document is where it is: replays a finished run's query, and tells what the policy knew of the document."""
+"""What was reranked for a query of a finished run, and why a document is where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.compare.run_folder import FinishedRun, rankings_of, traces_of
 from experiments.replay.build import Session, session_for
-from experiments.report.decisions import decisions_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.output import ControllerOutput, HistoryStep
 from ragtune.core.plain import count_of
@@ -18,17 +21,43 @@ from ragtune.core.types import ScoredDocument
 from ragtune.core.units import UNITS
 
 
-def explained(run: FinishedRun, query_id: str, doc_id: str) -> Iterator[str]:
-    """Lines that say where the document came from, what was expected of it, when it was scored or why not.
+@dataclass(frozen=True)
+class Batch:
+    """A proposed batch and what became of it."""
+
+    doc_ids: Sequence[str]
+    scores: Mapping[str, float]
+    reason: Mapping[str, Any]  # the scheduler's
+    refusal: Mapping[str, Any] | None  # the budget's
+    paid: NDArray[np.float64]  # by all batches so far, in each of UNITS
+
+    def result(self, doc_id: str) -> str:
+        if doc_id in self.scores:
+            return f"scored {self.scores[doc_id]:.4g}"
+        return "refused by the budget" if self.refusal is not None else "sent, without a score"
+
+    def __str__(self) -> str:
+        paid = ", ".join(count_of(n, unit.noun) for n, unit in zip(self.paid, UNITS, strict=True) if n)
+        refused = None if self.refusal is None else f"refused by the budget ({_words(self.refusal)})"
+        became = refused or f"{len(self.scores)} scored"
+        return f"{len(self.doc_ids)} documents, {became}; paid so far: {paid or 'nothing'}; why: {_words(self.reason)}"
+
+
+def explained(run: FinishedRun, query_id: str, doc_id: str | None = None) -> Iterator[str]:
+    """Lines that say where a document came from, what was expected of it, when it was scored or why not.
+
+    Without a document, they say what was reranked for the query, batch by batch.
 
     Raises:
         ConfigError: if the query or document is unknown, or the reranker is a live one, which would be paid again.
     """
+    if doc_id is None:
+        yield from _steps(run, query_id)
+        return
     session = session_for(run.config)
     if not all(reranker.facts.is_recorded for reranker in session.rerankers.values()):
         raise ConfigError(f"run {run.name} has a live reranker: allowed are recorded scores (ragtune score makes them)")
-    if query_id not in session.dataset.queries:
-        raise ConfigError(f"query {query_id!r}: run {run.name} has {len(session.dataset.queries)} others")
+    _require_query(run, query_id, session.dataset.queries)
     output = session.controller.run(session.dataset.queries[query_id], query_id=query_id)
     if list(output.ranking) != rankings_of(run).get(query_id, []):
         yield "warning: this replay ends with another ranking than the run: files or code have changed since"
@@ -38,6 +67,50 @@ def explained(run: FinishedRun, query_id: str, doc_id: str) -> Iterator[str]:
     yield from _scoring(run, session, output, doc_id)
     places = [step.ranking.index(doc_id) + 1 for step in output.history if doc_id in step.ranking]
     yield f"place after each batch: {' '.join(map(str, places))} of {len(output.ranking)}"
+
+
+def _require_query(run: FinishedRun, query_id: str, known: Collection[str]) -> None:
+    if query_id not in known:
+        raise ConfigError(f"query {query_id!r}: run {run.name} has {len(known)} others")
+
+
+def _steps(run: FinishedRun, query_id: str) -> Iterator[str]:
+    traces = traces_of(run)
+    _require_query(run, query_id, traces)
+    events = traces[query_id]["events"]
+    yield f"query {query_id}"
+    for number, batch in enumerate(_batches(events), start=1):
+        yield f"batch {number}: {batch}"
+    ends = [e["details"] for e in events if e["action"] == "stop" and e["component"] == "controller"]
+    yield from (f"ended: {end['reason'].replace('_', ' ')} {_words(end['details'])}".rstrip() for end in ends[-1:])
+
+
+def _batches(events: Sequence[Mapping[str, Any]]) -> Iterator[Batch]:
+    """The batches of a trace; the events up to the next proposal say what became of each."""
+    starts = [i for i, event in enumerate(events) if event["action"] == "propose"]
+    paid = np.zeros(len(UNITS))
+    for start, end in pairwise([*starts, len(events)]):
+        proposal, following = events[start]["details"], events[start + 1 : end]
+        paid = paid + _paid(following)
+        scores = [event["details"]["scores"] for event in following if event["action"] == "rerank"]
+        refusals = [event["details"] for event in following if event["action"] == "deny_rerank"]
+        refusal = refusals[0] if refusals else None
+        reason = proposal.get("diagnostics") or {}
+        yield Batch(proposal["doc_ids"], scores[0] if scores else {}, reason, refusal, paid)
+
+
+def _paid(following: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    """What one batch was charged: its price, the corrected price, or nothing where it was given back."""
+    paid: Mapping[str, float] = {}
+    keys = {"consume_rerank": "cost", "settle_rerank": "actual", "overrun_rerank": "actual", "refund_rerank": ""}
+    for event in following:
+        if event["component"] == "budget" and event["action"] in keys:
+            paid = event["details"].get(keys[event["action"]], {})
+    return np.array([paid.get(unit.name, 0) for unit in UNITS], dtype=float)
+
+
+def _words(details: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in details.items()) or "not said"
 
 
 def _origin(session: Session, output: ControllerOutput, query_id: str, doc_id: str) -> Iterator[str]:
@@ -53,14 +126,10 @@ def _scoring(run: FinishedRun, session: Session, output: ControllerOutput, doc_i
     values = [_value(step, doc_id) for step in output.history]
     told = " ".join("-" if value is None else f"{value:.3f}" for value in values)
     yield f"estimate before the first batch and after each one: {told}"
-    trace = traces_of(run)[output.query_id]
-    steps, rows = (decisions_of(trace, ())[name] for name in ("steps", "rows"))
-    proposed = [event["details"]["doc_ids"] for event in trace["events"] if event["action"] == "propose"]
-    scores = {batch: score for batch, found, _, score, _ in rows if found == doc_id}
-    sent = [step for step, ids in zip(steps, proposed, strict=True) if doc_id in ids]
-    for batch, _, _, outcome, *_ in sent:
-        said = "refused by the budget" if outcome == "denied" else "sent, without a score"
-        yield f"batch {batch} of {len(steps)}: " + (f"scored {scores[batch]:.4g}" if batch in scores else said)
+    batches = list(_batches(traces_of(run)[output.query_id]["events"]))
+    sent = [(number, batch) for number, batch in enumerate(batches, start=1) if doc_id in batch.doc_ids]
+    for number, batch in sent:
+        yield f"batch {number} of {len(batches)}: {batch.result(doc_id)}"
     if sent:
         return
     yield f"never sent: the request ended with {output.stop.message or output.stop.reason}"

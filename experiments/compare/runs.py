@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from experiments.compare.run_folder import TABLE, TRACES, FinishedRun, line_of, rankings_of, reading, traces_of
+from experiments.compare.run_folder import TABLE, TRACES, FinishedRun, line_of, reading, traces_of
 from experiments.config.options import WHERE_NOT_WHAT
-from experiments.config.paths import SHIPPED
 from experiments.evaluate.record import UNITS, told
 from experiments.evaluate.significance import PERMUTATIONS
 from experiments.publish.described import git_sha, policy_title
-from experiments.replay.build import load_dataset
-from experiments.report.decisions import INELIGIBLE, counted, decisions_of
-from experiments.report.report import shown
 from experiments.report.study import FINAL, Cell, Study, StudyCollection, StudyPolicy, column_of
 from ragtune.core.errors import ConfigError
 from ragtune.core.units import DOCS
 from ragtune.core.units import UNITS as ALL
 from ragtune.data.join import joined
 
-TRACED_RUNS = 4
-"""The report can show the decisions of this many runs, the first ones."""
 
-
-def study_of_runs(runs: Sequence[FinishedRun], command: str, *, texts: bool | None = None) -> Study:
-    """Make a study of runs, the first the reference; ``texts`` None shows texts of the shipped collection only."""
+def study_of_runs(runs: Sequence[FinishedRun], command: str) -> Study:
+    """Make a study of runs, the first the reference."""
     require_comparable(runs)
     first = runs[0]
     bootstrap = first.config["bootstrap"]
@@ -40,14 +32,13 @@ def study_of_runs(runs: Sequence[FinishedRun], command: str, *, texts: bool | No
         name=f"{first.summary.dataset}: {len(runs)} runs",
         command=command,
         git_sha=git_sha(),
-        collections=[_collection(runs, measures, texts=texts)],
+        collections=[_collection(runs, measures)],
         policies=policies,
         reference=policies[0].name,
         columns=[FINAL],
         measures=measures,
         is_grid=False,
         target_label=f"what {policies[0].label} ends with",
-        traced_column=FINAL,
         resamples=bootstrap["resamples"],
         permutations=PERMUTATIONS,
         level=bootstrap["level"],
@@ -126,21 +117,13 @@ def _notes(runs: Sequence[FinishedRun], policies: Sequence[StudyPolicy], measure
     return found
 
 
-def _is_shipped(config: Mapping[str, Any]) -> bool:
-    path = config["dataset"].get("path")
-    return path is not None and SHIPPED.is_dir() and Path(path).resolve() == SHIPPED.resolve()
-
-
-def _collection(runs: Sequence[FinishedRun], measures: Sequence[str], *, texts: bool | None) -> StudyCollection:
+def _collection(runs: Sequence[FinishedRun], measures: Sequence[str]) -> StudyCollection:
     queries = list(runs[0].queries.index)
-    cells = {(run.name, FINAL): _cell(run, queries, measures, traced=i < TRACED_RUNS) for i, run in enumerate(runs)}
+    cells = {(run.name, FINAL): _cell(run, queries, measures) for run in runs}
     reference = cells[runs[0].name, FINAL]
-    config = runs[0].config
-    dataset = load_dataset(config) if (_is_shipped(config) if texts is None else texts) else None
     return StudyCollection(
         name=runs[0].summary.dataset,
         queries=queries,
-        **(shown(dataset, cells.values()) if dataset else {"query_texts": {}, "doc_texts": {}, "grades": {}}),
         cells=cells,
         curves={run.name: line_of(run, measures) for run in runs},
         target=reference.values.mean(axis=0),
@@ -149,14 +132,13 @@ def _collection(runs: Sequence[FinishedRun], measures: Sequence[str], *, texts: 
     )
 
 
-def _cell(run: FinishedRun, queries: Sequence[str], measures: Sequence[str], *, traced: bool) -> Cell:
+def _cell(run: FinishedRun, queries: Sequence[str], measures: Sequence[str]) -> Cell:
     table = run.queries.loc[list(queries)]
-    rankings, traces = rankings_of(run), traces_of(run)
+    traces = traces_of(run)
     with reading(run.folder / TRACES):
-        decisions = {q: decisions_of(traces[q], rankings.get(q, [])) for q in queries} if traced else {}
         expanded, ineligible = (
-            np.array([counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
-            for action in ("consume_expansion", INELIGIBLE)
+            np.array([_counted(traces[q]["events"], action) for q in queries], dtype=np.int64)
+            for action in ("consume_expansion", "ineligible")
         )
     charged = [f"charged_{unit}" for unit in UNITS]
     with reading(run.folder / TABLE):
@@ -167,5 +149,8 @@ def _cell(run: FinishedRun, queries: Sequence[str], measures: Sequence[str], *, 
             expanded=expanded,
             ineligible=ineligible,
             stops=table["stop_reason"].tolist(),
-            decisions=decisions,
         )
+
+
+def _counted(events: Iterable[Mapping[str, Any]], action: str) -> int:
+    return sum(event["details"]["count"] for event in events if event["action"] == action)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Hashable, Sequence
+from contextlib import nullcontext, suppress
 from copy import deepcopy
-from functools import cache, lru_cache
-from itertools import product
+from functools import lru_cache
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.conf import ConfigSourceInfo
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
-from hydra.types import RunMode
+from hydra.plugins.config_source import ConfigSource
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -82,12 +87,10 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     """The unresolved configuration of ``conf/ROOT.yaml`` with overrides."""
     register_resolvers()
     words = spelled_out(overrides)
+    is_begun = GlobalHydra.instance().is_initialized()
     try:
-        if GlobalHydra.instance().is_initialized():  # inside a job, whose files may be others
-            return hydra_compose(root, overrides=words)
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            loader, master = _loader(str(CONF), root, _state_of(CONF))
-            config = loader.load_sweep_config(master, words)
+        with nullcontext() if is_begun else initialize_config_dir(str(CONF), version_base="1.3"):
+            config = _derived(root, words, _state_of([str(CONF), *re.findall(r"file://([^,\]'\"]+)", " ".join(words))]))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(readable(error, command)) from None
     with open_dict(config):
@@ -95,16 +98,37 @@ def composed(overrides: Sequence[str], root: str = "config", command: str = "rag
     return config
 
 
-def _state_of(conf: Path) -> frozenset[tuple[Path, int]]:
+def _state_of(folders: Sequence[str]) -> Hashable:
     """The configuration's files with the times of their last changes: a notebook lives longer than these stay."""
-    return frozenset((file, file.stat().st_mtime_ns) for file in conf.rglob("*.yaml"))
+    files = (file for folder in folders for file in Path(folder).rglob("*.yaml"))
+    return frozenset((file, file.stat().st_mtime_ns) for file in files)
 
 
-@lru_cache(maxsize=4)
-def _loader(conf: str, root: str, state: frozenset[tuple[Path, int]]) -> tuple[JobConfigs, DictConfig]:
-    """What composes ``root`` of the folder that Hydra is at: a study asks for it policy by policy."""
-    loader = JobConfigs(GlobalHydra.instance().config_loader())
-    return loader, loader.load_configuration(root, [], RunMode.RUN)
+def _derived(root: str, words: Sequence[str], state: Hashable) -> DictConfig:
+    """What Hydra composes with its own options; choices (30 files) are composed once while the files' state is one."""
+    overrides = [parsed(word) for word in words]
+    values = [each for each in overrides if each.package is None]
+    values = [each for each in values if "." in each.key_or_group or each.key_or_group in _PLAIN]
+    values = [each for each in values if not each.is_hydra_override()]
+    if any(each.type != OverrideType.CHANGE for each in overrides):
+        values = []  # what is added may rest on a value before it
+    config = deepcopy(_composed(root, tuple(str(each.input_line) for each in overrides if each not in values), state))
+    if "override_dirname" not in str(OmegaConf.to_container(config.hydra.sweep)):  # which rests on all overrides
+        with suppress(OmegaConfBaseException):
+            for each in values:
+                OmegaConf.update(config, each.key_or_group, each.value(), merge=True)
+            config.hydra.overrides.task = [each.input_line for each in overrides if not each.is_hydra_override()]
+            return config
+    return hydra_compose(root, list(words), return_hydra_config=True)  # in its words, where it is an error
+
+
+_PLAIN = ("seed", "resume", "verbosity", "clock", "measures")
+"""Options without a dot that are no choices."""
+
+
+@lru_cache(maxsize=64)
+def _composed(root: str, words: tuple[str, ...], state: Hashable) -> DictConfig:
+    return hydra_compose(root, list(words), return_hydra_config=True)
 
 
 def resolve(cfg: DictConfig) -> dict[str, Any]:
@@ -147,7 +171,8 @@ def readable(error: BaseException, command: str = "ragtune run") -> str:
     if lines[0].startswith("Config group override must be"):
         return f"{lines[0]}: {_BY_NAME}"
     noise = ("See ", "Set the environment", "Config search path", "provider=")
-    return " ".join(line for line in lines if not line.startswith(noise)) + _nearest_choice(lines)
+    said = " ".join(line for line in lines if not line.startswith(noise))
+    return said.replace("key='value1,value2'", r"key=\'value1,value2\'") + _nearest_choice(lines)  # as a shell needs it
 
 
 _BY_NAME = "a group is chosen by a name, GROUP=NAME"
@@ -165,24 +190,21 @@ Jobs = Sequence[Sequence[str]]
 """Overrides of jobs, in their order."""
 
 
+_PARSER = OverridesParser.create()
+
+
 @lru_cache(maxsize=1024)
 def parsed(word: str) -> Override:
     """The meaning of a word of the command line. Hydra's parser is slow, and jobs share most words."""
-    [override] = _parser().parse_overrides([word])
+    [override] = _PARSER.parse_overrides([word])
     return override
-
-
-@cache
-def _parser() -> OverridesParser:
-    return OverridesParser.create()
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
     """The jobs that Hydra's own sweeper makes of overrides: every combination, the last one varies fastest."""
     words: dict[str, list[str]] = {}
     for override in overrides:
-        name = override.get_key_element()
-        is_swept = override.is_sweep_override()
+        name, is_swept = override.get_key_element(), override.is_sweep_override()
         values = override.sweep_string_iterator() if is_swept else [override.get_value_element_as_str()]
         words[name] = [f"{name}={value}" for value in values]
     return [list(job) for job in product(*words.values())]
@@ -193,10 +215,9 @@ def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
     after = jobs[jobs.index(job) + 1 :] if job in jobs else ()
     # Limits under which one replay gives the results of smaller ones.
     for limit in (LIMITS[unit] for unit in ("docs", "calls")):
-        own, limits = _apart(job, f"budget.{limit}")
-        apart = [_apart(each, f"budget.{limit}") for each in after]
-        mates = [words[0] for others, words in apart if others == own and words]
-        if limits and mates:
+        key = f"budget.{limit}="
+        mates = [word for each in after if _without(key, each) == _without(key, job) for word in each if key in word]
+        if mates and _without(key, job) != job:
             found = []
             for value in dict.fromkeys(parsed(word).value() for word in mates):
                 with suppress(ValueError):
@@ -205,59 +226,33 @@ def later_budgets(budget: Any, job: Sequence[str], jobs: Jobs) -> list[Any]:
     return []
 
 
-def _apart(job: Sequence[str], key: str) -> tuple[list[str], list[str]]:
-    sets = [word for word in job if word.startswith(f"{key}=")]
-    return [word for word in job if word not in sets], sets
+def _without(key: str, job: Sequence[str]) -> list[str]:
+    return [word for word in job if not word.startswith(key)]
 
 
-class JobConfigs:
-    """Hydra's loader, which checks configurations, and composes (30 files) each combination of choices once a sweep."""
+class JobConfigs(ConfigLoader):
+    """What sweepers and launchers ask Hydra for: the configurations of jobs, and names for ``glob``."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-        self._composed: dict[tuple[str, ...], DictConfig] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._loader, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_loader": self._loader, "_composed": {}}  # a launcher may send this along with every job
-
-    def load_configuration(self, *args: Any, **options: Any) -> DictConfig:
-        """Compose a configuration. Its node ``hydra`` may name allowed classes only, since Hydra calls them at once."""
-        return _checked(self._loader.load_configuration(*args, **options))
+    def __init__(self, sources: Sequence[ConfigSourceInfo]) -> None:
+        self._sources, self._sweep = sources, time.time_ns()
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """The configuration of a job, as a copy of its own. A sweeper asks for it to check it, a launcher to run it."""
-        overrides = [parsed(word) for word in sweep_overrides]
-        # What is added may rest on a value before it; the name of a job's folder may rest on all overrides.
-        is_simple = all(each.type == OverrideType.CHANGE and not each.is_hydra_override() for each in overrides)
-        if is_simple and "override_dirname" not in str(OmegaConf.to_container(master_config.hydra.sweep)):
-            try:
-                return self._derived(master_config, overrides)
-            except (HydraException, OmegaConfBaseException):
-                pass  # Hydra composes it below, for its message
-        return _checked(self._loader.load_sweep_config(master_config, sweep_overrides))
-
-    def _derived(self, master_config: DictConfig, overrides: list[Override]) -> DictConfig:
-        values = [override for override in overrides if self._is_value(override)]
-        choices = tuple(str(override.input_line) for override in overrides if override not in values)
-        if choices not in self._composed:
-            self._composed[choices] = _checked(self._loader.load_sweep_config(master_config, list(choices)))
-        config = deepcopy(self._composed[choices])
-        for override in values:
-            OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
-        config.hydra.overrides.task = [override.input_line for override in overrides]
+        given: Any = OmegaConf.to_container(master_config.hydra.overrides.hydra, resolve=False)
+        config = _derived("config", [*given, *sweep_overrides], self._sweep)
+        require_hydra_allowed(config.hydra)
+        OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
 
-    def _is_value(self, override: Override) -> bool:
-        key = override.key_or_group
-        is_group = any(source.is_group(key) for source in self._loader.get_sources())
-        return override.package is None and "/" not in key and not is_group
+    def get_group_options(self, group_name: str, *_: Any, **__: Any) -> list[str]:
+        """The choices of a group."""
+        kinds: Any = Plugins.instance().discover(ConfigSource)
+        made = {kind.scheme(): kind for kind in kinds}
+        sources = [made[each.schema](each.provider, f"{each.schema}://{each.path}") for each in self._sources]
+        options = (source.list(group_name, ObjectType.CONFIG) for source in sources if source.is_group(group_name))
+        return sorted(set(chain.from_iterable(options)))
 
+    def _asked_by_nobody(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("sweepers and launchers ask for jobs alone")
 
-def _checked(config: DictConfig) -> DictConfig:
-    require_hydra_allowed(config.hydra)
-    return config
+    load_configuration = get_search_path = get_sources = list_groups = compute_defaults_list = _asked_by_nobody

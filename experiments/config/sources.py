@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from os.path import isfile
 from pathlib import Path
 
@@ -120,18 +120,9 @@ def _imports(text: str, package: str) -> Iterator[str]:
     for origin, names, modules in _IMPORT.findall(_TYPE_CHECKING.sub("", text)):
         yield from _names(modules)
         if origin:
-            home = _absolute(origin, package)
+            home = resolve_name(origin, package)
             yield home
             yield from (f"{home}.{name}" for name in _names(names))
-
-
-def _absolute(origin: str, package: str) -> str:
-    """The module that ``from ORIGIN import`` names within a package."""
-    name = origin.lstrip(".")
-    if not (dots := len(origin) - len(name)):
-        return name
-    parts = package.split(".")
-    return ".".join([*parts[: len(parts) - dots + 1], *([name] if name else [])])
 
 
 def _names(listed: str) -> Iterator[str]:

@@ -45,12 +45,9 @@ def targets(node: Any) -> Iterator[str]:
         yield str(node["_target_"])
 
 
-def require_allowed(node: Any, group: str) -> None:
+def require_allowed(node: Any, group: str, further: frozenset[str] = frozenset()) -> None:
     """Refuse a node that names anything but classes, and their constructors, of allowed packages."""
-    _require(node, group, allowed_packages(os.environ.get(VARIABLE, "")))
-
-
-def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
+    allowed = allowed_packages(os.environ.get(VARIABLE, "")) | further
     for target in targets(node):
         package = target.partition(".")[0]
         if package not in allowed:
@@ -66,9 +63,8 @@ def _require(node: Any, group: str, allowed: frozenset[str]) -> None:
 
 def require_hydra_allowed(hydra: Any) -> None:
     """Refuse what a preset could have Hydra call: launchers, sweepers, callbacks, and the parts of logging."""
-    allowed = allowed_packages(os.environ.get(VARIABLE, "")) | HYDRAS_PACKAGES
     for name in ("callbacks", "launcher", "sweeper"):
-        _require(_plain(hydra.get(name)), f"hydra.{name}", allowed)
+        require_allowed(_plain(hydra.get(name)), f"hydra.{name}", HYDRAS_PACKAGES)
     for name in ("hydra_logging", "job_logging"):
         for made in _made_by_logging(_plain(hydra.get(name))):
             if not is_component(made, _LOGGING) and made not in _STREAMS:

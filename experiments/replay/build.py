@@ -26,7 +26,7 @@ from ragtune.core.policy.batching import compares_apart, objection
 from ragtune.core.policy.defaults import AUTO
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
-from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.rounds import RetrievalDepths
 from ragtune.embedders.candidates import CandidateVectors
 from ragtune.estimators.posterior.correlation import FULL_TRUST
 from ragtune.retrievers.signalled import SignalledRetriever
@@ -216,13 +216,13 @@ def _passages(config: Mapping[str, Any], rerankers: Mapping[str, BaseReranker]) 
     return component(config, "passages")
 
 
-def _plan(config: Mapping[str, Any]) -> RetrievalPlan:
+def _plan(config: Mapping[str, Any]) -> RetrievalDepths:
     """The rounds' depths; a rewrite's is cut to the query's own, which rule R2 lets it not exceed."""
-    plan = dict.fromkeys(RetrievalPlan.model_fields) | config["retrieval"]
+    plan = dict.fromkeys(RetrievalDepths.model_fields) | config["retrieval"]
     depth, each = plan["original_query_depth"], plan["depth_per_reformulation"]
     if isinstance(depth, int) and isinstance(each, int) and depth >= 1:
         plan["depth_per_reformulation"] = min(each, depth)
-    return _validated(RetrievalPlan, plan, "retrieval")
+    return _validated(RetrievalDepths, plan, "retrieval")
 
 
 def _validated(kind: type[Model], values: Mapping[str, Any], group: str) -> Model:

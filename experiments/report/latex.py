@@ -33,17 +33,18 @@ def latex(study: Study, collection: str, tables: Iterable[Table]) -> str:
         f"▲ / ▼: above / below {reference}, p < {SIGNIFICANT:.2f} in the paired t-test and the paired randomization "
         f"test, Holm-corrected over {span}; △ / ▽: in one of the two. Intervals: {study.level:.0%}, bootstrap."
     )
-    return "\n".join(_one(collection, table, note) for table in tables)
+    return "\n".join(latex_table(f"{collection}: {table.title}", table, note) for table in tables)
 
 
-def _one(collection: str, table: Table, note: str) -> str:
+def latex_table(caption: str, table: Table, note: str, align: str = "") -> str:
+    """Return a table in booktabs; ``align`` is the columns' kinds, by default the first one left, the others right."""
     rows = [" & ".join(map(_text, row)) + r" \\" for row in table.rows]
     return "\n".join(
         [
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{_text(f'{collection}: {table.title}')}. {_text(note)}}}",
-            rf"  \begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            rf"  \caption{{{_text(caption)}. {_text(note)}}}",
+            rf"  \begin{{tabular}}{{{align or 'l' + 'r' * (len(table.columns) - 1)}}}",
             r"    \toprule",
             f"    {' & '.join(map(_text, table.columns))} " + r"\\",
             r"    \midrule",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection as Cells
 from pathlib import Path
@@ -10,34 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from experiments.datasets.dataset import Dataset
 from experiments.evaluate.curves import FloatArray
-from experiments.evaluate.record import UNITS
-from experiments.report.decisions import ROW, STEP
 from experiments.report.figures import styles
 from experiments.report.markdown import Table, described, tables_of
 from experiments.report.recommendation import Recommendation
-from experiments.report.study import Cell, Line, Study, StudyCollection, file_stem
+from experiments.report.study import Line, Study, StudyCollection, file_stem
 from ragtune.core.units import CALLS
 from ragtune.core.units import UNITS as ALL
 
 PAGE = Path(__file__).with_name("page.html")
 STYLE = Path(__file__).with_name("page.css")
-SNIPPET = 400
-"""Characters of a document's text that the page shows."""
-
-
-def shown(dataset: Dataset, cells: Cells[Cell]) -> dict[str, Any]:
-    """Texts and judgments of a collection that the page shows: those of the queries and documents in decisions."""
-    traced = [decisions for cell in cells for decisions in cell.decisions.items()]
-    named = {row[ROW.index("doc")] for _, found in traced for row in found["rows"]}
-    docs = sorted(named.union(*(found["ranking"] for _, found in traced)))
-    grades = {query: dataset.qrels.get(query, {}) for query, _ in traced}
-    return {
-        "query_texts": {query: dataset.queries[query] for query in dataset.judged},
-        "doc_texts": {doc: dataset.corpus[doc].content for doc in docs if doc in dataset.corpus},  # passages are not
-        "grades": {query: {doc: known[doc] for doc in docs if doc in known} for query, known in grades.items()},
-    }
 
 
 def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str:
@@ -48,7 +29,6 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
     environment = Environment(autoescape=True)
     environment.filters["marked"] = _marked
     template = environment.from_string(PAGE.read_text(encoding="utf-8"))
-    data = json.dumps(_data(study, advice), separators=(",", ":"), allow_nan=False)
     return template.render(
         study=study,
         advice=advice,
@@ -56,7 +36,6 @@ def html(study: Study, cells: Any, policies: Any, advice: Recommendation) -> str
         cost=_calls_of_advice(study, advice),
         style=STYLE.read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
-        data=data.replace("<", "\\u003c"),
         collections=[_collection(study, collection, cells, policies, advice) for collection in study.collections],
     )
 
@@ -170,41 +149,3 @@ def _calls_of_advice(study: Study, advice: Recommendation) -> str:
         f"The rule looks at {study.noun}. A query takes {ours:.1f} calls, and {theirs:.1f} with "
         f"{study.by_name[study.reference].label}{place}."
     )
-
-
-def _data(study: Study, advice: Recommendation) -> dict[str, Any]:
-    others = [policy for policy in study.policies if policy.name != study.reference] or list(study.policies)
-    known = [policy.name for policy in others]
-    ours = [policy.name for policy in others if policy.kind == "ours"]
-    return {
-        "reference": study.reference,
-        "policy": advice.policy if advice.policy in known else [*ours, *known][0],
-        "column": advice.column,
-        "columns": list(study.columns),
-        "is_grid": study.is_grid,
-        "traced_column": study.traced_column,
-        "measure": study.measures[0],
-        "unit": UNITS.index(study.unit.name),
-        "noun": study.noun,
-        "labels": {policy.name: policy.label for policy in study.policies},
-        "others": known,
-        "row": list(ROW),
-        "step": list(STEP),
-        "collections": [_queries(study, collection) for collection in study.collections],
-    }
-
-
-def _queries(study: Study, collection: StudyCollection) -> dict[str, Any]:
-    texts = collection.doc_texts.items()
-    keys = [(policy.name, column) for policy in study.policies for column in study.columns]
-    traced = {p.name: collection.cells[p.name, study.traced_column].decisions for p in study.policies}
-    return {
-        "name": collection.name,
-        "queries": list(collection.queries),
-        "query_texts": collection.query_texts,
-        "doc_texts": {doc: text if len(text) <= SNIPPET else f"{text[:SNIPPET]} …" for doc, text in texts},
-        "grades": collection.grades,
-        "values": {f"{name}|{c}": collection.cells[name, c].values[:, 0].round(5).tolist() for name, c in keys},
-        "spent": {f"{name}|{c}": collection.cells[name, c].in_unit(study.unit).round(6).tolist() for name, c in keys},
-        "decisions": {name: decisions for name, decisions in traced.items() if decisions},
-    }

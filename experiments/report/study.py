@@ -68,7 +68,6 @@ class Cell:
     expanded: NDArray[np.int64]  # shape (q,), documents added to the pool
     ineligible: NDArray[np.int64]  # shape (q,), neighbours found that the reranker cannot score
     stops: Sequence[str]
-    decisions: Mapping[str, Any] = field(default_factory=dict)  # by query id; empty if not asked for
     warnings: Mapping[str, int] = field(default_factory=dict)  # numbers of missing ids, by what they are
 
     def in_unit(self, unit: Unit) -> FloatArray:
@@ -95,9 +94,6 @@ class StudyCollection:
 
     name: str
     queries: Sequence[str]
-    query_texts: Mapping[str, str]  # shown in the report, as the next two; may be empty
-    doc_texts: Mapping[str, str]
-    grades: Mapping[str, Mapping[str, int]]
     cells: Mapping[tuple[str, str], Cell]
     curves: Mapping[str, Line]  # by policy name
     target: FloatArray  # mean quality, shape (m,), that "95% of full quality" refers to
@@ -147,7 +143,6 @@ class Study:
     columns: Sequence[str]  # budgets as text, or FINAL where runs are compared
     measures: Sequence[str]  # the first is the headline
     target_label: str  # what ``StudyCollection.target`` is
-    traced_column: str  # whose decisions can be looked at
     resamples: int
     permutations: int
     level: float

@@ -13,7 +13,6 @@ from experiments.evaluate.files import whole
 from experiments.evaluate.measures import Measures
 from experiments.evaluate.record import UNITS
 from experiments.replay.build import session_for
-from experiments.report.decisions import INELIGIBLE, decisions_of
 from ragtune.core.errors import ConfigError, FailedRunError, InputError
 from ragtune.core.output import ControllerOutput
 from ragtune.core.request.budget import CostBudget
@@ -33,7 +32,6 @@ class CellJob:
     limit: float | None  # of ``unit`` (a short name), for each query; None for no limit
     unit: str
     measures: Sequence[str]
-    traced: bool
     file: Path
 
 
@@ -59,8 +57,8 @@ def _replayed(jobs: Sequence[CellJob]) -> list[dict[str, Any]]:
     queries = session.dataset.queries
     measures = Measures(jobs[0].measures, session.dataset.qrels)
     requests = (Request(queries[query_id], query_id) for query_id in session.dataset.judged)
-    answers = (zip(jobs, session.controller.run_under(request, budgets), strict=True) for request in requests)
-    rows = [[_row(output, job) for job, output in answer] for answer in answers]
+    answers = (session.controller.run_under(request, budgets) for request in requests)
+    rows = [[_row(output) for output in answer] for answer in answers]
     columns = list(zip(*rows, strict=True))
     for column in columns:
         _refuse_failures(column, config["failures"]["max_share"])
@@ -75,18 +73,15 @@ def _refuse_failures(rows: Sequence[Mapping[str, Any]], max_share: float) -> Non
         raise FailedRunError(f"{len(failed)} of {len(rows)} queries given up; first error: {failed[0]['error']}")
 
 
-def _row(output: ControllerOutput, job: CellJob) -> dict[str, Any]:
+def _row(output: ControllerOutput) -> dict[str, Any]:
     cost = output.history[-1].cost
     return {
         "ranking": output.ranking,
         "charged": [getattr(cost, unit) for unit in UNITS],
         "expanded": output.final_budget_state["expanded_docs"],
-        "ineligible": sum(event.details["count"] for event in output.trace.find(INELIGIBLE)),
+        "ineligible": sum(event.details["count"] for event in output.trace.find("ineligible")),
         "stops": output.stop.reason,
         "error": output.stop.details.get("error"),
-        "decisions": decisions_of(output.trace.model_dump(), output.ranking, output.history[-1].doc_ids)
-        if job.traced
-        else None,
     }
 
 
@@ -96,5 +91,4 @@ def _cell(judged: Sequence[str], rows: Sequence[Mapping[str, Any]], measures: Me
     return {
         "values": values.tolist(),
         **{name: [row[name] for row in rows] for name in ("charged", "expanded", "ineligible", "stops")},
-        "decisions": {q: row["decisions"] for q, row in by_query.items() if row["decisions"] is not None},
     }

@@ -35,11 +35,11 @@ def jobs_of(grid: Grid, folder: Path) -> list[CellJob]:
     jobs: list[CellJob] = []
     inputs = InputFiles()
 
-    def add(where: tuple[str, str, str], config: Mapping[str, Any], limit: float | None, traced: bool = False) -> None:
+    def add(where: tuple[str, str, str], config: Mapping[str, Any], limit: float | None) -> None:
         code = inputs.code_of(config, cellreplay.__name__)
-        what = [results_key(config), limit, grid.unit, list(grid.measures), traced, code, inputs.of(config)]
+        what = [results_key(config), limit, grid.unit, list(grid.measures), code, inputs.of(config)]
         key = sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:24]
-        jobs.append(CellJob(*where, config, limit, grid.unit, grid.measures, traced, folder / f"{key}.json.gz"))
+        jobs.append(CellJob(*where, config, limit, grid.unit, grid.measures, folder / f"{key}.json.gz"))
 
     for collection in grid.collections:
         configs = {entry.name: grid.configuration(collection, entry) for entry in grid.policies}
@@ -50,8 +50,7 @@ def jobs_of(grid: Grid, folder: Path) -> list[CellJob]:
         for name, config in configs.items():
             add((collection.name, name, START), config, 0)
             for budget in grid.budgets:
-                traced = name in grid.traces.policies and budget == grid.traces.budget
-                add((collection.name, name, column_of(budget)), config, budget, traced)
+                add((collection.name, name, column_of(budget)), config, budget)
     return jobs
 
 
@@ -92,4 +91,4 @@ def read_cell(file: Path) -> Cell:
     cell = json.loads(gzip.decompress(file.read_bytes()))
     values, charged = (np.array(cell[key], dtype=float) for key in ("values", "charged"))
     expanded, ineligible = (np.array(cell[key], dtype=np.int64) for key in ("expanded", "ineligible"))
-    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["decisions"], cell["warnings"])
+    return Cell(values, charged, expanded, ineligible, cell["stops"], cell["warnings"])

@@ -16,7 +16,6 @@ from experiments.evaluate.significance import Bootstrap
 from experiments.publish.described import git_sha
 from experiments.replay.build import load_dataset, session_for
 from experiments.replay.records import is_fixed_depth, records_of
-from experiments.report.report import shown
 from experiments.report.study import Cell, Line, Study, StudyCollection, column_of
 from experiments.report.write import require_writable, write_study
 from experiments.study.cells import FULL, START, compares_windows, jobs_of, run_jobs
@@ -50,7 +49,6 @@ def study_of(grid: Grid, cells: Cells, command: str) -> Study:
         columns=[column_of(budget) for budget in grid.budgets],
         measures=list(grid.measures),
         target_label=_target_label(cells, by_windows=compares_windows(baseline)),
-        traced_column=column_of(grid.traces.budget),
         resamples=grid.resamples,
         permutations=grid.permutations,
         level=grid.level,
@@ -80,13 +78,9 @@ def _collection(grid: Grid, entry: CollectionEntry, cells: Cells) -> StudyCollec
     mine = {(policy, column): cell for (name, policy, column), cell in cells.items() if name == entry.name}
     full = mine.pop((grid.baseline.name, FULL))
     starts = {policy.name: mine.pop((policy.name, START)) for policy in grid.policies}
-    texts = shown(dataset, mine.values())
-    if not grid.texts:
-        texts |= {"query_texts": {}, "doc_texts": {}}
     return StudyCollection(
         name=entry.name,
         queries=dataset.judged,
-        **texts,
         cells=mine,
         curves={policy.name: _curve(grid, entry, policy, starts[policy.name], mine) for policy in grid.policies},
         target=full.values.mean(axis=0),

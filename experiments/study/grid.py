@@ -64,14 +64,6 @@ class PolicyEntry:
         return StudyPolicy(self.name, self.label or self.name.replace("_", " "), self.kind)
 
 
-@dataclass(frozen=True, config=CHECKED)
-class TraceChoice:
-    """The policies, and the budget, whose decisions the report shows query by query."""
-
-    budget: float | int
-    policies: Texts = ()
-
-
 def _shipped_families() -> Any:
     return OmegaConf.to_container(OmegaConf.load(CONF / "families.yaml"))
 
@@ -85,7 +77,6 @@ class Grid:
     policies: Annotated[Sequence[PolicyEntry], Field(min_length=1)]
     budgets: Amounts
     measures: Annotated[Texts, Field(min_length=1)]
-    traces: TraceChoice
     question: str = ""
     resamples: Count = 1000
     permutations: Count = 9999
@@ -93,7 +84,6 @@ class Grid:
     seed: Annotated[int, Field(ge=0)] = 0
     jobs: Literal[-1] | Count = -1
     queries: Count | None = None
-    texts: bool = True
     figures: bool = True
     report: bool = True
     unit: str = "docs"
@@ -138,7 +128,6 @@ class Grid:
                 if entry.name in wanted
             ],
             policies=[entry for entry in self.policies if entry.name in chosen],
-            traces=TraceChoice(self.traces.budget, [name for name in self.traces.policies if name in chosen]),
             claims=[claim for claim in left if claim.policy in chosen and claim.against],
             choice=self.choice if can_choose else None,
         )
@@ -212,8 +201,6 @@ def _require(grid: Grid) -> None:
     listed = [group for groups in grid.families.values() for group in groups]
     if twice := [group for group in listed if listed.count(group) > 1]:
         raise ConfigError(f"families: {twice[0]!r} is in two families: allowed is one")
-    _require_known("traces.budget", [grid.traces.budget], budgets)
-    _require_known("traces.policies", grid.traces.policies, policies)
     for entry in grid.collections:
         _require_known(f"plain of {entry.name!r}", [entry.plain] if entry.plain else [], pairs)
     for claim in grid.claims:

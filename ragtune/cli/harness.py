@@ -26,6 +26,7 @@ COMMANDS = {
     "graph": "build the graph of a collection's nearest documents",
     "ingest": "put a dataset into a collection of PostgreSQL",
     "relog": "log finished runs to MLflow from their files",
+    "reproduce": "compare published figures of papers with ours",
     "conformance": "compare decisions and ragd's answers with the golden ones",
 }
 """What each command of the harness does, in the order of their use; ``experiments/commands/`` has a module of each."""

@@ -34,7 +34,7 @@ from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.clock import Clock, MonotonicClock, VirtualClock
 from ragtune.core.request.context import RAGtuneContext, Request
 from ragtune.core.request.trace import ControllerTrace
-from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
+from ragtune.core.rounds import RetrievalDepths, RetrievalRounds, aggregate
 from ragtune.core.types import CostObject, ScoredDocument, StopRecord
 from ragtune.core.units import LIMITS
 
@@ -95,7 +95,7 @@ class RAGtuneController:
         assembler: BaseAssembler,
         budget: CostBudget,
         expander: BaseExpander | None = None,
-        plan: RetrievalPlan | None = None,
+        plan: RetrievalDepths | None = None,
         clock_factory: Callable[[], Clock] | None = None,
         seed: int = 0,
         failures: FailurePolicy | None = None,
@@ -117,7 +117,7 @@ class RAGtuneController:
                 "passages: allowed without an expander, with rerankers that give scores and policies that do, such as "
                 "uncertainty, settled, early_stop, gate and fixed_depth"
             )
-        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalPlan(), tuple(rerankers.values()))
+        self.rounds = RetrievalRounds(retriever, reformulator, plan or RetrievalDepths(), tuple(rerankers.values()))
         ordering = Ordering.parse(assembler.ordering)
         self.loop = RerankLoop(estimator, scheduler, rerankers, ordering, expander, failures or FailurePolicy())
         self.rerankers = rerankers

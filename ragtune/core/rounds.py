@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -32,7 +34,7 @@ one that is not (demo and nfcorpus, 10 and 20 documents); larger ones gain more 
 """
 
 
-class RetrievalPlan(BaseModel):
+class RetrievalDepths(BaseModel):
     """Depths of the rounds (rule R1).
 
     Attributes:
@@ -41,8 +43,8 @@ class RetrievalPlan(BaseModel):
         num_reformulations: rewrites used, m.
 
     Examples:
-        >>> from ragtune import RetrievalPlan
-        >>> RetrievalPlan(original_query_depth=100, num_reformulations=0).original_query_depth
+        >>> from ragtune import RetrievalDepths
+        >>> RetrievalDepths(original_query_depth=100, num_reformulations=0).original_query_depth
         100
     """
 
@@ -53,13 +55,20 @@ class RetrievalPlan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="after")
-    def _originality_bias(self) -> RetrievalPlan:
+    def _originality_bias(self) -> RetrievalDepths:
         if self.depth_per_reformulation > self.original_query_depth:
             raise ValueError(
                 f"depth_per_reformulation={self.depth_per_reformulation} exceeds "
                 f"original_query_depth={self.original_query_depth}: the original query stays the primary source"
             )
         return self
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RetrievalPlan":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn("RetrievalPlan is RetrievalDepths now; 1.1.0 removes the old name", DeprecationWarning, stacklevel=2)
+    return RetrievalDepths
 
 
 class RetrievalRounds:
@@ -69,7 +78,7 @@ class RetrievalRounds:
         self,
         retriever: BaseRetriever,
         reformulator: BaseReformulator,
-        plan: RetrievalPlan,
+        plan: RetrievalDepths,
         rerankers: Collection[BaseReranker] = (),
     ) -> None:
         self.retriever = retriever

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, squarable
+from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import InputError
 from ragtune.core.interfaces import BaseEmbedder
 from ragtune.core.plain import quoted
+from ragtune.core.pool.columns import squarable
 from ragtune.core.pool.items import PoolItem, facts_of
 from ragtune.data.corpus import Corpus
 from ragtune.data.text.analysis import term_of, words_or_pairs

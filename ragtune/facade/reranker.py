@@ -28,7 +28,7 @@ from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.roster import Roster
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext, Request
-from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.rounds import RetrievalDepths
 from ragtune.core.types import FREE, UNANSWERED, CostObject, ScoredDocument, price_by_count
 from ragtune.core.units import ENERGY, FLOPS, MONEY, SEARCH_UNITS
 from ragtune.data.corpus import Document
@@ -182,7 +182,7 @@ class BudgetedReranker:
             reranker=self._reranker,
             assembler=_InHistory(parts.ordering),
             budget=budget,
-            plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
+            plan=RetrievalDepths(original_query_depth=sys.maxsize, num_reformulations=0),
             failures=failures,
             passages=Passages(passages) if isinstance(passages, Integral) else passages,
         )

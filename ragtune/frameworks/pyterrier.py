@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from ragtune.core.errors import MissingExtraError
+from ragtune.core.errors import InputError, MissingExtraError
 from ragtune.facade.ranking import RankedDocument
 from ragtune.facade.reranker import BudgetedReranker, Job
 from ragtune.frameworks.shared import name_of, reranker_from, warn_of
@@ -66,6 +66,8 @@ class BudgetedTransformer(pt.Transformer):
         pt.validate.columns(inp, includes=["qid", "query", "docno", self.text_field, *self.signals])
         if inp.empty:
             return _ranked(inp, [])
+        if count := int(inp["qid"].isna().sum()):
+            raise InputError(f"{count} of {len(inp)} rows have no qid: allowed is one for each row")
         queries = [self._first_stage(rows) for _, rows in inp.groupby("qid", sort=False)]
         rankings = self._reranker.rank_many([self._job(rows) for rows in queries], top_k=self.top_k)
         warn_of(*rankings)

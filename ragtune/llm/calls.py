@@ -79,18 +79,19 @@ class ChatCall:
 def read_answer(reply: Reply[Completion], call: ChatCall, model: str, price: Price) -> ChatResult:
     """The answer with its bill; tokens that the server does not report are counted here."""
     answer, wasted = reply.body, reply.wasted
+    text, refusal = answer.text or "", answer.refusal or ""
     prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
     is_estimated = prompt is None or written is None
     if prompt is None:
         prompt = sum(count_tokens(message.content) for message in call.messages)
     if written is None:
-        written = count_tokens(answer.text) + count_tokens(answer.refusal)
+        written = count_tokens(text) + count_tokens(refusal)
     prompt, written = prompt + (wasted.prompt_tokens or 0), written + (wasted.completion_tokens or 0)
     return ChatResult(
-        text=answer.text,
-        refusal=answer.refusal,
+        text=text,
+        refusal=refusal,
         model=answer.model or model,
-        finish_reason=answer.finish_reason,
+        finish_reason=answer.finish_reason or "stop",
         prompt_tokens=prompt,
         completion_tokens=written,
         usd=price.usd(prompt, written),

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from ragtune.core.arguments import check_choice, check_count, check_number
 from ragtune.core.errors import CacheMissError, ConfigError, InputError, LLMError
 from ragtune.core.request.clock import Clock, MonotonicClock
@@ -32,7 +34,7 @@ from ragtune.llm.calls import (
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
 from ragtune.llm.types import AnswerLimit, ChatResult, EmbeddingResult, JsonResult, Message, Price, T
-from ragtune.llm.wire import read_completion, read_embeddings
+from ragtune.llm.wire import Completion, read_embeddings
 
 R = TypeVar("R")
 
@@ -202,8 +204,7 @@ class LLMClient:
             ServiceError: if there is no answer.
             CacheMissError: in replay, if the call was never recorded.
         """
-        call = self._call(messages, max_tokens)
-        return require_usable(self._ask(call, Deadline(self._transport.clock, within_ms)), call.limit)
+        return self._ask(messages, max_tokens, Deadline(self._transport.clock, within_ms))
 
     def chat_json(
         self,
@@ -218,7 +219,7 @@ class LLMClient:
         Arguments and errors are those of :meth:`chat`. ``schema`` is a Pydantic model, ``RootModel[list[...]]`` for a
         list; the prompt must say what JSON is wanted.
         """
-        return self._chat_json(messages, schema, max_tokens, Deadline(self._transport.clock, within_ms))
+        return self._ask_json(messages, schema, max_tokens, Deadline(self._transport.clock, within_ms))
 
     def chat_json_many(
         self,
@@ -234,7 +235,7 @@ class LLMClient:
         """
         deadline = Deadline(self._transport.clock, within_ms)
         return map_all(
-            lambda messages: self._chat_json(messages, schema, max_tokens, deadline), conversations, self.concurrency
+            lambda messages: self._ask_json(messages, schema, max_tokens, deadline), conversations, self.concurrency
         )
 
     def embed(self, texts: Sequence[str]) -> EmbeddingResult:
@@ -279,37 +280,39 @@ class LLMClient:
         result = outcome.result if isinstance(outcome, AnswerError) else outcome
         return isinstance(result, ChatResult) and result.is_estimated
 
-    def _chat_json(
+    def _ask_json(
         self, messages: Sequence[Message], schema: type[T], max_tokens: int | AnswerLimit | None, deadline: Deadline
     ) -> JsonResult[T]:
-        call = self._call(messages, max_tokens, schema)
-        return require_json(require_usable(self._ask(call, deadline), call.limit), schema)
+        return require_json(self._ask(messages, max_tokens, deadline, schema), schema)
 
-    def _call(
-        self, messages: Sequence[Message], max_tokens: int | AnswerLimit | None, schema: type[T] | None = None
-    ) -> ChatCall:
+    def _ask(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | AnswerLimit | None,
+        deadline: Deadline,
+        schema: type[BaseModel] | None = None,
+    ) -> ChatResult:
+        """The answer from the record or from the service."""
         if not messages:
             raise ConfigError("llm messages=[]: allowed is one message or more")
         limit = self._limit if max_tokens is None else AnswerLimit.of(max_tokens)
         if limit.thinking is None:
             limit = replace(limit, thinking=self.thinking_tokens)
-        return ChatCall(tuple(messages), limit, schema)
-
-    def _ask(self, call: ChatCall, deadline: Deadline) -> ChatResult:
-        """The answer from the record or from the service, usable or not."""
+        call = ChatCall(tuple(messages), limit, schema)
         ask = partial(self._send, call, deadline)
-        if self._record is None:
-            return ask()
-        return self._record.answer(call, self._parameters, self.price, deadline, ask)
+        record = self._record
+        answer = ask() if record is None else record.answer(call, self._parameters, self.price, deadline, ask)
+        return require_usable(answer, limit)
 
     def _send(self, call: ChatCall, deadline: Deadline) -> ChatResult:
-        reply = self._post("chat", call.body(self._parameters), read_completion, deadline, call.limit.thinking)
+        body = call.body(self._parameters)
+        reply = self._post("/chat/completions", body, Completion.model_validate, deadline, call.limit.thinking)
         return read_answer(reply, call, self.model, self.price)
 
     def _embedded(self, texts: list[str]) -> EmbeddingResult:
         body = {"model": self.model, "input": texts, "encoding_format": "float", **self._parameters.extra}
         deadline = Deadline(self._transport.clock)
-        reply = self._post("embeddings", body, lambda got: read_embeddings(got, len(texts)), deadline)
+        reply = self._post("/embeddings", body, lambda got: read_embeddings(got, len(texts)), deadline)
         vectors, usage = reply.body
         tokens = sum(map(count_tokens, texts)) if usage.prompt_tokens is None else usage.prompt_tokens
         tokens += reply.wasted.prompt_tokens or 0
@@ -318,14 +321,14 @@ class LLMClient:
 
     def _post(
         self,
-        call: str,
+        path: str,
         body: Mapping[str, Any],
         parse: Callable[[Any], R],
         deadline: Deadline,
         thoughts: int | None = 0,
     ) -> Reply[R]:
         try:
-            return self._transport.post(call, body, parse, deadline)
+            return self._transport.post(path, body, parse, deadline)
         except ServiceError as error:
             error.usd = self.price.usd(error.prompt_tokens, error.completion_tokens)
             if thoughts and error.kind == "rejected" and _TOO_LONG.search(str(error)):

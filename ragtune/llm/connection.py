@@ -28,7 +28,6 @@ MOST_BODY_BYTES = 16 * 2**20
 """The size of an unpacked reply; a longer one is not read to its end."""
 
 _DETAIL_CHARS = 300
-_PATHS = {"chat": "/chat/completions", "embeddings": "/embeddings"}
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,7 @@ class Connection:
     def __init__(self, credentials: Credentials, follow_redirects: bool = False) -> None:
         httpx2 = http_library()
         self.owner = os.getpid()
-        self._redactor = credentials.redactor
-        self._base_url = credentials.base_url
+        self._credentials = credentials
         self._client = httpx2.AsyncClient(
             headers={"Accept-Encoding": "gzip", **credentials.headers},
             timeout=None,  # the limit here is for the whole exchange
@@ -75,11 +73,11 @@ class Connection:
         self._close = weakref.finalize(self, _shut, self._client, self.owner)
         self._close.atexit = False  # the end of the process closes them
 
-    def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], within_s: float) -> T | Failure:
+    def post(self, path: str, body: Mapping[str, Any], parse: Callable[[Any], T], within_s: float) -> T | Failure:
         """Return what ``parse`` makes of the reply's JSON, from which secrets have been removed."""
         # Failures are returned and raised elsewhere: an error raised here would have, as its context, an exception
         # that holds the request with its authorization header.
-        text = _run(self._exchange(self._base_url + _PATHS.get(call, ""), body, within_s))
+        text = _run(self._exchange(self._credentials.base_url + path, body, within_s))
         if isinstance(text, Failure):
             return text
         reply: Any = None
@@ -122,7 +120,7 @@ class Connection:
             retryable, reached = isinstance(error, httpx2.TransportError), not isinstance(error, httpx2.ConnectError)
             return Failure("connection", detail, retryable, is_unanswered=reached)
         # JSON has no other encoding (RFC 8259, section 8.1).
-        text = self._redactor.text(content.decode(errors="replace"))
+        text = self._credentials.hidden_in(content.decode(errors="replace"))
         return text if response.is_success else self._refused(response, text)
 
     def _refused(self, response: Any, text: str) -> Failure:
@@ -142,7 +140,7 @@ class Connection:
         return Failure(kind, detail, retryable, retry_after_s(response.headers), read_usage(body))
 
     def _readable(self, text: str) -> str:
-        return " ".join(self._redactor.text(text).split())[:_DETAIL_CHARS]
+        return " ".join(self._credentials.hidden_in(text).split())[:_DETAIL_CHARS]
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ragtune.core.errors import ConfigError
@@ -20,26 +21,23 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SHORTEST_SECRET = 4  # hiding shorter ones would hide ordinary words
 
 
-class Redactor:
-    """Replaces secrets by ``[secret]`` in a text, as they are and as URLs and JSON may spell them."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        known = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
-        forms = {form for secret in known for form in (secret, quote(secret, safe=""), secret.replace("/", "\\/"))}
-        longest_first = sorted(forms, key=lambda form: (-len(form), form))
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
-
-    def text(self, text: str) -> str:
-        return self._pattern.sub("[secret]", text) if self._pattern else text
-
-
 @dataclass(frozen=True)
 class Credentials:
     """What a connection needs, read from the environment when it is needed."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
-    redactor: Redactor = field(repr=False)
+    secrets: Sequence[str] = field(repr=False)
+
+    @cached_property
+    def _forms(self) -> re.Pattern[str]:
+        """Secrets as they are and as URLs and JSON may spell them, the longest first."""
+        known = [secret for secret in self.secrets if len(secret) >= _SHORTEST_SECRET]
+        forms = {form for secret in known for form in (secret, quote(secret, safe=""), secret.replace("/", "\\/"))}
+        return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
+
+    def hidden_in(self, text: str) -> str:
+        return self._forms.sub("[secret]", text)
 
 
 def check_base_url(name: str, base_url: str | None, variable: str = BASE_URL_VARIABLE) -> str | None:
@@ -80,7 +78,7 @@ def read_credentials(base_url: str | None, default: str | None, api_key_env: str
     basic = base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
     authorization = f"Basic {basic}" if basic else f"Bearer {key}"
     headers = {"Authorization": authorization} if basic or key else {}
-    return Credentials(plain, headers, Redactor([key, password, basic]))
+    return Credentials(plain, headers, (key, password, basic))
 
 
 def _effective(base_url: str | None, default: str | None) -> str:

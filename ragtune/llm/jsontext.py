@@ -10,12 +10,13 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from ragtune.core.plain import well_formed
 from ragtune.llm.errors import AnswerKind
-from ragtune.llm.wire import well_formed_json
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -27,7 +28,7 @@ _OPENING = re.compile(
 _CLOSING = re.compile(rf"</{_NAME}\s{{0,9}}>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>", re.IGNORECASE)
 
 _BRACKET = re.compile(r"[{\[]")
-_TRAILING_COMMA = re.compile(r",\s*(?=[\]}])")
+_TRAILING_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*")|(?<![\[{,]),(?=\s*[\]}])')  # or a string, which stays
 _CHAIN = re.compile(
     r"\[\d{1,6}\](?:\s*[>=]\s*\[\d{1,6}\])+|^[ \t]*\d{1,6}(?:[ \t]*[>=][ \t]*\d{1,6})+[ \t]*$", re.MULTILINE
 )
@@ -39,9 +40,8 @@ _SENTENCE = re.compile(
 )
 """A text that is one sentence with one number, ``The best is 2``."""
 # The limits below bound the time that a megabyte of brackets takes.
-_MOST_STARTS = 4096  # brackets that do not begin a JSON value
+_MOST_STARTS = 8192  # twice the brackets that do not begin a JSON value
 _DEEP = 64  # such brackets that one counts for where values are nested too deep, which takes longer to find out
-_MOST_COMMAS = 256
 _MOST_VALUES = 256  # the last ones
 
 
@@ -104,12 +104,16 @@ def without_thoughts(text: str) -> str:
 
 
 class _Reader:
-    """Reads JSON out of a text; a comma before a closing bracket counts as a blank."""
+    """Reads JSON out of a text, where a comma before a closing bracket counts as a blank."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._decoder = json.JSONDecoder(parse_constant=_refuse)
-        self._starts, self._commas = _MOST_STARTS, _MOST_COMMAS
+        self._starts = _MOST_STARTS
+
+    @cached_property
+    def _mended(self) -> str:
+        return _TRAILING_COMMA.sub(lambda found: found[1] or " ", self._text)
 
     def values(self) -> deque[Any]:
         found: deque[Any] = deque(maxlen=_MOST_VALUES)
@@ -123,28 +127,16 @@ class _Reader:
 
     def read(self, start: int) -> tuple[Any, int] | None:
         """Return the value that begins at ``start`` and where it ends, or None."""
-        while True:
+        for attribute in ("_text", "_mended"):
             try:
-                value, end = self._decoder.raw_decode(self._text, start)
-                return well_formed_json(value), end
-            except json.JSONDecodeError as error:
-                if not self._blanked(start, error.pos):
-                    self._starts -= 1
-                    return None
+                value, end = self._decoder.raw_decode(getattr(self, attribute), start)
+                # JSON's escapes can spell lone surrogates, which no later text may have.
+                return json.loads(well_formed(json.dumps(value, ensure_ascii=False))), end
+            except json.JSONDecodeError:
+                self._starts -= 1
             except (ValueError, RecursionError):
                 self._starts -= _DEEP
-                return None
-
-    def _blanked(self, start: int, position: int) -> bool:
-        """Replace the comma before ``position`` by a blank, if it stands before a closing bracket and after a value."""
-        is_comma = self._text[position : position + 1] == ","
-        comma = position if is_comma else self._text.rfind(",", start, position)
-        found = _TRAILING_COMMA.match(self._text, comma) if comma > start and self._commas else None
-        if found is None or found.end() < position or self._text[start:comma].rstrip()[-1:] in ("[", "{", ","):
-            return False
-        self._commas -= 1
-        self._text = f"{self._text[:comma]} {self._text[comma + 1 :]}"
-        return True
+        return None
 
 
 def _refuse(constant: str) -> Any:

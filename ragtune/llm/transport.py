@@ -112,14 +112,14 @@ class Transport:
                 self._connection = Connection(credentials, own.follow_redirects)
             return self._connection
 
-    def post(self, call: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
+    def post(self, path: str, body: Mapping[str, Any], parse: Callable[[Any], T], deadline: Deadline) -> Reply[T]:
         """Send ``body``, again where that may help, and return the reply."""
         connection = self.connect()
         begun = self.clock.now_ms()
         failure: Failure | None = None
         wasted, sent, unanswered = TokenUsage(), 0, 0
         while sent <= self.settings.max_retries and (permit := self._breaker.enter()):
-            send = partial(connection.post, call, body, parse)
+            send = partial(connection.post, path, body, parse)
             got, took_ms = self._attempt(send, deadline, permit)
             if not isinstance(got, Failure):
                 return Reply(got, self.clock.now_ms() - begun if sent else took_ms, sent + 1, wasted, unanswered)

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 
 from ragtune.core.plain import well_formed
 
 _MESSAGES = ("error", "errors", "message", "detail", "msg")
 _MOST_TOKENS = 10_000_000  # more than any model reads: a greater count is a mistake
-
-
-def well_formed_json(value: Any) -> Any:
-    """Return the JSON value with lone surrogates replaced in all texts, since JSON's escapes can spell them."""
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, list):
-        return [well_formed_json(entry) for entry in value]
-    if isinstance(value, dict):
-        return {well_formed(name): well_formed_json(entry) for name, entry in value.items()}
-    return value
 
 
 def _credible(count: Any) -> int | None:
@@ -52,37 +41,31 @@ class TokenUsage(BaseModel):
         )
 
 
-class Completion(NamedTuple):
-    """The first choice of a chat completion; empty texts for fields that the server leaves out."""
-
-    text: str
-    refusal: str
-    finish_reason: str
-    model: str
-    usage: TokenUsage
-
-
 def _text_of(content: Any) -> Any:
     """The text of a content in parts, as Mistral's reasoning models give it, without the parts that are thoughts."""
     if not isinstance(content, list):
-        return content
+        return well_formed(content) if isinstance(content, str) else content
     parts = [part for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text")]
-    return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
+    return well_formed("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
-class _Message(BaseModel):
-    content: Annotated[str | None, BeforeValidator(_text_of)] = None
-    refusal: str | None = None
+_Text = Annotated[str | None, BeforeValidator(_text_of)]
 
 
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
+class Billed(BaseModel):
+    """The usage that a reply reports, whether it can be used otherwise or not."""
+
+    usage: Annotated[TokenUsage, BeforeValidator(lambda value: value if isinstance(value, dict) else {})] = TokenUsage()
 
 
-class _Completion(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
-    model: str | None = None
+class Completion(Billed):
+    """The first choice of a chat completion; None for texts that the server leaves out."""
+
+    message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
+    text: _Text = Field(None, validation_alias=AliasPath("choices", 0, "message", "content"))
+    refusal: _Text = Field(None, validation_alias=AliasPath("choices", 0, "message", "refusal"))
+    finish_reason: _Text = Field(None, validation_alias=AliasPath("choices", 0, "finish_reason"))
+    model: _Text = None
 
 
 class _Embedding(BaseModel):
@@ -110,18 +93,8 @@ def server_message(body: Any) -> str:
 
 
 def read_usage(body: Any) -> TokenUsage:
-    """Return the usage that a reply reports, whether it can be used otherwise or not."""
-    usage = body.get("usage") if isinstance(body, dict) else None
-    return TokenUsage.model_validate(usage) if isinstance(usage, dict) else TokenUsage()
-
-
-def read_completion(body: Any) -> Completion:
-    """Read a reply of ``/chat/completions``."""
-    reply = _Completion.model_validate(well_formed_json(body))
-    choice = reply.choices[0]
-    message = choice.message
-    reason = choice.finish_reason or "stop"
-    return Completion(message.content or "", message.refusal or "", reason, reply.model or "", read_usage(body))
+    """Return the usage that a reply reports, if it reports any."""
+    return Billed.model_validate(body if isinstance(body, dict) else {}).usage
 
 
 def read_embeddings(body: Any, count: int) -> tuple[NDArray[np.float32], TokenUsage]:

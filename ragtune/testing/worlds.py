@@ -14,7 +14,7 @@ from ragtune.core.pool.items import PoolItem
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext, Request
-from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.rounds import RetrievalDepths
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus, Document
 from ragtune.estimators.baseline import BaselineEstimator
@@ -129,7 +129,7 @@ def require_same_under_all_budgets(world: World, **parts: Any) -> None:
         "reranker": WorldReranker(world),
         "assembler": GreedyAssembler(),
         "budget": CostBudget.unlimited(),
-        "plan": RetrievalPlan(original_query_depth=100),
+        "plan": RetrievalDepths(original_query_depth=100),
     }
     controller = RAGtuneController(**(usual | parts))
     found = [world.corpus.scored(item.doc_id, item.retrieval_score, item.sources) for item in world.pool()]

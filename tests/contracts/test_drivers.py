@@ -14,7 +14,7 @@ from ragtune.core.interfaces import BaseReranker
 from ragtune.core.output import ControllerOutput
 from ragtune.core.pool.items import PoolItem
 from ragtune.core.request.context import RAGtuneContext, Request
-from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.rounds import RetrievalDepths
 from ragtune.estimators.baseline import BaselineEstimator
 from ragtune.reformulators.identity import IdentityReformulator
 from ragtune.retrievers.given import GivenRetriever
@@ -24,7 +24,7 @@ from ragtune.services.batching import SharedCalls
 from ragtune.testing import WORLDS
 
 PLAIN = WORLDS["plain"]()
-BUDGET, PLAN = CostBudget.only(max_reranker_docs=7), RetrievalPlan(num_reformulations=0)
+BUDGET, PLAN = CostBudget.only(max_reranker_docs=7), RetrievalDepths(num_reformulations=0)
 
 
 class ByQuery(BaseReranker):

@@ -41,6 +41,8 @@ OPTIONS = {
         ["+scheduler.acquisition.kapa=1"],
         ["unknown option 'scheduler.acquisition.kapa'", "did you mean scheduler.acquisition.kappa?"],
     ),
+    "presets that are nowhere": (["--config-dir", "/none"], ["--config-dir /none: there is no such folder"]),
+    "options of Hydra swept": (["-m", "hydra.job.name=a,b"], ["hydra.job.name=a,b: Hydra's own options"]),
     "a malformed override": (["estimator=["], ["cannot parse 'estimator=['"]),
     "a needed group deleted": (["~scheduler"], ["scheduler was deleted, but is needed"]),
     "a group written out": (["reranker={a: 1}"], ["'reranker'", "a group is chosen by a name, GROUP=NAME"]),
@@ -146,12 +148,9 @@ def test_what_no_result_could_hold_leaves_no_file_and_no_tracked_run(
     assert len(ended.err) < 500
 
 
-def test_a_folder_below_a_file_cannot_be_written(main: Main, tiny: list[str], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(main: Main, tiny: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused(main(*tiny, f"hydra.run.dir={tmp_path}/file/out"), f"{tmp_path}/file/out", "Not a directory")
-
-
-def test_a_read_only_file_system_cannot_be_written(main: Main, tiny: list[str]) -> None:
     refused(main(*tiny, "hydra.run.dir=/proc/out"), "cannot use /proc/out")
 
 
@@ -228,11 +227,6 @@ def test_a_preset_from_elsewhere_is_refused_before_hydra_calls_it(
     assert ended.code == 2
     assert "hydra.callbacks._target_='os.mkdir': allowed are classes of" in ended.err
     assert not (tmp_path / "made").exists()
-
-
-def test_a_folder_of_presets_that_is_missing_is_named(tmp_path: Path, run_here: Callable[..., SimpleNamespace]) -> None:
-    ended = run_here("--config-dir", f"{tmp_path}/none", "tracking=none", cwd=tmp_path)
-    assert (ended.code, ended.err) == (2, f"error: --config-dir {tmp_path}/none: there is no such folder\n")
 
 
 def test_a_signal_without_a_name_is_told_of_the_line_that_gives_one(

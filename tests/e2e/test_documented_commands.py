@@ -372,7 +372,7 @@ def quicker(words: tuple[str, ...], request: pytest.FixtureRequest) -> list[str]
         return []
     line, name = shlex.join(words), words[0]
     more = list(REST.get("run" if name == "sweep" else name, []))
-    more += ["budgets=[10]", "traces.budget=10"] if name == "study" and "budgets" not in line else []
+    more += ["budgets=[10]"] if name == "study" and "budgets" not in line else []
     more += ["--jobs", "1"] if name == "advise" and len(words) > 1 else []  # one command starts processes
     more += ["hydra.sweeper.n_trials=2"] if "sweeper=tune" in line else []
     if any(OWN_DATA.search(word) for word in words):
@@ -404,7 +404,6 @@ def called(*words: str) -> int:
         (["serve", "--modle", "x"], "did you mean --model?"),
         (["advise", "--datset=demo"], "did you mean dataset=VALUE?"),
         (["run", "experimnt=gar"], "did you mean experiment?"),
-        (["run", "bugdet=20"], "did you mean budget?"),
     ],
 )
 def test_a_slip_is_answered_with_what_is_spelled_nearly_so(

@@ -100,9 +100,12 @@ def test_a_query_is_replayed_once_for_the_budgets_of_a_sweep_in_one_process(
             assert Path(f"sweep/{job}/{name}").read_bytes() == Path("single", name).read_bytes()
 
 
-def test_a_sweep_draws_no_pictures_of_its_jobs(main: Run, tiny: list[str]) -> None:
-    assert main("-m", *tiny, "budget=2,4", "tracking=none", "hydra.sweep.dir=sweep").code == 0
+def test_a_sweep_draws_no_pictures_of_its_jobs_and_calls_hydras_callbacks(main: Run, tiny: list[str]) -> None:
+    callback = "+hydra.callbacks.x._target_=hydra.experimental.callbacks.PickleJobInfoCallback"
+    grid = ["experiment=glob(settl*)", "budget=2,4", callback, "hydra.output_subdir=kept"]
+    assert main("-m", *tiny[:-1], *grid, "tracking=none", "hydra.sweep.dir=sweep").code == 0
     assert Path("sweep/0/curve.csv").is_file()
+    assert len(list(Path("sweep").glob("[01]/kept/job_return.pickle"))) == 2
     assert not list(Path("sweep").rglob("*.png"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from experiments.config.compose import compose
 from experiments.replay.build import build_session, load_dataset, load_measures
-from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalPlan, ScoredDocument
+from ragtune import Corpus, CostBudget, RAGtuneController, RetrievalDepths, ScoredDocument
 from ragtune.core.interfaces import BaseReformulator, BaseReranker, BaseRetriever
 from ragtune.core.request.context import ORIGINAL, RAGtuneContext
 from ragtune.reformulators.identity import IdentityReformulator
@@ -80,7 +80,7 @@ class Trial:
             "off-topic": Passage(lambda q, query, found: off_topic(dataset.corpus, judged, q)),
         }
 
-    def losses(self, policy: Sequence[str], docs: int, plan: RetrievalPlan) -> dict[str, float]:
+    def losses(self, policy: Sequence[str], docs: int, plan: RetrievalDepths) -> dict[str, float]:
         """By kind of rewrite: how much lower nDCG@10 is than without."""
         session = build_session(compose([*self._overrides, *policy]))
         budget = CostBudget.only(max_reranker_docs=docs)
@@ -101,7 +101,7 @@ POLICIES = {
     "ore": ["experiment=ore"],
     "uncertainty": ["experiment=uncertainty"],
 }
-PLAN = RetrievalPlan(**compose([])["retrieval"])
+PLAN = RetrievalDepths(**compose([])["retrieval"])
 """The depths that a run has by default."""
 
 ALLOWED = {"rm3": 0.01, "hyde": 0.01, "off-topic": 0.03}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ragtune import CostBudget, RAGtuneController, RetrievalPlan
+from ragtune import CostBudget, RAGtuneController, RetrievalDepths
 from ragtune.assemblers.greedy import GreedyAssembler
 from ragtune.core.types import BatchProposal, CostObject
 from ragtune.estimators.baseline import BaselineEstimator
@@ -64,7 +64,7 @@ def run(fakes, doc_pool):
             reranker=reranker,
             assembler=GreedyAssembler(ordering="reranked_first"),
             budget=CostBudget.only(**limits),
-            plan=RetrievalPlan(original_query_depth=10),
+            plan=RetrievalDepths(original_query_depth=10),
         )
         return controller.run("text"), reranker
 
@@ -94,9 +94,9 @@ def test_token_limit(run):
 
 def test_rule_1_originality_bias(fakes):
     with pytest.raises(ValidationError, match="the original query stays the primary source"):
-        RetrievalPlan(original_query_depth=5, depth_per_reformulation=6)
+        RetrievalDepths(original_query_depth=5, depth_per_reformulation=6)
     retriever = fakes.Retriever({"q": fakes.docs(9, "orig"), "one": fakes.docs(9, "one"), "two": fakes.docs(9, "two")})
-    plan = RetrievalPlan(original_query_depth=4, depth_per_reformulation=2)
+    plan = RetrievalDepths(original_query_depth=4, depth_per_reformulation=2)
     output = fakes.controller(
         retriever=retriever,
         reformulator=fakes.Reformulator(["one", "two"]),

@@ -46,7 +46,7 @@ class FakeService:
         return client
 
     def _post(
-        self, call: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Any = None
+        self, path: str, body: Mapping[str, Any], parse: Callable[[Any], Any], deadline: Any = None
     ) -> Reply[Any]:
         with self._lock:
             self.calls += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,9 +18,6 @@ from patience import HANG_S
 from ragtune._moved import MOVED
 
 ROOT = Path(__file__).parents[2]
-
-# Depths of the controller's rounds, and the request of ragd: both are public, the second is a name in its API's schema.
-NAMED_TWICE = {"RetrievalPlan"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -55,11 +53,27 @@ def test_an_import_pulls_in_nothing_that_it_does_not_need(statement: str, unwant
     assert not set(unwanted.split()) & modules_after(statement)
 
 
+def test_of_hydra_the_harness_uses_public_names_alone() -> None:
+    def is_private(node: ast.AST) -> bool:
+        owner = ast.unparse(node.value) if isinstance(node, ast.Attribute) else "self"
+        return owner not in ("self", "cls") and re.fullmatch(r"_.*[^_]", node.attr) is not None
+
+    for file in sorted((ROOT / "experiments").rglob("*.py")):
+        if re.search(r"^ *(from|import) hydra", text := file.read_text(), re.MULTILINE):
+            assert not re.findall(r"hydra\._\w+|GlobalHydra\S*\.(?:hydra|config_loader)\b", text), file
+            assert not [ast.unparse(node) for node in ast.walk(ast.parse(text)) if is_private(node)], file
+
+
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
 def test_an_old_path_gives_the_moved_module_and_warns(old: str, new: str) -> None:
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} has moved to {new}"):
         assert import_module(old) is import_module(new)
+
+
+def test_the_old_name_of_a_class_warns() -> None:
+    with pytest.warns(DeprecationWarning, match="RetrievalPlan is RetrievalDepths now"):
+        from ragtune.core.rounds import RetrievalPlan  # noqa: F401
 
 
 def test_a_name_that_never_was_is_not_found() -> None:
@@ -75,4 +89,4 @@ def test_no_two_public_classes_have_the_same_name() -> None:
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
-    assert {name for name, count in names.items() if count > 1} == NAMED_TWICE
+    assert [name for name, count in names.items() if count > 1] == []

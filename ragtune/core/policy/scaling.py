@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragtune.core.arrays import FloatArray, squarable
+from ragtune.core.arrays import FloatArray
+from ragtune.core.pool.columns import squarable
 from ragtune.core.pool.pool import CandidatePool
 
 

@@ -102,3 +102,26 @@ def replaced(array: NDArray[_T], positions: IntArray, values: Any) -> NDArray[_T
 def extended(array: NDArray[_T], values: Sequence[float] | FloatArray) -> NDArray[_T]:
     """A copy with ``values`` behind."""
     return read_only(np.concatenate([array, np.asarray(values, dtype=array.dtype)]))
+
+
+_HUGE = 1e150  # numbers above it have squares that no float holds
+
+
+def squarable(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """The values, divided by the largest of them, or of those along an axis, where their squares were too large."""
+    largest = np.abs(values).max(axis=axis, keepdims=True, initial=0.0)
+    if largest.max(initial=0.0) <= _HUGE:
+        return values
+    scaled: FloatArray = values / np.where(largest > _HUGE, largest, 1.0)
+    return scaled
+
+
+def unit_interval(scores: FloatArray) -> FloatArray:
+    """Min-max scaling to [0, 1], shape kept; all-equal scores become 0.5. Order-preserving."""
+    if not len(scores):
+        return scores
+    scores = scores / 2.0  # so that the span of what floats hold is one, too
+    low, high = float(scores.min()), float(scores.max())
+    if high <= low:
+        return np.full(len(scores), 0.5)
+    return (scores - low) / (high - low)

@@ -9,10 +9,10 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtune.core.arrays import FloatArray, IntArray, unit_interval
+from ragtune.core.arrays import FloatArray, IntArray
 from ragtune.core.errors import InputError, UnknownDocumentError
 from ragtune.core.hits import Entries, Hits, TokenCounts
-from ragtune.core.pool.columns import constant, read_only, require
+from ragtune.core.pool.columns import constant, read_only, require, unit_interval
 from ragtune.core.pool.items import PoolItem, tie_key
 from ragtune.core.request.context import GRAPH_SOURCE
 from ragtune.core.types import ScoredDocument

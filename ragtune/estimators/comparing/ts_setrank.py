@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.arrays import unit_interval
+from ragtune.core.pool.columns import unit_interval
 from ragtune.core.pool.items import PoolItem
 from ragtune.estimators.comparing._windows import Ask, Play, WindowEstimator, best_first
 

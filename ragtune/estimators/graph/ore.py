@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ragtune.core.arguments import check_count, check_number
-from ragtune.core.arrays import FloatArray, IntArray, unit_interval
+from ragtune.core.arrays import FloatArray, IntArray
+from ragtune.core.pool.columns import unit_interval
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.pool.valuation import Valuation
 from ragtune.core.request.context import GRAPH_SOURCE, RAGtuneContext

@@ -21,10 +21,10 @@ from ragtune.core.units import DOCS_PER_SEARCH_UNIT, SEARCH_UNITS, search_units
 from ragtune.data.caches.diskcache import AUTO
 from ragtune.llm.credentials import host_of
 from ragtune.llm.errors import ServiceError, no_scores
-from ragtune.llm.transport import Deadline, Reply, Settings, Transport, map_all
+from ragtune.llm.transport import Deadline, Settings, Transport, map_all
 from ragtune.llm.types import Price
 from ragtune.rerankers._cached import CachedReranker, Known, Pair, Pairs, shares
-from ragtune.rerankers.http.dialects import DIALECTS, CallResults, address_of, key_variable
+from ragtune.rerankers.http.dialects import DIALECTS, address_of, key_variable
 from ragtune.rerankers.llm.base import together
 from ragtune.rerankers.scale import ScaleWatch, calibrated, pair_scale
 
@@ -189,9 +189,7 @@ class HttpReranker(CachedReranker):
     def _call(self, pairs: Pairs, unknown: Mapping[bytes, Pair], deadline: Deadline) -> tuple[Known, list[str]]:
         context = next(iter(unknown.values())).context
         body = self._body(context.query, [unknown[key].text for key in pairs])
-        reply: Reply[CallResults] = self._transport.post(
-            "rerank", body, lambda got: self._speech.read(got, len(pairs)), deadline
-        )
+        reply = self._transport.post("", body, lambda got: self._speech.read(got, len(pairs)), deadline)
         self._note_unanswered(reply.unanswered, pairs, context)
         keys, fresh, problems = list(pairs), Known(), list(reply.body.problems)
         self._watch.see(reply.body.scores.values(), context)

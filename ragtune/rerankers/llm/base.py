@@ -6,7 +6,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -170,11 +169,10 @@ class LLMReranker(BaseReranker):
     def rerank(self, items: Sequence[PoolItem], context: RAGtuneContext, strategy: str) -> dict[str, float]:
         if not items:
             return {}
-        calls = partial(self._calls, items, context)
         limit = AnswerLimit(self.max_answer_tokens, f"max_answer_tokens={self.max_answer_tokens}").within(
-            context.tracker, self.llm.price, self.llm.thinking_tokens, calls
+            context.tracker, self.llm.price, self.llm.thinking_tokens, lambda: self.expected_cost(items, context).calls
         )
-        interview = Interview(self.llm, self._known(context), context, limit)
+        interview = Interview(self.llm, context.remember(self, dict), context, limit)
         try:
             scores = self._judge(in_order(items, context, self.shuffled), context, interview)
         finally:
@@ -188,13 +186,6 @@ class LLMReranker(BaseReranker):
     @abstractmethod
     def _judge(self, items: Sequence[PoolItem], context: RAGtuneContext, interview: Interview) -> Mapping[str, float]:
         """Scores in [0, 1] of the judged documents; ``items`` are in their current order, best first."""
-
-    def _calls(self, items: Sequence[PoolItem], context: RAGtuneContext) -> int:
-        return self.expected_cost(items, context).calls
-
-    def _known(self, context: RAGtuneContext) -> dict[Conversation, Outcome]:
-        known: dict[Conversation, Outcome] = context.remember(self, dict)
-        return known
 
     def _shown(self, item: PoolItem) -> str:
         last = next(islice(token_spans(item.content), self.max_doc_tokens - 1, None), None)

@@ -143,13 +143,17 @@ class CrossEncoderReranker(PairwiseReranker):
 
     def _score(self, pairs: Sequence[Pair]) -> list[float]:
         import torch
+        import torch.nn.attention
 
-        logits = self._ready().predict(
-            [(pair.context.query, pair.item.content) for pair in pairs],
-            batch_size=self.batch_size,
-            activation_fn=torch.nn.Identity(),
-            show_progress_bar=False,
-        )
+        # On a GPU, cuDNN's attention plans anew for each length of a pass: 247 ms a request against 20 ms on an H200.
+        kinds = torch.nn.attention.SDPBackend
+        with torch.nn.attention.sdpa_kernel([kinds.FLASH_ATTENTION, kinds.EFFICIENT_ATTENTION, kinds.MATH]):
+            logits = self._ready().predict(
+                [(pair.context.query, pair.item.content) for pair in pairs],
+                batch_size=self.batch_size,
+                activation_fn=torch.nn.Identity(),
+                show_progress_bar=False,
+            )
         sigmoid, *_ = CALIBRATIONS[ScoreScale.LOGIT]
         return [sigmoid(round(float(logit), _DECIMALS)) for logit in logits]
 

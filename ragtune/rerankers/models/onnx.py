@@ -128,12 +128,13 @@ def _quantized(graph: bytes) -> bytes:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep its advice about preprocessing, which fused graphs do without, off standard error."""
-    logging.disable(logging.WARNING)
+    """Keep its advice about preprocessing, which fused graphs do without, off standard error; it logs to the root."""
+    root, is_ours = logging.getLogger(), lambda record: "onnxruntime" not in record.pathname
+    root.addFilter(is_ours)
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
+        root.removeFilter(is_ours)
 
 
 def _features(model: CrossEncoder, pairs: list[tuple[str, str]]) -> Any:

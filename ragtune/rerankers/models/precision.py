@@ -11,7 +11,7 @@ from ragtune.core.errors import ConfigError
 
 BACKENDS = ("torch", "onnx")
 DTYPES = ("fp32", "bfloat16", "int8", "auto")
-"""``auto`` is ``bfloat16`` on a processor that multiplies such numbers, else ``fp32``."""
+"""``auto`` is ``bfloat16`` on a processor or GPU that multiplies such numbers, else ``fp32``."""
 
 _BACKEND_OF = {"bfloat16": "torch", "int8": "onnx"}
 _MULTIPLIES_BFLOAT16 = {"avx512_bf16", "amx_bf16"}
@@ -24,13 +24,21 @@ def chosen(dtype: str, backend: str | None, device: str | None) -> tuple[str, st
     if backend is not None:
         check_choice("reranker backend", backend, BACKENDS)
     if dtype == "auto":
-        dtype = fastest_dtype(processor_features()) if backend != "onnx" and device in (None, "cpu") else "fp32"
+        dtype = "fp32" if backend == "onnx" else _fastest_on(device)
     backend = backend or _BACKEND_OF.get(dtype, "torch")
     if backend != _BACKEND_OF.get(dtype, backend):
         raise ConfigError(f"reranker backend={backend!r}: allowed with dtype={dtype!r} is {_BACKEND_OF[dtype]!r}")
     if backend == "onnx" and device not in (None, "cpu"):
         raise ConfigError(f"reranker device={device!r}: allowed with backend='onnx' is 'cpu'")
     return dtype, backend
+
+
+def _fastest_on(device: str | None) -> str:
+    import torch
+
+    if (device or "cuda").startswith("cuda") and torch.cuda.is_available():
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    return fastest_dtype(processor_features()) if device in (None, "cpu") else "fp32"
 
 
 def fastest_dtype(features: Collection[str]) -> str:

@@ -85,7 +85,7 @@ class BudgetedRerankStage(TopRerankStage):
         from ragtune.assemblers.greedy import GreedyAssembler
         from ragtune.core.controller import RAGtuneController
         from ragtune.core.pool.ordering import Ordering
-        from ragtune.core.rounds import RetrievalPlan
+        from ragtune.core.rounds import RetrievalDepths
         from ragtune.data.corpus import Corpus, Document
         from ragtune.embedders.tfidf import TfidfEmbedder
         from ragtune.estimators.posterior.uncertainty import UncertaintyEstimator
@@ -102,7 +102,7 @@ class BudgetedRerankStage(TopRerankStage):
             reranker={"default": self.reranker},
             assembler=GreedyAssembler(Ordering.POSTERIOR),
             budget=CostBudget.only(max_reranker_docs=self.docs),
-            plan=RetrievalPlan(original_query_depth=sys.maxsize, num_reformulations=0),
+            plan=RetrievalDepths(original_query_depth=sys.maxsize, num_reformulations=0),
             seed=0,
         )
         output = controller.run(rerank_query(body), candidates=candidates)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-SMALL = ("--policies=settled", "budgets=[5,10]", "traces.budget=10", "resamples=100", "permutations=499", "jobs=1")
+SMALL = ("--policies=settled", "budgets=[5,10]", "resamples=100", "permutations=499", "jobs=1")
 """Two policies, two budgets."""
 
 

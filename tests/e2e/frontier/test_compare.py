@@ -25,7 +25,7 @@ def compare(run: Run, cwd: Path, *arguments: object, **environment: str) -> Simp
 
 
 def test_two_folders_give_tables_figures_and_report(two_runs: SimpleNamespace, run_here: Run, tmp_path: Path) -> None:
-    ended = compare(run_here, tmp_path, two_runs.fixed, two_runs.ours, "--texts")
+    ended = compare(run_here, tmp_path, two_runs.fixed, two_runs.ours)
     assert ended.code == 0, ended.err
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert {"compare.md", "compare.csv", "compare.parquet", "per_query.parquet", "policies.csv"} <= names
@@ -112,7 +112,7 @@ def damaged(two_runs: SimpleNamespace, tmp_path: Path) -> Callable[[str, bytes |
     return make
 
 
-FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "traces.jsonl.gz", "run.trec"]
+FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "traces.jsonl.gz"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,6 @@ FILES = ["summary.json", "config.yaml", "curve.csv", "per_query.parquet", "trace
         ("summary.json", b"{}"),
         ("config.yaml", b"seed: 0\n"),
         ("curve.csv", b"documents,documents_mean\n"),
-        ("run.trec", b"q1\n"),
         ("traces.jsonl.gz", gzip.compress(b'{"query_id": "x", "events": []}\n', mtime=0)),
         ("traces.jsonl.gz", gzip.compress(b"text" * 1000, mtime=0)[:20]),
     ],
@@ -137,7 +136,7 @@ def test_the_message_names_the_file(
 ) -> None:
     folder = damaged(name, content)
     with pytest.raises(InputError) as refused:
-        study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x", texts=False)
+        study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x")
     assert name in str(refused.value)
     assert str(folder) in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -151,7 +150,7 @@ def test_a_table_without_a_column_is_refused(
         table = pd.read_parquet(two_runs.ours / "per_query.parquet").drop(columns=column)
         table.to_parquet(folder / "per_query.parquet")
         with pytest.raises(InputError, match=r"per_query\.parquet") as refused:
-            study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x", texts=False)
+            study_of_runs(find_runs([str(two_runs.fixed), str(folder)], tmp_path), "python x")
         assert repr(column) in str(refused.value)
         shutil.rmtree(folder)
 
@@ -160,7 +159,7 @@ def test_runs_whose_folders_are_called_alike_are_told_apart(two_runs: SimpleName
     for sweep in ("sw1", "sw2"):
         shutil.copytree(two_runs.ours, tmp_path / sweep / "0")
     given = [str(tmp_path / "sw1" / "0"), str(tmp_path / "sw2" / "0")]
-    study = study_of_runs(find_runs(given, tmp_path), "python x", texts=False)
+    study = study_of_runs(find_runs(given, tmp_path), "python x")
     assert [policy.name for policy in study.policies] == given
     assert len({policy.label for policy in study.policies}) == 2
     with pytest.raises(InputError, match="given twice"):

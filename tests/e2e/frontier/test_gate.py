@@ -74,6 +74,12 @@ def test_a_scored_and_a_missed_document_are_explained_as_the_run_has_them(
     places = [line.split() for line in out.splitlines() if line.startswith("place after each batch")]
     assert [int(words[-3]) for words in places] == [ranking.index(scored) + 1, ranking.index(missed) + 1]
     assert "warning" not in out
+    assert main(["explain", str(two_runs.ours), query]) == 0
+    first, *rest, end = capsys.readouterr().out.splitlines()
+    assert (first, len(rest)) == (f"query {query}", len(batches))
+    assert rest[0].startswith(f"batch 1: {len(batches[0])} documents, {len(batches[0])} scored; paid so far: ")
+    assert "; why: " in rest[0]
+    assert end.startswith("ended: ")
 
 
 def test_what_the_run_lacks_is_refused_and_another_ranking_is_told(

@@ -52,40 +52,6 @@ def test_the_menu_of_units_moves_the_curves(opened: SimpleNamespace) -> None:
     assert page.text_content(".xtitle") == "calls a query, mean"
 
 
-def test_a_query_shows_texts_why_it_was_reranked_and_what_it_cost(opened: SimpleNamespace) -> None:
-    page = opened.page
-    page.goto(f"{opened.address}#collection=demo&query=q02&policy=settled&column=10")
-    page.wait_for_function("document.getElementById('h-trace').textContent.includes('q02')")
-    assert page.evaluate("document.activeElement.id") == "h-trace"
-    page.locator("#traces summary", has_text="fixed depth").first.click()
-    for policy in ("fixed_depth", "settled"):
-        rows = page.locator(f"#traces [data-policy={policy}] tbody tr:not(.step)")
-        assert rows.count() == 10
-        number, document, first, score, *_, final = rows.first.locator("td").all_inner_texts()
-        assert (number, len(document.splitlines())) == ("1", 2)
-        assert 0 <= float(score) <= 1
-        assert min(int(first), int(final)) >= 1
-    steps = page.locator("#traces [data-policy=settled] tr.step").all_inner_texts()
-    assert len(steps) > 1
-    assert "granted (10 of 10 documents were left)" in steps[0]
-    assert "Why: chance of change" in steps[0]
-    assert "Paid so far: 10 documents." in steps[-1]
-
-
-def test_the_list_of_queries_is_sorted_and_leads_to_each(opened: SimpleNamespace) -> None:
-    page = opened.page
-    page.select_option("#column", "5")
-    assert "at most 5 documents" in page.inner_text("#queries-note")
-    figures = page.locator("#list tbody td:nth-child(2)").all_inner_texts()
-    gains = [float(text.replace("\N{MINUS SIGN}", "-").replace("±", "")) for text in figures]
-    assert gains == sorted(gains, reverse=True)
-    last = page.locator("#list tbody a").last
-    query = last.inner_text()
-    last.press("Enter")
-    page.wait_for_function("query => document.getElementById('h-trace').textContent.includes(query)", arg=query)
-    assert f"query={query}" in page.url
-
-
 OUTSIDE = """[...document.querySelectorAll('body *')].filter(e => e.getClientRects().length && !e.closest('svg')
     && !e.parentElement.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 1)
     .map(e => e.tagName + e.id)"""

@@ -261,6 +261,8 @@ def test_pyterrier_sees_what_the_transformer_needs_and_gives() -> None:
     assert len(again(frame())) == 2
     with pytest.raises(pt.validate.InputValidationError, match="text"):
         transformer(frame().drop(columns="text"))
+    with pytest.raises(InputError, match=r"2 of \d+ rows have no qid"):
+        transformer(frame().assign(qid=[None, None, *frame()["qid"][2:]]))
     by_rank = frame().drop(columns="score")
     assert transformer(by_rank.iloc[::-1])["text"].tolist()[8:] == transformer(by_rank)["text"].tolist()[:8]
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from ragtune import CostBudget, RetrievalPlan, ScoredDocument
+from ragtune import CostBudget, RetrievalDepths, ScoredDocument
 from ragtune.core.component import RerankerFacts
 from ragtune.core.errors import RetrievalError
 from ragtune.core.interfaces import BaseReformulator
@@ -17,7 +17,7 @@ from ragtune.core.rounds import RetrievalRounds, aggregate
 from ragtune.core.types import CostObject, ReformulationResult
 from ragtune.estimators.posterior._first_stage import first_stage_evidence
 
-PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
+PLAN = RetrievalDepths(original_query_depth=10, depth_per_reformulation=5, num_reformulations=2)
 
 
 def context_of(**limits) -> RAGtuneContext:
@@ -30,7 +30,7 @@ def actions(context: RAGtuneContext) -> list[str]:
 
 
 def test_the_default_depths_are_the_specs():
-    plan = RetrievalPlan()
+    plan = RetrievalDepths()
     assert (plan.original_query_depth, plan.depth_per_reformulation, plan.num_reformulations) == (10, 5, 2)
 
 
@@ -45,7 +45,7 @@ def test_the_default_depths_are_the_specs():
 )
 def test_a_bad_plan_is_refused(fields):
     with pytest.raises(ValidationError):
-        RetrievalPlan(**fields)
+        RetrievalDepths(**fields)
 
 
 def test_each_rewrite_is_a_round_of_its_own_depth_and_name(fakes):

@@ -17,7 +17,7 @@ from ragtune.core.controller import RAGtuneController
 from ragtune.core.errors import ConfigError
 from ragtune.core.passages import PASSAGE
 from ragtune.core.request.budget import CostBudget
-from ragtune.core.rounds import RetrievalPlan
+from ragtune.core.rounds import RetrievalDepths
 from ragtune.core.tokens import count_tokens
 from ragtune.embedders.passages import Passages, spans
 from ragtune.estimators.baseline import BaselineEstimator
@@ -98,7 +98,7 @@ def test_a_passage_that_settles_its_document_ends_its_reading() -> None:
 
 def controller(passages: Passages, documents: dict[str, str], **parts: Any) -> RAGtuneController:
     found = [ScoredDocument(id=name, content=text, score=9.0 - i) for i, (name, text) in enumerate(documents.items())]
-    plan = RetrievalPlan(num_reformulations=0)
+    plan = RetrievalDepths(num_reformulations=0)
     chosen = {"estimator": BaselineEstimator(), "scheduler": GreedyScheduler(batch_size=2), "expander": None} | parts
     return RAGtuneController(
         InMemoryRetriever(found),

@@ -74,19 +74,17 @@ def test_tracking_that_fails_costs_no_sweep(tmp_path: Path, capfd: pytest.Captur
     assert "warning: tracking is not available, results go to files only" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("is_interrupted", [True, False])
-def test_a_finished_sweep_that_is_resumed_stays_finished(folder: Path, is_interrupted: bool) -> None:
+def test_a_finished_sweep_that_is_resumed_stays_finished(folder: Path) -> None:
     sweep = begun(folder, "experiments.publish.track.Tracked", "seed=0,1", resume=True)
     os.utime(folder / "0", (1, 1))  # as its lock leaves it
-    sweep.abandon(is_interrupted=is_interrupted)
+    sweep.abandon(is_interrupted=True)
     assert Tracked.ended == ["before FINISHED"]
 
 
-@pytest.mark.parametrize("is_interrupted", [True, False])
-def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path, is_interrupted: bool) -> None:
+def test_an_abandoned_sweep_without_a_job_leaves_an_empty_folder(tmp_path: Path) -> None:
     sweep = begun(tmp_path / "sweep")
     (tmp_path / "sweep" / "multirun.yaml").touch()
-    sweep.abandon(is_interrupted=is_interrupted)
+    sweep.abandon(is_interrupted=False)
     assert list((tmp_path / "sweep").iterdir()) == []
 
 

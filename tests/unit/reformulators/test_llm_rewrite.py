@@ -16,7 +16,7 @@ from llm_server import Fault
 from experiments.config.compose import compose
 from experiments.config.paths import CONF
 from experiments.replay.component import component
-from ragtune import CostBudget, RetrievalPlan
+from ragtune import CostBudget, RetrievalDepths
 from ragtune.core.errors import CacheMissError, LLMError
 from ragtune.core.request.clock import VirtualClock
 from ragtune.core.request.context import RAGtuneContext
@@ -111,10 +111,10 @@ def test_estimated_tokens_are_traced_and_an_answer_without_use_is_charged(
     assert context.trace.find("estimated_usage") == []
 
 
-PLAN = RetrievalPlan(original_query_depth=10, depth_per_reformulation=5, num_reformulations=3)
+PLAN = RetrievalDepths(original_query_depth=10, depth_per_reformulation=5, num_reformulations=3)
 
 
-def run(fakes: Any, made: SimpleNamespace, plan: RetrievalPlan = PLAN, **limits: Any) -> Any:
+def run(fakes: Any, made: SimpleNamespace, plan: RetrievalDepths = PLAN, **limits: Any) -> Any:
     budget = CostBudget.only(**limits)
     parts = {"reformulator": made.reformulator, "plan": plan, "budget": budget}
     return fakes.controller(**parts).run("heart")

@@ -103,9 +103,15 @@ def test_auto_is_what_the_processor_has_instructions_for(tmp_path: Path) -> None
     assert dtype("fpu amx_bf16") == "bfloat16"
     assert dtype("fpu avx2 avx512_vnni") == "fp32"
     assert fastest_dtype(processor_features(tmp_path / "none")) == "fp32"
-    here = fastest_dtype(processor_features())
-    assert CrossEncoderReranker("any", dtype="auto").dtype == here
+    assert CrossEncoderReranker("any", dtype="auto", device="cpu").dtype == fastest_dtype(processor_features())
     assert CrossEncoderReranker("any", dtype="auto", backend="onnx").dtype == "fp32"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "fp32"])
+def test_auto_on_a_gpu_is_what_the_gpu_has_instructions_for(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: dtype == "bfloat16")
+    assert {CrossEncoderReranker("any", dtype="auto", device=d).dtype for d in (None, "cuda", "cuda:1")} == {dtype}
 
 
 def test_an_export_that_scores_otherwise_is_refused(

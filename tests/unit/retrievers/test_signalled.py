@@ -11,7 +11,7 @@ from ragtune.core.errors import ConfigError, InvalidScoreError
 from ragtune.core.interfaces import BaseReformulator, BaseRetriever, BaseSignal
 from ragtune.core.pool.pool import CandidatePool
 from ragtune.core.request.context import RAGtuneContext
-from ragtune.core.rounds import RetrievalPlan, RetrievalRounds, aggregate
+from ragtune.core.rounds import RetrievalDepths, RetrievalRounds, aggregate
 from ragtune.core.types import ScoredDocument
 from ragtune.data.corpus import Corpus
 from ragtune.fusion.rrf import RRFFusion
@@ -119,7 +119,7 @@ class Rewrites(BaseReformulator):
 def pool_of(found: Mapping[str, str], signals: Mapping[str, BaseSignal]) -> tuple[CandidatePool, RAGtuneContext]:
     context = make_context("query")
     retriever = SignalledRetriever(Views(found), signals, RRFFusion())
-    return aggregate(RetrievalRounds(retriever, Rewrites(), RetrievalPlan()).run(context)), context
+    return aggregate(RetrievalRounds(retriever, Rewrites(), RetrievalDepths()).run(context)), context
 
 
 def test_a_signal_says_the_same_of_a_document_whichever_round_found_it() -> None:

@@ -39,7 +39,7 @@ def collection(
             cells[policy, str(budget)] = Cell(values, charged, none, none, ["x"] * 40)
     queries = [f"q{i}" for i in range(40)]
     lines = dict.fromkeys(quality)
-    made = StudyCollection(name, queries, {}, {}, {}, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
+    made = StudyCollection(name, queries, cells, lines, np.zeros(1), 0.0, dataset=name)  # type: ignore[arg-type]
     return replace(made, group=group or name, family=family or group or name)
 
 
@@ -55,7 +55,6 @@ def study(*collections: StudyCollection) -> Study:
         columns=["10", "20"],
         measures=["nDCG@10"],
         target_label="all",
-        traced_column="10",
         resamples=200,
         permutations=499,
         level=0.95,

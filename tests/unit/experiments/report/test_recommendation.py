@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from markupsafe import escape
 
-from experiments.evaluate.record import UNITS as COLUMNS
-from experiments.report.decisions import STEP, decisions_of
 from experiments.report.figures import draw_lines
 from experiments.report.recommendation import recommendation, recommended_in
 from experiments.report.study import Cell, Line, Study, StudyCollection, StudyPolicy
@@ -24,11 +21,11 @@ RESULTS = Path(__file__).parents[4] / "results"
 
 
 def study_of(cells: dict[tuple[str, str], Cell], policies: dict[str, str], columns: list[str]) -> Study:
-    one = StudyCollection("a", [str(i) for i in range(40)], {}, {}, {}, cells, {}, np.ones(1), 0.01)
+    one = StudyCollection("a", [str(i) for i in range(40)], cells, {}, np.ones(1), 0.01)
     named = [
         StudyPolicy(name, label, "baseline" if name.startswith("fixed") else "ours") for name, label in policies.items()
     ]
-    rest = (columns, ["nDCG@10"], "all", "", 300, 300, 0.95, 0)
+    rest = (columns, ["nDCG@10"], "all", 300, 300, 0.95, 0)
     return Study("t", "c", "abc", [one], named, named[0].name, *rest, is_grid=columns != ["final"])
 
 
@@ -94,9 +91,9 @@ def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
     spent, quality = np.array([0.0, 0.0001, 0.001]), np.array([[0.5], [0.6], [0.7]])
     for number, costs in enumerate((spent, spent * 0)):  # at last every budget is too small for a batch
         lines = dict.fromkeys(("fixed", "ours"), Line(costs, costs, quality, quality, quality, costs))
-        one = StudyCollection("a", ["q1"], {}, {}, {}, {}, lines, np.ones(1), 0.01)
+        one = StudyCollection("a", ["q1"], {}, lines, np.ones(1), 0.01)
         policies = [StudyPolicy("fixed", "fixed", "baseline"), StudyPolicy("ours", "ours", "ours")]
-        rest = (["1e-05", "0.0001", "0.001"], ["nDCG@10"], "all", "", 1, 1, 0.95, 0)
+        rest = (["1e-05", "0.0001", "0.001"], ["nDCG@10"], "all", 1, 1, 0.95, 0)
         draw_lines(tmp_path / f"{number}.png", Study("t", "c", "abc", [one], policies, "fixed", *rest, unit=MONEY), one)
     assert len(list(tmp_path.glob("*.png"))) == 2
 
@@ -104,20 +101,3 @@ def test_what_spends_nothing_is_not_on_the_log_axis(tmp_path: Path) -> None:
 def test_only_a_folder_of_studies_has_an_index(tmp_path: Path) -> None:
     assert overview_of(tmp_path / "frontier" / "demo") == tmp_path
     assert overview_of(tmp_path / "out") is None
-
-
-def test_each_step_has_its_outcome_and_the_cost_so_far(fakes: SimpleNamespace) -> None:
-    reranker = fakes.Reranker(script=[RuntimeError("on fire")])
-    scheduler = fakes.Scheduler(batch_size=2)
-    output = fakes.controller(documents=fakes.docs(5), scheduler=scheduler, reranker=reranker).run("q")
-    trace = output.trace.model_dump()
-    steps = [dict(zip(STEP, step, strict=True)) for step in decisions_of(trace, output.ranking)["steps"]]
-    outcomes = [(s["batch"], s["asked"], s["outcome"]) for s in steps]
-    assert outcomes == [(1, 2, "failed"), (2, 2, "scored"), (3, 1, "scored")]
-    assert "on fire" in steps[0]["reason"]["error"]
-    assert steps[-1]["cost"][:2] == [output.history[-1].cost.docs, output.history[-1].cost.calls]
-    first = next(i for i, event in enumerate(trace["events"]) if event["action"] == "propose")
-    denial = {"timestamp": 0.0, "component": "budget", "action": "deny_rerank", "details": {"reason": "usd_limit"}}
-    trace["events"][first + 1 :] = [denial]
-    (step,) = decisions_of(trace, [])["steps"]
-    assert step[STEP.index("outcome") :] == ["denied", {"reason": "usd_limit"}, [0.0] * len(COLUMNS)]

@@ -38,7 +38,7 @@ def cell(quality: float, docs: int, spread: np.ndarray) -> Cell:
 def study() -> Callable[..., Study]:
     """Two budgets, 20 queries; ours is .2 and .1 above fixed depth, with little noise."""
 
-    def make(queries: int = 20, text: str = "", **changes: object) -> Study:
+    def make(queries: int = 20, **changes: object) -> Study:
         noise = np.random.default_rng(0).normal(0, 0.02, size=(3, 2, queries))
         noise -= noise.mean(axis=2, keepdims=True)
         cells = {
@@ -52,11 +52,10 @@ def study() -> Callable[..., Study]:
             spent, costs = np.array([10.0, 20.0]), np.zeros((2, len(UNITS)))
             lines[p.name] = Line(spent, spent, mean, mean - 0.1, mean + 0.1, costs)
         ids = [f"q{i}" for i in range(queries)]
-        texts = dict.fromkeys(ids, text) if text else {}
-        collection = StudyCollection("tiny set", ids, texts, {}, {}, cells, lines, np.array([0.7, 0.5]), 40.0)
+        collection = StudyCollection("tiny set", ids, cells, lines, np.array([0.7, 0.5]), 40.0)
         fixed = {"name": "t", "command": "python x", "git_sha": "abc", "collections": [collection]}
         fixed |= {"policies": POLICIES, "reference": "fixed", "columns": ["10", "20"], "measures": ["nDCG@10", "R@100"]}
-        fixed |= {"target_label": "all", "traced_column": "10", "resamples": 100}
+        fixed |= {"target_label": "all", "resamples": 100}
         return Study(**{**fixed, "permutations": 999, "level": 0.95, "seed": 0, **changes})  # type: ignore[arg-type]
 
     return make
@@ -138,11 +137,11 @@ def test_amounts_are_shown_where_there_are_any(study: Callable[..., Study]) -> N
 
 
 def test_the_report_is_one_file_that_no_text_can_break_out_of(study: Callable[..., Study]) -> None:
-    made = study(text="</script><script>alert(1)</script> @@DATA@@")
+    made = study(question="</style></script><script>alert(1)</script>")
     cells = cells_table(made)
     page = html(made, cells, policies_table(made), recommendation(cells, "nDCG@10"))
-    data = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
-    assert json.loads(data)["collections"][0]["query_texts"]["q0"].startswith("</script>")
+    assert "<script>alert" not in page
+    assert "<b>&</b>" not in page
     assert "<script src" not in page
     assert '<link rel="stylesheet"' not in page
 

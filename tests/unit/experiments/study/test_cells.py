@@ -22,7 +22,7 @@ from experiments.report.study import Study
 from experiments.report.tables import policies_table
 from experiments.study.cells import FULL, jobs_of, run_jobs
 from experiments.study.frontier import study_of
-from experiments.study.grid import Grid, PolicyEntry, TraceChoice, composed, grid_of
+from experiments.study.grid import Grid, PolicyEntry, composed, grid_of
 from ragtune.core.errors import ConfigError, FailedRunError
 from ragtune.core.units import CALLS, DOCS, UNITS
 
@@ -42,7 +42,6 @@ def grid(collection: Path, monkeypatch: pytest.MonkeyPatch) -> Grid:
             "policies": [{"name": "fixed", "label": "fixed", "kind": "baseline", "overrides": []}],
             "budgets": [2],
             "measures": ["nDCG@10"],
-            "traces": {"budget": 2},
         }
     )
 
@@ -121,9 +120,7 @@ def test_a_damaged_cell_counts_as_absent_and_policies_of_the_same_configuration_
 def test_budgets_in_dollars_bind_and_a_unit_without_a_price_is_refused(grid: Grid) -> None:
     entry = grid.collections[0]
     priced = replace(entry, overrides=[*entry.overrides, "reranker.usd_per_doc=0.01"])
-    dollars = replace(
-        grid, collections=[priced], unit="usd", budgets=[0.01, 0.05], traces=TraceChoice(0.01), report=False
-    )
+    dollars = replace(grid, collections=[priced], unit="usd", budgets=[0.01, 0.05], report=False)
     cells = run_jobs(jobs_of(dollars, Path("out")), 1, lambda done, total: None)
     for column, docs in (("0.01", 1), ("0.05", 5)):
         assert set(cells["tiny", "fixed", column].in_unit(DOCS).tolist()) == {docs}
@@ -138,7 +135,7 @@ def test_a_study_measures_fixed_depth_at_every_depth_and_all_curves_from_none_to
     def studied(budgets: Sequence[int]) -> Study:
         fixed_depth = PolicyEntry("fixed", "baseline", overrides=["experiment=fixed_depth"])
         ours = PolicyEntry("ours", "ours", overrides=["estimator=uncertainty", "scheduler=greedy"])
-        wider = replace(grid, policies=[fixed_depth, ours], budgets=budgets, traces=TraceChoice(budgets[0]))
+        wider = replace(grid, policies=[fixed_depth, ours], budgets=budgets)
         return study_of(wider, run_jobs(jobs_of(wider, Path("out")), 1, lambda done, total: None), "")
 
     few, all_budgets = studied([2, 50]), studied([*range(1, 51)])
@@ -170,7 +167,7 @@ def test_neighbours_that_the_reranker_cannot_score_are_counted(
     graph = make_graph(tmp_path / "graph", corpus, {doc: {unscored: 0.9, reachable: 0.8} for doc in others}, k=2)
     expansion = ["scheduler=greedy", "expander=corpus_graph", "expander.k=2", f"expander.graph={graph}"]
     ours = PolicyEntry("ours", "ours", "ours", expansion)
-    jobs = jobs_of(replace(grid, policies=[*grid.policies, ours], budgets=[4], traces=TraceChoice(4)), Path("out"))
+    jobs = jobs_of(replace(grid, policies=[*grid.policies, ours], budgets=[4]), Path("out"))
     cells = run_jobs(jobs, 1, lambda done, total: None)
     assert set(cells["tiny", "ours", "4"].ineligible.tolist()) == {1}
     assert set(cells["tiny", "ours", "4"].expanded.tolist()) == {1}
@@ -188,7 +185,7 @@ def test_full_quality_is_the_order_of_all_scores_unless_windows_gave_them(
     grid: Grid, policy: str, ordering: str, words: str
 ) -> None:
     baseline = replace(grid.baseline, overrides=[f"experiment={policy}"])
-    asked = replace(grid, policies=[baseline], budgets=[4], traces=TraceChoice(4), report=False)
+    asked = replace(grid, policies=[baseline], budgets=[4], report=False)
     jobs = jobs_of(asked, Path("out"))
     assert next(job for job in jobs if job.column == FULL).config["assembler"]["ordering"] == ordering
     assert study_of(asked, run_jobs(jobs, 1, lambda done, total: None), "").target_label == words

@@ -23,7 +23,7 @@ def raw() -> Callable[..., dict[str, Any]]:
         fixed = {"name": "fixed", "label": "fixed depth", "kind": "baseline"}
         ours = {"name": "ours", "label": "ours", "kind": "ours"}
         base = {"name": "t", "collections": [{"name": "demo"}], "policies": [fixed, ours], "budgets": [5, 10]}
-        return {**base, "measures": ["nDCG@10"], "traces": {"budget": 5}, **changes}
+        return {**base, "measures": ["nDCG@10"], **changes}
 
     return make
 
@@ -60,7 +60,6 @@ def test_a_collection_belongs_to_the_family_that_names_its_group_else_it_is_one_
         ({"collections": [{"name": "a/b"}]}, "collections.0.name=a/b: "),
         ({"policies": [{"name": "x", "kind": "ours"}]}, "policies: none is of kind baseline"),
         ({"families": {"f": ["demo"], "g": ["demo"]}}, "families: 'demo' is in two families: allowed is one"),
-        ({"traces": {"budget": 5, "policies": ["nobody"]}}, "unknown 'nobody'"),
         ({"depth": 3}, "depth=3: Unexpected keyword argument; conf/frontier/demo.yaml explains every key"),
         ({"collections": [{"name": "a", "plain": "b"}]}, "plain of 'a': unknown 'b': allowed are a"),
         ({"claims": [CLAIM | {"policy": "best"}]}, "claim 'c': policy: unknown 'best': allowed are fixed, ours"),
@@ -75,9 +74,9 @@ def test_bad_values_are_refused_with_what_is_allowed(
     assert said in str(refused.value)
 
 
-def test_a_single_budget_measure_or_traced_policy_need_no_brackets(raw: Callable[..., dict[str, Any]]) -> None:
-    grid = grid_of(raw(budgets=5, measures="nDCG@10", traces={"budget": 5, "policies": "ours"}))
-    assert (grid.budgets, grid.measures, grid.traces.policies) == ([5], ["nDCG@10"], ["ours"])
+def test_a_single_budget_or_measure_needs_no_brackets(raw: Callable[..., dict[str, Any]]) -> None:
+    grid = grid_of(raw(budgets=5, measures="nDCG@10"))
+    assert (grid.budgets, grid.measures) == ([5], ["nDCG@10"])
 
 
 @pytest.mark.parametrize("content", ["budgets: [5", "- a\n", ""])
@@ -107,11 +106,10 @@ def test_variables_of_the_collection_reach_the_policy_and_a_missing_one_is_named
 
 
 def test_a_choice_of_policies_keeps_the_baseline(raw: Callable[..., dict[str, Any]]) -> None:
-    grid = grid_of(raw(traces={"budget": 5, "policies": ["ours"]}))
+    grid = grid_of(raw())
     assert [entry.name for entry in grid.only([], ["ours"]).policies] == ["fixed", "ours"]
     only_fixed = grid.only([], ["fixed"])
     assert [entry.name for entry in only_fixed.policies] == ["fixed"]
-    assert only_fixed.traces.policies == []
     with pytest.raises(ConfigError, match="unknown 'x'"):
         grid.only(["x"], [])
 
@@ -127,7 +125,7 @@ def test_a_file_stands_on_its_base_and_what_it_leaves_out_is_not_asked_for(tmp_p
     base = {"collections": [{"name": "a", "group": "g"}, {"name": "b", "plain": "a"}], "budgets": [5, 10]}
     fixed = {"name": "fixed", "kind": "baseline", "overrides": []}
     ours = [{"name": name, "kind": "ours", "overrides": []} for name in ("ours", "other")]
-    base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "traces": {"budget": 5}, "claims": [CLAIM]}
+    base |= {"policies": [fixed, *ours], "measures": ["nDCG@10"], "claims": [CLAIM]}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(base))
     own = {"base": str(tmp_path / "base.yaml"), "budgets": [5], "queries": 3}
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(own))

@@ -1,0 +1,1 @@
+"""Published figures of papers, and what the code of today gives for them."""
