@@ -15,16 +15,7 @@ from typing import Any, NamedTuple
 NATIVE = {"pyarrow", "duckdb", "polars", "fastparquet", "h5py", "lmdb"}
 """Packages that open files without Python's knowledge."""
 
-ESCAPES = (
-    "subprocess.",
-    "os.system",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "pty.spawn",
-    "socket.connect",
-)
+ESCAPES = ("subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "socket.")
 """Events of other programs and of the network."""
 
 

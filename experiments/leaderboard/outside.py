@@ -104,8 +104,8 @@ class _Process:
         except (OSError, ValueError):
             answer = {}
         if not answer.keys() & {"ready", "score", "answer"}:
-            why = f"refused: it {answer['cheat']}" if "cheat" in answer else answer.get("failed", "no answer")
-            raise self.refuse(why)
+            failed = f"failed: {answer.get('failed', 'no answer')}"
+            raise self.refuse(f"refused: it {answer['cheat']}" if "cheat" in answer else failed)
         return answer
 
 

@@ -30,7 +30,7 @@ CHEATS = {
     f"open({str(SCORES)!r}, 'rb')": "it opened minilm.parquet",
     f"__import__('os').symlink({str(SCORES)!r}, '/tmp/scores')": "it opened minilm.parquet",
     f"__import__('subprocess').run(['cat', {str(SCORES)!r}])": "it used subprocess.Popen",
-    "__import__('socket').create_connection(('127.0.0.1', 9))": "it used socket.connect",
+    "__import__('socket').create_connection(('127.0.0.1', 9))": "it used socket.",
     "open('/tmp/notes-for-later', 'a')": "it wrote notes-for-later",
     "Policy.seen += 1": "it remembers other queries",
     "self.held and self.held.score([request.candidates[0].id]); self.held = request": "a request that is closed",
