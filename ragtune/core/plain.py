@@ -58,7 +58,12 @@ def first_line(error: BaseException) -> str:
 
 def well_formed(text: str) -> str:
     """``text`` with every lone surrogate replaced by ``?``: neither UTF-8 nor JSON over HTTP can carry one."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    try:
+        if not text.isascii():
+            text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _value(value: Any) -> Any:

@@ -148,6 +148,7 @@ class Feedback:
 
     Attributes:
         column: the standardised likeness, shape (n,).
+        lengths: the squared lengths of the vectors, shape (n,).
         says_something: whether some documents read more like the top documents than others do.
     """
 
@@ -158,8 +159,8 @@ class Feedback:
         self.short, self._terms = short, _ = compact(rows)
         self._centroid: FloatArray = short[top].T @ weights
         likeness = short @ self._centroid
-        lengths = squared_lengths(rows[top])
-        likeness[top] = (likeness[top] - weights * lengths) / np.maximum(1.0 - weights, _TINY)
+        self.lengths = squared_lengths(rows)
+        likeness[top] = (likeness[top] - weights * self.lengths[top]) / np.maximum(1.0 - weights, _TINY)
         self._mean, self._deviation = float(likeness.mean()), float(likeness.std())
         self.column = standardised(likeness)
         self.says_something = self._deviation >= _TINY
