@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -13,12 +13,10 @@ from ragtune.canonical import Candidate, CompressPolicy, compress
 from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens
-from ragtune.data.text import terms
 from ragtune.superprompt.agents.agent import item_text
 from ragtune.superprompt.agents.writer import Writer, WriterConfig, into_sections, sectioned
 from ragtune.superprompt.options import PipelineConfig
-from ragtune.superprompt.reading.formats import without_format
-from ragtune.superprompt.reading.text import content_words, one_line
+from ragtune.superprompt.reading.text import one_line
 from ragtune.superprompt.rendering import prompt_md, subject_words
 from ragtune.superprompt.stages.a3_nli_gate import WEAK_SUPPORT
 from ragtune.superprompt.stages.base import AgentStage
@@ -53,8 +51,6 @@ class CondenserConfig(WriterConfig):
 
     max_attachment_tokens: int = Field(ge=1)
     max_quoted: int = Field(ge=1)
-    max_unmentioned: int = Field(ge=0)
-    task_words: frozenset[str] = frozenset()
     cues: Mapping[str, tuple[str, ...]]
 
     @model_validator(mode="after")
@@ -101,17 +97,12 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
         if not kept:
             return Condensed(NO_CONTEXT, [])
-        chunks = sp.chunks(kept)
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
-        quoted = chunks[: self.config.max_quoted]
-        lines = extract(subject, quoted, self.config.sections, self.config.cues, policy)
+        lines = extract(
+            subject, sp.chunks(kept[: self.config.max_quoted]), self.config.sections, self.config.cues, policy
+        )
         lines[self.config.sections[-1]] += _little(sp)
-        question = without_format(sp.body.get("task", ""))
-        ignored = self.config.task_words.union(config.request_words)
-        missing = unmentioned(question, chunks, ignored)[: self.config.max_unmentioned]
-        if missing:
-            lines[self.config.sections[-1]].append(f"- Not mentioned in the context: {', '.join(missing)}")
         return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
 
     def write(self, sp: SuperPrompt, config: PipelineConfig, answer: Condensed) -> None:
@@ -171,16 +162,6 @@ def extract(
             section = sections[-1] if sentence.endswith("?") else (named or [sections[0]])[-1]
             bullets[section].append(f"- {sentence} [{number}]")
     return bullets
-
-
-def unmentioned(question: str, chunks: Sequence[ContextChunk], ignored: Collection[str]) -> list[str]:
-    """Return the words of a question whose stem no chunk holds, in order, without numbers and ignored words."""
-    held = {term for chunk in chunks for term in terms(chunk.snippet)}.union(*map(terms, ignored))
-    missing: dict[str, str] = {}
-    for word, term in content_words(question):
-        if term not in held and word not in ignored and not word.isdigit():
-            missing.setdefault(term, word)
-    return list(missing.values())
 
 
 def without_false_citations(text: str, sources: int) -> tuple[str, list[str]]:
