@@ -74,7 +74,6 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
     """Writes S_CTX_MD from the selection, trimmed to N3 ids and ``max_attachment_tokens``; ``[n]`` is attachment n."""
 
     name: ClassVar[str] = "A4_Condenser"
-    writes: ClassVar = frozenset({"views_by_stage", "final_selection_ids", "s_ctx_md", "prompt_ready"})
 
     def has_question(self, sp: SuperPrompt) -> bool:
         return bool(sp.final_selection_ids)
@@ -90,8 +89,10 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
             return Condensed(NO_CONTEXT, [], scores)
         if kept != shown:
             written, _ = agent.write(parts, [item_text(chunk) for chunk in sp.chunks(kept)], meter)
-        text, rejected = self._cited(written, len(kept), _little(sp))
-        return Condensed(text, kept, scores, rejected)
+        checked, rejected = without_false_citations(written, len(kept))
+        lines = into_sections(checked, self.config.sections)
+        lines[self.config.sections[-1]] += _little(sp)
+        return Condensed(sectioned(lines, self.config.max_text_tokens), kept, scores, rejected)
 
     def default(self, sp: SuperPrompt, config: PipelineConfig) -> Condensed:
         kept = self._trim(sp, sp.final_selection_ids, {}, config)
@@ -99,9 +100,8 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
             return Condensed(NO_CONTEXT, [])
         policy = CompressPolicy(method="windows", window=0, max_tokens=self.config.max_text_tokens)
         subject = " ".join(word for word, _ in subject_words(sp.body, config.request_words))
-        lines = extract(
-            subject, sp.chunks(kept[: self.config.max_quoted]), self.config.sections, self.config.cues, policy
-        )
+        quoted = sp.chunks(kept[: self.config.max_quoted])
+        lines = extract(subject, quoted, self.config.sections, self.config.cues, policy)
         lines[self.config.sections[-1]] += _little(sp)
         return Condensed(sectioned(lines, self.config.max_text_tokens), kept)
 
@@ -115,12 +115,6 @@ class A4Condenser(AgentStage[CondenserConfig, Writer, Condensed]):
             "trimmed": trimmed,
             "rejected": answer.rejected,
         }
-
-    def _cited(self, text: str, sources: int, further: Sequence[str]) -> tuple[str, list[str]]:
-        checked, rejected = without_false_citations(text, sources)
-        lines = into_sections(checked, self.config.sections)
-        lines[self.config.sections[-1]] += further
-        return sectioned(lines, self.config.max_text_tokens), rejected
 
     def _trim(
         self, sp: SuperPrompt, ids: Sequence[str], scores: Mapping[str, float], config: PipelineConfig

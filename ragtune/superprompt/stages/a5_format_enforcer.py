@@ -91,7 +91,6 @@ class A5FormatEnforcer(AgentStage[EnforcerConfig, Extractor, Format]):
     """Normalises the format and restates the rules; without a model a recipe does. Selection and S_CTX_MD stay."""
 
     name: ClassVar[str] = "A5_Format_Enforcer"
-    writes: ClassVar = frozenset({"body", "prompt_ready"})
 
     def ask(self, agent: Extractor, sp: SuperPrompt, config: PipelineConfig, meter: CostMeter) -> Format:
         parts = {

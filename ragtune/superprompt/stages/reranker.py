@@ -120,7 +120,6 @@ class ReRanker(BaseStage):
     """Deterministic: score descending, ties by Retrieval's order. A notice names what reranked."""
 
     name: ClassVar[str] = "ReRanker"
-    writes: ClassVar = frozenset({"views_by_stage"})
 
     def __init__(self, rerank_stage: BaseRerankStage | None = None) -> None:
         self.rerank_stage = rerank_stage

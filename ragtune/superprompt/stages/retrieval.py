@@ -33,7 +33,6 @@ class Retrieval(BaseStage):
     """Deterministic vector search; ties go by source (conversation first), document, position in it."""
 
     name: ClassVar[str] = "Retrieval"
-    writes: ClassVar = frozenset({"base_context_chunks", "views_by_stage"})
 
     def __init__(self, memory: BaseMemory) -> None:
         self.memory = memory
