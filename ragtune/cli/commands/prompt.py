@@ -29,6 +29,7 @@ _OPTIONS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
+    parser.allow_abbrev = False  # --llm-mode is no short form of --llm-model
     parser.add_argument("prompt", nargs="?", help="the prompt, with or without headers; - reads stdin")
     how_far = parser.add_argument_group("how far")
     how_far.add_argument("--auto", action="store_true", help="all eight stages")

@@ -9,7 +9,7 @@ from ragtune.core.errors import DatasetError, RagtuneError
 from ragtune.core.types import CostObject
 from ragtune.llm.errors import AnswerError, ServiceError
 from ragtune.superprompt import Pipeline, SuperPrompt, Turn
-from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.memory.inputs import Documents, decode, parse_conversation
 from ragtune.superprompt.options import Chunking, EmbedderOptions, MemoryOptions, load_options, parse_options
 from ragtune.superprompt.parts import check_options, make_client, make_memory, make_pipeline

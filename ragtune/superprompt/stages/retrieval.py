@@ -15,7 +15,7 @@ from ragtune.canonical.splitters.units import sentence_starts
 from ragtune.core.errors import InvalidScoreError
 from ragtune.core.request.context import CostMeter
 from ragtune.core.tokens import count_tokens, token_spans
-from ragtune.superprompt.memory.base import BaseMemory
+from ragtune.superprompt.memory.documents import BaseMemory
 from ragtune.superprompt.options import Limits, PipelineConfig
 from ragtune.superprompt.reading.text import clean
 from ragtune.superprompt.rendering import normalized_query, subject_words
