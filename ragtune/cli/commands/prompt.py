@@ -114,30 +114,19 @@ def _last_stage(arguments: argparse.Namespace) -> str:
 
 
 def _prompt(given: str | None) -> str:
+    from ragtune.superprompt.memory.inputs import decode
+
     if given is None:
         raise ConfigError("the prompt is missing: a text, or - to read stdin")
-    if given != _STDIN:
-        return _utf8("prompt", given.encode("utf-8", "surrogateescape"))
-    return _utf8("stdin", sys.stdin.buffer.read())
+    if given == _STDIN:
+        return decode("stdin", sys.stdin.buffer.read())
+    return decode("prompt", given.encode("utf-8", "surrogateescape"))
 
 
 def _turns(file: Path | None) -> list[Turn]:
-    from ragtune.superprompt.memory.inputs import parse_conversation
+    from ragtune.superprompt.memory.inputs import parse_conversation, read_file
 
-    if file is None:
-        return []
-    try:
-        data = file.expanduser().read_bytes()
-    except OSError as error:
-        raise ConfigError(f"--conversation {str(file)!r} cannot be read ({error.strerror or error})") from error
-    return parse_conversation(_utf8(f"--conversation {str(file)!r}", data))
-
-
-def _utf8(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: not UTF-8 (byte 0x{data[error.start]:02x} at position {error.start})") from None
+    return [] if file is None else parse_conversation(read_file(file.expanduser(), f"--conversation {str(file)!r}"))
 
 
 def _whole(sp: SuperPrompt, answer: ChatResult | None) -> str:
