@@ -18,7 +18,7 @@ from experiments.config.progress import Progress
 from experiments.evaluate.files import naming
 from ragtune.core.arguments import check_choice, check_count
 from ragtune.core.errors import ConfigError
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 from ragtune.data.corpus import Corpus
 from ragtune.data.docvectors import DocumentVectors
 from ragtune.data.graph import MANIFEST, NEIGHBOURS, WEIGHTS, CorpusGraph, GraphManifest, create_arrays, nearest
@@ -91,7 +91,7 @@ def _given(corpus: Corpus, file: Path | None) -> Nearness:
         np.divide(raw, np.where(lengths > 0, lengths, 1.0), out=vectors, casting="same_kind")
         return lambda start, stop: vectors[start:stop] @ vectors.T
 
-    return Nearness({"vectors": file_digests([file])[0]}, "", prepare)
+    return Nearness({"vectors": sha256_of(file)}, "", prepare)
 
 
 @dataclass(frozen=True)
