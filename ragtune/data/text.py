@@ -186,7 +186,7 @@ def terms(text: str) -> list[str]:
     """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions.
 
     Examples:
-        >>> from ragtune.data.text.analysis import terms
+        >>> from ragtune.data.text import terms
         >>> terms("Green teas are brewed")
         ['green', 'tea', 'brew']
     """
