@@ -41,7 +41,7 @@ def test_what_is_not_utf_8_or_no_whole_gzip_file_is_refused(tmp_path: Path, cont
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5000, b"\xff{}", '{"a": 1} x', '[{"a": 1, "a": 1}]'])
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "9" * 5000, b"\xff{}", '{"a": 1} x'])
 def test_json_that_cannot_be_read_is_a_value_error_of_one_short_line(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"\w") as refused:
         read_json(text)
