@@ -108,8 +108,6 @@ class CircuitBreaker:
 
 @dataclass
 class _Attempts:
-    """What one request has tried with one strategy."""
-
     permit: BreakerPermit
     is_sent: bool = False
     in_a_row: int = 0

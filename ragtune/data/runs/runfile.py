@@ -114,11 +114,7 @@ def _refuse_twice(found: Iterator[Found]) -> None:
 
 
 def _rising(run: Run) -> str | None:
-    """The first query whose scores rise with its ranks; None if they fall in any query of three documents or more.
-
-    Ranks only break ties. Those of an earlier stage may be in any order, in a query by chance the reverse. Where they
-    are the reverse in all queries, the columns are swapped or the scores are distances.
-    """
+    """The first query whose scores rise with its ranks; None if they fall in any query of three documents or more."""
     reverse = None
     for query_id in run:
         pairs = list(pairwise(run.by_rank(query_id)))
