@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from ragtune.core.errors import DatasetError
 from ragtune.core.plain import first_line
-from ragtune.data.caches.diskcache import default_cache_dir, file_digests, sha256_of
+from ragtune.data.caches.diskcache import default_cache_dir, sha256_of
 
 META = "pt_meta.json"
 """The manifest of a pack, where PyTerrier's artifacts have theirs: ``files`` has the SHA-256 of each other member."""
@@ -32,7 +32,7 @@ def unpacked(source: str) -> str:
         raise DatasetError(f"pack {source!r}: allowed are URLs that end in -SHA256.tar, as ragtune pack names a file")
     if not is_url and not Path(source).is_file():
         raise DatasetError(f"pack {source!r} does not exist")
-    digest = named[1] if named and is_url else file_digests([Path(source)])[0]
+    digest = named[1] if named and is_url else sha256_of(Path(source))
     folder = default_cache_dir() / "packs" / digest
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)

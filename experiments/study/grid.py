@@ -28,8 +28,8 @@ COMMON = ("tracking=none", "executor=inline", "budget=unlimited")
 
 FOLDER = CONF / "frontier"
 
-PLACES = ("data", "models", "graphs", "embedder")
-"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs, and a model."""
+PLACES = ("data", "models", "graphs", "embedder", "reranker")
+"""Keys that only interpolations of the same file refer to: folders of collections, models and graphs, and choices."""
 
 Name = Annotated[str, Field(pattern=r"^[^/\\|]+$")]
 Count = Annotated[int, Field(ge=1)]

@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "replay a collection under a budget, and compare with fixed depth",
     "sweep": "run every combination of choices, and compare them in one table",
     "study": "compare policies over budgets and collections, with an interactive report",
+    "leaderboard": "rank policies, those of other packages too, by quality against cost",
     "compare": "test finished runs against the first one",
     "gate": "let a run replace another only if it loses little and costs no more",
     "explain": "say why a document of a run is where it is",
