@@ -31,7 +31,7 @@ from ragtune.core.arguments import did_you_mean
 from ragtune.core.arrays import FloatArray
 from ragtune.core.errors import ConfigError
 from ragtune.core.request.budget import CostBudget
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 
 REFERENCE = "fixed_depth"
 """The policy that the others are tested against."""
@@ -151,7 +151,7 @@ def _about(entry: EntryPoint) -> dict[str, Any]:
     files = sorted(code_files(entry.module.partition(".")[0]))
     about = {"package": entry.dist and entry.dist.name, "version": entry.dist and entry.dist.version}
     label = f"{entry.name} ({about['package']})"  # no preset's
-    return {**about, "label": label, "kind": "outside", "code": _digest(file_digests(files))}
+    return {**about, "label": label, "kind": "outside", "code": _digest([sha256_of(file) for file in files])}
 
 
 def _cpu_ms(config: Mapping[str, Any]) -> float:

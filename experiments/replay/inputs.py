@@ -19,7 +19,7 @@ from experiments.datasets.dataset import DatasetLoader
 from experiments.replay.component import component
 from ragtune.core.component import Component, FileArguments, files_of
 from ragtune.core.errors import ConfigError, InputError
-from ragtune.data.caches.diskcache import file_digests
+from ragtune.data.caches.diskcache import sha256_of
 from ragtune.rerankers.score_table import manifest_of
 
 
@@ -80,8 +80,7 @@ class InputFiles:
     def _remembered(self, key: str, look: Any) -> dict[str, str]:
         if key not in self._known:
             try:
-                files = list(look())
-                self._known[key] = dict(zip(map(str, files), file_digests(files), strict=True))
+                self._known[key] = {str(file): sha256_of(file) for file in look()}
             except (OSError, ValueError, RuntimeError):  # too long for a path, not allowed, of a user without a home
                 self._known[key] = {}
         return self._known[key]

@@ -84,7 +84,6 @@ class Grid:
     seed: Annotated[int, Field(ge=0)] = 0
     jobs: Literal[-1] | Count = -1
     queries: Count | None = None
-    figures: bool = True
     report: bool = True
     unit: str = "docs"
     claims: Sequence[Claim] = ()

@@ -23,6 +23,8 @@ COMMANDS = {
     "label": "find out with a few judgments whether your reranker helps",
     "calibrate": "turn a reranker's scores into probabilities of relevance",
     "score": "record a reranker's scores of a dataset's pairs, for replays",
+    "pack": "write a collection, its candidates and its scores into one file",
+    "export": "write a run in the form of TIRA, TREC, ranx or Hugging Face",
     "graph": "build the graph of a collection's nearest documents",
     "ingest": "put a dataset into a collection of PostgreSQL",
     "relog": "log finished runs to MLflow from their files",

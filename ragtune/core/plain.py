@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any
 
 _QUOTED = 80  # characters
@@ -40,6 +42,16 @@ def count_of(amount: float, noun: str) -> str:
     """An amount with its noun, which is given in the plural: ``1 query``, ``2.5 documents``."""
     singular = f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
     return f"{amount:,.4g} {singular if amount == 1 else noun}" if amount < 1e4 else f"{amount:,.0f} {noun}"
+
+
+def html_table(caption: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows with the same names as a table of HTML, which notebooks show; texts are escaped, long ones cut."""
+    lines: list[tuple[str, Iterable[object]]] = [
+        ("th", rows[0] if rows else ()),
+        *(("td", row.values()) for row in rows),
+    ]
+    cells = ("".join(f"<{tag}>{escape(words(value))}</{tag}>" for value in line) for tag, line in lines)
+    return f"<table><caption>{escape(caption)}</caption>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def describe(error: BaseException) -> str:

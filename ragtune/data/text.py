@@ -134,7 +134,6 @@ def _pattern(character: str) -> str:
 
 @cache
 def _marks() -> str:
-    """Unicode's combining marks as ranges of a character class."""
     places = {place for place in range(_FIRST_MARK, _LAST_MARK) if unicodedata.category(chr(place)).startswith("M")}
     starts = sorted(place for place in places if place - 1 not in places)
     ends = sorted(place for place in places if place + 1 not in places)
@@ -186,7 +185,7 @@ def terms(text: str) -> list[str]:
     """The text's terms (Snowball English stems, stopwords removed), in order, with repetitions.
 
     Examples:
-        >>> from ragtune.data.text.analysis import terms
+        >>> from ragtune.data.text import terms
         >>> terms("Green teas are brewed")
         ['green', 'tea', 'brew']
     """

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from ragtune.core.request.budget import CostBudget
 from ragtune.core.request.context import RAGtuneContext
 from ragtune.data.corpus import Corpus, Document
-from ragtune.data.text import STOPWORDS, analysis, terms, words_and_terms
-from ragtune.data.text.analysis import plain_words
+from ragtune.data.text import STOPWORDS, Stems, plain_words, term_of, terms, words_and_terms
 from ragtune.reformulators.rm3 import RM3Reformulator
 from ragtune.retrievers.bm25 import BM25Retriever
 from ragtune.retrievers.rank_bm25 import RankBM25Retriever
@@ -81,10 +80,10 @@ def test_stopwords_are_lucenes_33() -> None:
 
 
 def test_the_stems_kept_are_bounded_and_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analysis, "_MOST_WORDS", 3)
-    stems = analysis.Stems()
+    monkeypatch.setattr("ragtune.data.text._MOST_WORDS", 3)
+    stems = Stems()
     for word in ("running", "cats", "dogs", "the", "retrieval"):
-        assert stems[word] == analysis._stems()[word]
+        assert stems[word] == term_of(word)
         assert len(stems) <= 3
 
 
